@@ -11,7 +11,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-// How much memory a program may use here. How much it does use is ops/machine.h's.
+// How much memory a program may use here. How much it does use is ops/machine/machine.h's.
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 #include "penstock/bench/bench_options.h"
 
 #include "penstock/base/error.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 
 namespace penstock::bench {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/ops/profile_clock.h"
+#include "penstock/ops/profile/profile_clock.h"
 
 namespace penstock::bench {
 

@@ -9,7 +9,7 @@
 #include "penstock/base/random.h"
 #include "penstock/bench/statistics.h"
 #include "penstock/infer/session.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 
 namespace penstock::bench {
 namespace {

@@ -18,8 +18,8 @@
 #include "penstock/layers/moe.h"
 #include "penstock/models/counts/flops.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/machine.h"
-#include "penstock/ops/stock_profile.h"
+#include "penstock/ops/machine/machine.h"
+#include "penstock/ops/profile/stock_profile.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/step/product_precision.h"
 

@@ -9,9 +9,9 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/base/threads.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
+#include "penstock/ops/machine/product_unit.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/product_unit.h"
 
 namespace penstock::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "penstock/bench/operator_table.h"
-#include "penstock/ops/blas.h"
+#include "penstock/ops/machine/blas.h"
 
 namespace penstock::bench {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/ops/profile.h"
+#include "penstock/ops/profile/profile.h"
 
 namespace penstock::bench {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/profile_clock.h"
+#include "penstock/ops/profile/profile_clock.h"
 
 namespace penstock::bench {
 

@@ -25,7 +25,7 @@
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/freed_memory.h"
+#include "penstock/ops/machine/freed_memory.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/flops.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,8 @@
 #include "penstock/base/error.h"
 #include "penstock/experts/blend.h"
 #include "penstock/experts/token_exchange.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/fields.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/optim/optimizer_config.h"
 
 namespace penstock {

@@ -11,7 +11,7 @@
 #include "penstock/finetune/test_result.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/training_memory.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/step/product_precision.h"
 

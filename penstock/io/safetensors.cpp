@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "penstock/io/safetensors_stream.h"
-
 namespace penstock {
 namespace {
 

@@ -12,9 +12,6 @@
 
 namespace penstock {
 
-/// Bytes of a header, which names every tensor; the format's own limit.
-inline constexpr std::uint64_t kLargestHeader = 100'000'000;
-
 /// A tensor that is made when its turn comes.
 struct StreamedTensor {
   std::string name;

@@ -9,6 +9,7 @@
 #include "penstock/experts/ffn_form.h"
 #include "penstock/layers/rank_rows.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/ops/stored_matrix.h"
 
 namespace penstock {
 

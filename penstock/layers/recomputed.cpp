@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock::ops {
 

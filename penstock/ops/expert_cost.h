@@ -2,7 +2,7 @@
 #pragma once
 
 #include "penstock/ops/expert_problem.h"
-#include "penstock/ops/profile.h"
+#include "penstock/ops/profile/profile.h"
 
 namespace penstock::ops {
 

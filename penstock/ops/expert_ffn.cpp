@@ -10,8 +10,8 @@
 #include "penstock/ops/expert_check.h"
 #include "penstock/ops/expert_cost.h"
 #include "penstock/ops/implementation.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 

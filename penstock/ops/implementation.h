@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/profile.h"
+#include "penstock/ops/profile/profile.h"
 
 namespace penstock::ops {
 

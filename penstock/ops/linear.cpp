@@ -7,8 +7,8 @@
 #include <torch/library.h>
 
 #include "penstock/ops/implementation.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 

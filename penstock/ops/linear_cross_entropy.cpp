@@ -12,8 +12,8 @@
 
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 

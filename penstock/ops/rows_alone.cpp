@@ -1,6 +1,6 @@
 #include "penstock/ops/rows_alone.h"
 
-#include "penstock/ops/cpu/dot_rows.h"
+#include "penstock/ops/cpu/few_rows/dot_rows.h"
 
 namespace penstock::ops {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/cpu/dot_rows.h"
-#include "penstock/ops/cpu/expert_rows.h"
+#include "penstock/ops/cpu/few_rows/dot_rows.h"
+#include "penstock/ops/cpu/few_rows/expert_rows.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/rows_alone.h"
 #include "penstock/ops/stored_matrix.h"

@@ -8,8 +8,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/check.h"
-#include "penstock/ops/cpu/dot_rows.h"
-#include "penstock/ops/cpu/linear_rows.h"
+#include "penstock/ops/cpu/few_rows/dot_rows.h"
+#include "penstock/ops/cpu/few_rows/linear_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/rows_alone.h"

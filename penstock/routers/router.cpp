@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/precision.h"
-#include "penstock/ops/profile.h"
+#include "penstock/ops/machine/precision.h"
+#include "penstock/ops/profile/profile.h"
 
 namespace penstock {
 

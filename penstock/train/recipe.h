@@ -10,7 +10,7 @@
 #include "penstock/base/fields.h"
 #include "penstock/data/corpus/sampling.h"
 #include "penstock/models/model_config.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/optim/optimizer_config.h"
 
 namespace penstock {

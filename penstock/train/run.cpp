@@ -18,7 +18,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/longer_run.h"
 #include "penstock/train/memory_check.h"

@@ -10,7 +10,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/models/counts/parameter_count.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/layouts/rank_spread.h"
 

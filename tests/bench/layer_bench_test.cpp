@@ -9,7 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/bench/machine_bench.h"
 #include "penstock/models/counts/flops.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "tests/bench/support.h"
 
 namespace penstock::bench {

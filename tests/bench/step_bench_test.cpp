@@ -10,7 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/bench/synthetic.h"
 #include "penstock/models/counts/flops.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "tests/bench/support.h"
 
 namespace penstock::bench {

@@ -8,7 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock {
 namespace {

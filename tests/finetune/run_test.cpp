@@ -14,7 +14,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/forwarding_file_system.h"

@@ -5,8 +5,8 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 
 namespace penstock {
 namespace {

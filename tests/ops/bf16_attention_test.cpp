@@ -7,8 +7,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
 #include "tests/ops/fast_path.h"
 #include "tests/ops/product_units.h"
 

@@ -10,9 +10,9 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/ops/cached_attention.h"
+#include "penstock/ops/machine/precision.h"
+#include "penstock/ops/machine/product_unit.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/precision.h"
-#include "penstock/ops/product_unit.h"
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
 

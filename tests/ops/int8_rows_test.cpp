@@ -1,6 +1,6 @@
 // Products of x rounded to 8-bit integers with GGUF's blocks: against f64 with the same rounding of
 // x, row by row independent of the others, and near enough to the products of x as it is.
-#include "penstock/ops/cpu/int8_rows.h"
+#include "penstock/ops/cpu/few_rows/int8_rows.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "penstock/base/fields.h"
-#include "penstock/ops/product_unit.h"
+#include "penstock/ops/machine/product_unit.h"
 
 namespace penstock::testing {
 

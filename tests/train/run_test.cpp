@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "tests/train/run_fixture.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 
 #include "penstock/models/counts/activations.h"
 #include "penstock/models/model_config.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock {
 

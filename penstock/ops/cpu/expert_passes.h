@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/ops/cpu/expert_combine.h"
-#include "penstock/ops/cpu/expert_rows.h"
+#include "penstock/ops/cpu/few_rows/expert_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/expert_ffn.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "penstock/ops/dropout.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock::ops::reference {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock::ops::reference {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 
 namespace penstock::ops::reference {
 

@@ -13,7 +13,7 @@
 #include "penstock/base/failure_text.h"
 #include "penstock/base/mapped_file.h"
 #include "penstock/io/toml.h"
-#include "penstock/ops/machine.h"
+#include "penstock/ops/machine/machine.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run_identity.h"
 

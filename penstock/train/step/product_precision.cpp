@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/product_unit.h"
+#include "penstock/ops/machine/product_unit.h"
 
 namespace penstock {
 

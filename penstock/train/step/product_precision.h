@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

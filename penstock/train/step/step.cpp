@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/profile_clock.h"
+#include "penstock/ops/profile/profile_clock.h"
 #include "penstock/train/ranks/outer_optimizer.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 

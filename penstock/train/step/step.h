@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/ranks/gradient_sharing.h"
 #include "penstock/train/ranks/gradient_tree.h"

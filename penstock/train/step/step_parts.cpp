@@ -11,7 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/random.h"
-#include "penstock/ops/profile_clock.h"
+#include "penstock/ops/profile/profile_clock.h"
 #include "penstock/train/ranks/gradient_tree.h"
 
 namespace penstock {

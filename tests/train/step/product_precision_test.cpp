@@ -10,7 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/ops/product_unit.h"
+#include "penstock/ops/machine/product_unit.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"

@@ -1,6 +1,6 @@
 // Causal attention backward with products in bf16: what enters them is rounded, the weights and the
 // gradients of the scores too; both, and all sums, are f32.
-#include "penstock/ops/cpu/attention_backward.h"
+#include "penstock/ops/cpu/attention/attention_backward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
 

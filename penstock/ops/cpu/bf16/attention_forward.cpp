@@ -1,7 +1,7 @@
 // Causal attention forward with products in bf16: keys, values, turned queries and the weights of a
 // tile are rounded; scores, softmax and sums are f32. The weights of a row are those over its
 // largest score so far, whose sum in f32 divides them in the end.
-#include "penstock/ops/cpu/attention_forward.h"
+#include "penstock/ops/cpu/attention/attention_forward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
 

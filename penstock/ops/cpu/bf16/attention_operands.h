@@ -2,7 +2,7 @@
 // products that both have. A block's rows are one panel.
 #pragma once
 
-#include "penstock/ops/cpu/attention_tiles.h"
+#include "penstock/ops/cpu/attention/attention_tiles.h"
 #include "penstock/ops/cpu/bf16/pack.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
 

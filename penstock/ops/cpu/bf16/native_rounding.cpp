@@ -1,6 +1,6 @@
 #include "penstock/ops/cpu/bf16/native_rounding.h"
 
-#include "penstock/ops/product_unit.h"
+#include "penstock/ops/machine/product_unit.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

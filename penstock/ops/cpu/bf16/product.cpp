@@ -4,7 +4,7 @@
 
 #include "penstock/ops/cpu/bf16/amx_product.h"
 #include "penstock/ops/cpu/bf16/tiles.h"
-#include "penstock/ops/product_unit.h"
+#include "penstock/ops/machine/product_unit.h"
 
 namespace penstock::ops::bf16 {
 namespace {

@@ -1,0 +1,87 @@
+// A block of rows of causal attention's forward pass: tile by tile of keys, the scores, one step of
+// their softmax, and the product with the values, added to what earlier tiles gave. Where queries,
+// keys and values come from is the caller's business; the products are in f32 here, and in bf16 in
+// bf16/attention_forward.cpp.
+#pragma once
+
+#include "penstock/ops/cpu/attention/attention_lanes.h"
+#include "penstock/ops/cpu/attention/attention_tiles.h"
+
+namespace penstock::ops::cpu::attention {
+
+/// One thread's memory, whatever the products.
+struct ForwardWork {
+  ForwardWork(const Shape& shape, Scratch::Cursor& cursor)
+      : keys(cursor.take(shape.padded_length() * shape.hd)),
+        values(cursor.take(shape.padded_length() * shape.hd)),
+        rows(cursor.take(shape.rows * shape.hd)),
+        tile(cursor.take(shape.tile_keys() * shape.rows)),
+        most(cursor.take(shape.rows)),
+        total(cursor.take(shape.rows)),
+        shrink(cursor.take(shape.rows)),
+        limits(shape) {}
+  static std::int64_t size(const Shape& shape) {
+    return 2 * shape.padded_length() * shape.hd + (shape.hd + shape.tile_keys() + 3) * shape.rows;
+  }
+  float *keys, *values;          ///< [T, hd]
+  float* rows;                   ///< [rows, hd]: queries, then sums of values
+  float* tile;                   ///< [keys, rows]
+  float *most, *total, *shrink;  ///< [rows]
+  RowLimits limits;
+};
+
+/// Products in f32.
+class ForwardProducts {
+ public:
+  struct Work : ForwardWork {
+    Work(const Shape& shape, Scratch::Cursor cursor)
+        : ForwardWork(shape, cursor), rows_t(cursor.take(shape.rows * shape.hd)) {}
+    static std::int64_t size(const Shape& shape) {
+      return ForwardWork::size(shape) + shape.rows * shape.hd;
+    }
+    float* rows_t;  ///< [hd, rows]
+  };
+
+  explicit ForwardProducts(const Shape& shape);
+  /// Makes of work.keys and work.values what the products read.
+  void take_heads(Work&) const {}
+  /// Makes of a block's queries in work.rows what the products read.
+  void take_queries(const Block& block, Work& work) const;
+  /// The tile's part: scores of its keys and rows.
+  void scores(const Block& block, const TilePart& part, Work& work) const;
+  /// work.rows ← or += the part's weights times the values, those of the block's first key anew.
+  void values(const Block& block, const TilePart& part, Work& work) const;
+
+ private:
+  std::int64_t hd_;
+  std::int64_t stride_;  ///< of a tile
+  TileProducts scores_, first_values_, values_;
+};
+
+/// The output of a block in work.rows, still to be multiplied by work.total, and its logsumexp in
+/// work.most.  `work` holds the block's queries, as taken, its limits, and the heads, as taken.
+template <class Products>
+void attend(const Shape& shape, const Products& products, const Block& block,
+            typename Products::Work& work) {
+  std::fill_n(work.most, block.rows, kNothing);
+  std::fill_n(work.total, block.rows, 0.0f);
+  const auto step = [&](std::int64_t first, std::int64_t count) {
+    const Tile tile = work.limits.tile(block, first, count);
+    const bool shrinks = softmax_step(tile, work.tile, work.most, work.total, work.shrink);
+    if (shrinks && first > block.low) scale_rows(work.rows, block.rows, shape.hd, work.shrink);
+  };
+  for (std::int64_t key = block.low; key < block.edge; key += kKeys) {
+    const TilePart all{.key = key, .count = std::min(kKeys, block.edge - key)};
+    products.scores(block, all, work);
+    step(key, all.count);
+    products.values(block, all, work);
+  }
+  for (std::int64_t key = block.edge; key < block.high; key += kChunk)
+    products.scores(block, block.on_diagonal(key, shape.rows), work);
+  step(block.edge, block.high - block.edge);
+  for (std::int64_t key = block.edge; key < block.high; key += kChunk)
+    products.values(block, block.on_diagonal(key, shape.rows), work);
+  finish_rows(block.rows, work.most, work.total);
+}
+
+}  // namespace penstock::ops::cpu::attention

@@ -1,0 +1,74 @@
+// Heads in and out of a packed projection [B, T, (H+2G)·hd]: copied to blocks of contiguous rows
+// and turned by their rotary angles on the way, or back. Rows are stacked as attention_tiles.h
+// says.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "penstock/ops/cpu/attention/attention_tiles.h"
+
+namespace penstock::ops::cpu::attention {
+
+/// How heads of one position are laid out in memory, and how they are turned.
+struct HeadRows {
+  std::int64_t stride;  ///< from position to position
+  std::int64_t heads, hd;
+  const float* rotation = nullptr;  ///< [T, hd] or null
+  bool adjacent = false;
+};
+/// out [positions · heads, hd] = factor · x, turned.  `x` is where position `first` starts.
+void pack_rows(const HeadRows& layout, const float* x, std::int64_t first, std::int64_t positions,
+               float factor, float* out);
+/// The way back: x = factor · packed, turned back; times each row's own factor where there is one.
+void unpack_rows(const HeadRows& layout, const float* packed, std::int64_t first,
+                 std::int64_t positions, float factor, float* x, const float* row_factor = nullptr);
+/// Asks for rows that are read, or written, one block of work later, so that memory works
+/// meanwhile.
+void prefetch_rows(const HeadRows& layout, const float* x, std::int64_t positions, bool write);
+/// out [hd, rows], with a stride, of x [rows, hd].  REQUIRES: rows is a multiple of 16.
+void transpose(const float* x, std::int64_t rows, std::int64_t hd, float* out, std::int64_t stride);
+
+/// The heads of a projection, or of its gradient. What is packed is padded with zeros.
+class PackedHeads {
+ public:
+  /// REQUIRES: qkv is contiguous.
+  PackedHeads(const Shape& shape, const at::Tensor& qkv, const AttentionOptions& options);
+
+  /// A block's queries of a group: out [rows, hd].
+  void pack_queries(std::int64_t b, std::int64_t kv, const Block& block, float* out) const;
+  /// out [T, hd], padded.
+  void pack_keys(std::int64_t b, std::int64_t kv, float factor, float* out) const;
+  void pack_values(std::int64_t b, std::int64_t kv, float* out) const;
+
+  /// Asks for what comes next while `block` is worked on: the group's next queries, and the same
+  /// positions of the next group's keys and values.
+  void prefetch_next(std::int64_t b, std::int64_t kv, const Block& block) const;
+  /// Asks for where the block's queries, keys and values will be written.
+  void prefetch_write(std::int64_t b, std::int64_t kv, const Block& block) const;
+
+  void unpack_queries(std::int64_t b, std::int64_t kv, const Block& block, float factor,
+                      const float* from) const;
+  void unpack_keys(std::int64_t b, std::int64_t kv, float factor, const float* from) const;
+  void unpack_values(std::int64_t b, std::int64_t kv, const float* from) const;
+
+ private:
+  float* head(std::int64_t b, std::int64_t position, std::int64_t h) const {
+    return data_ + (b * shape_.length + position) * shape_.width() + h * shape_.hd;
+  }
+  HeadRows rows(std::int64_t heads, bool turned) const {
+    return {.stride = shape_.width(),
+            .heads = heads,
+            .hd = shape_.hd,
+            .rotation = turned && rotation_.defined() ? rotation_.data_ptr<float>() : nullptr,
+            .adjacent = adjacent_};
+  }
+
+  Shape shape_;
+  float* data_;
+  at::Tensor rotation_;
+  bool adjacent_;
+};
+
+}  // namespace penstock::ops::cpu::attention

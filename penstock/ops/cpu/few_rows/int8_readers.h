@@ -1,0 +1,101 @@
+// Readers of GGUF's blocks for products with 8-bit integers (int8_rows.h): each gives its codes as
+// unsigned bytes, 64 at a time, and what multiplies them. The formats are those of row_readers.h.
+// Used inside PENSTOCK_PER_CPU functions only.
+#pragma once
+
+#include "penstock/ops/cpu/few_rows/row_readers.h"
+
+namespace penstock::ops::cpu {
+
+/// Lane l of the result: that of the sum, and Σ of the four bytes there times those of x.
+struct DotPortably {
+  /// The same 32 bytes twice.
+  PENSTOCK_INLINE static UInt16 twice(const std::byte* at) {
+    UInt16 out;
+    std::memcpy(&out, at, 32);
+    std::memcpy(reinterpret_cast<std::byte*>(&out) + 32, at, 32);
+    return out;
+  }
+  PENSTOCK_INLINE static Int16 dot(Int16 sum, const UInt16& codes, const UInt16& x) {
+#pragma GCC unroll 4
+    for (int byte = 0; byte < 4; ++byte)
+      sum += std::bit_cast<Int16>((codes >> (8 * byte)) & 255u) *
+             (std::bit_cast<Int16>(x << (24 - 8 * byte)) >> 24);
+    return sum;
+  }
+};
+
+#if defined(__x86_64__)
+/// The same as one instruction, inside functions for processors that have AVX512-VNNI.
+struct DotByVnni {
+  // In assembly as well: the compiler puts halves together in memory, which waits for both.
+  PENSTOCK_INLINE static UInt16 twice(const std::byte* at) {
+    UInt16 out;
+    asm("vbroadcasti64x4 %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[32]>(at)));
+    return out;
+  }
+  PENSTOCK_INLINE static Int16 dot(Int16 sum, const UInt16& codes, const UInt16& x) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(x));
+    return sum;
+  }
+};
+#endif
+
+/// A reader of blocks of 256 numbers has: kBytes; kOffset, the power of two that its codes lie
+/// above their values, or −1; begin(); for a row of x, whose scales Int8Rows::scales() says,
+/// parts(): what multiplies its numbers, of which it may add some to the row's sums; codes(c) of
+/// numbers 64·c and on; and factor(parts, c) of these.
+template <class Widen, class Dot>
+struct Int8Q4K {
+  static constexpr std::int64_t kBytes = 144;
+  static constexpr int kOffset = -1;
+  const std::byte* block;
+  Vec16 scales;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    block = at + 16;
+    scales = q4_k_scales<Widen>(at);
+  }
+  PENSTOCK_INLINE Vec16 parts(const float* x, Vec16& sums) const {
+    const Vec16 out = scales * load(x);
+    sums += choose(lanes_between(0, 8, 16), out, Vec16{});  // the minima
+    return out;
+  }
+  PENSTOCK_INLINE UInt16 codes(int c) const {
+    const UInt16 shift = {0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4};
+    return (Dot::twice(block + 32 * c) >> shift) & 0x0f0f0f0fu;
+  }
+  PENSTOCK_INLINE static Vec16 factor(const Vec16& parts, int c) {
+    const int a = 2 * c, b = 2 * c + 1;
+    return __builtin_shuffle(parts, Int16{a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b});
+  }
+};
+
+template <class Widen, class Dot>
+struct Int8Q6K {
+  static constexpr std::int64_t kBytes = 210;
+  static constexpr int kOffset = 5;
+  const std::byte* block;
+  Vec16 scales;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    block = at;
+    scales = __builtin_convertvector(Widen::with_sign(at + 192), Vec16) * Widen::half(at + 208);
+  }
+  PENSTOCK_INLINE Vec16 parts(const float* x, Vec16&) const {
+    return scales *
+           __builtin_shuffle(load(x), Int16{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7});
+  }
+  PENSTOCK_INLINE UInt16 codes(int c) const {
+    const std::byte* const low = block + 64 * (c / 2);
+    const std::uint32_t a = 4 * static_cast<std::uint32_t>(c % 2), b = a + 2;
+    const UInt16 shift = {a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b};
+    return ((bytes_at<UInt16>(low) >> a) & 0x0f0f0f0fu) |
+           ((Dot::twice(block + 128 + 32 * (c / 2)) >> shift) & 0x03030303u) << 4;
+  }
+  PENSTOCK_INLINE static Vec16 factor(const Vec16& parts, int c) {
+    const int a = 4 * c;
+    return __builtin_shuffle(parts, Int16{a, a, a, a, a + 1, a + 1, a + 1, a + 1, a + 2, a + 2,
+                                          a + 2, a + 2, a + 3, a + 3, a + 3, a + 3});
+  }
+};
+
+}  // namespace penstock::ops::cpu

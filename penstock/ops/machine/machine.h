@@ -1,0 +1,38 @@
+// What this machine's cores can do, measured: the yardstick of every "share of peak".
+#pragma once
+
+#include <string>
+
+#include "penstock/ops/machine/precision.h"
+
+namespace penstock::ops {
+
+/// Fused multiply-adds per second times 2, over `threads` threads but no more than one a core, in a
+/// register-only loop with the widest vectors the processor has. Takes about `seconds`; the best of
+/// several short bursts.
+/// @param precision  of the factors: bf16 with sums in f32 where the processor has that, else fp32
+double measure_peak_flops(int threads, double seconds = 0.2,
+                          ProductPrecision precision = ProductPrecision::fp32);
+
+/// The widest vectors that measure_peak_flops and the kernels find: "avx512", "avx2" or "plain".
+std::string instruction_set();
+
+/// Bytes per second of the triad a = b + s·c (two reads, one write an element) over `threads`
+/// threads that run together: the sum of their upper quartiles over short stretches.
+/// @param array_bytes  of the three arrays together; 0: four times the last cache, or a quarter of
+///                     the free memory where that is less
+double measure_memory_bandwidth(int threads, double array_bytes = 0);
+
+/// Size of the largest cache that the first processor has, 0 where the system does not say.
+double last_level_cache_bytes();
+
+/// Largest resident set of this process, in bytes, since it began or since the last
+/// restart_peak_memory().
+double peak_resident_bytes();
+
+/// Gives freed memory back and begins a new measure of peak_resident_bytes(), so that each of
+/// several runs in one process has its own. Returns false, and changes nothing of the measure,
+/// where the system does not allow it (no writable /proc/self/clear_refs).
+bool restart_peak_memory();
+
+}  // namespace penstock::ops
