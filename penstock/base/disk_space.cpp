@@ -14,7 +14,9 @@ double free_disk_bytes(const std::filesystem::path& path) {
   while (!std::filesystem::exists(folder, code) && folder != parent_directory(folder))
     folder = parent_directory(folder);
   const auto space = std::filesystem::space(folder, code);
-  return code ? std::numeric_limits<double>::infinity() : static_cast<double>(space.available);
+  // Some file systems of networks and of programs answer with nothing.
+  const bool unknown = code || space.capacity == 0;
+  return unknown ? std::numeric_limits<double>::infinity() : static_cast<double>(space.available);
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/links.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {
@@ -59,7 +60,7 @@ WrittenModel write_model_of(
     const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
     FileSystem& fs, const std::string& out, const ConversionProgress& progress) {
   PENSTOCK_ASSERT(!fs.exists(out), "refused before anything was made");
-  create_directories(fs, parent_directory(out));
+  create_directories(fs, parent_directory(followed(out)));
   clean_leftovers_of(fs, out);
   WrittenModel written;
   AtomicDirectory directory(fs, out);

@@ -165,7 +165,8 @@ Recipe read_recipe(const ConfigNode& node, Kind kind) {
     complete(recipe, node);
     check_layers_with_experts(recipe.model);
   });
-  for (auto& note : unread_settings(asked, recipe)) recipe.notes.push_back(std::move(note));
+  for (auto& note : unread_settings(asked, recipe, kind == Kind::asked))
+    recipe.notes.push_back(std::move(note));
   for (auto& note : recipe.notes) note = with_origins(node, note);
   return recipe;
 }

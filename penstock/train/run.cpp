@@ -12,6 +12,7 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/failure_text.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/threads.h"
@@ -354,6 +355,10 @@ RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
     throw dist::FailedRank(failed, concat("; the last complete step was ", task->step()));
   } catch (const dist::LostRank& lost) {
     throw dist::LostRank(concat(lost.what(), "; the last complete step was ", task->step()));
+  } catch (const std::exception& error) {
+    if (control.group.size() == 1 || !memory_ran_out(error)) throw;
+    throw FailureOfRank(concat(control.group.name(), ": ", failure_text(error),
+                               "; the last complete step was ", task->step()));
   }
 }
 

@@ -49,13 +49,13 @@ class Unread {
  public:
   Unread(const Recipe& asked, const Recipe& complete) : asked_(asked), complete_(complete) {}
 
-  std::vector<std::string> notes() && {
+  std::vector<std::string> notes(bool by_hand) && {
     // With an initial model, [model] may only repeat what that is.
     if (asked_.train.init_from.empty()) {
       look_at_experts();
       look_at_layers_with_experts();
       look_at_architecture();
-      look_at_router();
+      if (by_hand) look_at_router();
     }
     look_at_schedule();
     look_at_precision();
@@ -200,8 +200,9 @@ class Unread {
 
 }  // namespace
 
-std::vector<std::string> unread_settings(const Recipe& asked, const Recipe& complete) {
-  return Unread(asked, complete).notes();
+std::vector<std::string> unread_settings(const Recipe& asked, const Recipe& complete,
+                                         bool by_hand) {
+  return Unread(asked, complete).notes(by_hand);
 }
 
 }  // namespace penstock

@@ -12,6 +12,7 @@ namespace penstock {
 /// A sentence for each group of such settings, with their dotted keys.
 /// @param asked     the recipe as it was read, before anything was filled in
 /// @param complete  the same recipe, filled in
-std::vector<std::string> unread_settings(const Recipe& asked, const Recipe& complete);
+/// @param by_hand   else a run wrote it, with every option of the router's parts
+std::vector<std::string> unread_settings(const Recipe& asked, const Recipe& complete, bool by_hand);
 
 }  // namespace penstock

@@ -262,6 +262,10 @@ TEST(AtomicDirectory, IsMadeWhereALinkLeads) {
     EXPECT_TRUE(stdfs::is_symlink(link));
   }
   EXPECT_EQ(fs.list(temp.path()), (std::vector<std::string>{"link", "real"}));
+  stdfs::create_directory_symlink("real/", temp.path() / "slash");  // as a shell completes it
+  write_directory(fs, temp.path() / "slash/", "third");
+  EXPECT_EQ(read_directory(fs, real), "third");
+  stdfs::remove(temp.path() / "slash");
   stdfs::create_directory_symlink("made/here", temp.path() / "dangling");
   create_directories(fs, temp.path() / "dangling");
   EXPECT_TRUE(stdfs::is_directory(temp.path() / "made/here"));

@@ -138,15 +138,17 @@ def test_memory_that_runs_out(trial):
     with open(trial.recipe, "w") as file:
         file.write(re.sub("(?m)^(steps|eval_every) = .*$", r"\1 = 2",
                           re.sub("(?m)^d_ffn = .*$", "d_ffn = 20000", small)))
-    begun = time.monotonic()
-    ranks = start_by_hand(trial, trial.new_run(), address_spaces=(None, (most[0] + 3 * most[1]) // 4))
-    ends = [rank.communicate(timeout=60)[1] for rank in ranks]
-    lines = [line for end in ends for line in end.splitlines() if line.startswith("penstock: ")]
+    limit = (most[0] + 3 * most[1]) // 4
+    for starved in (1, 0):
+        begun = time.monotonic()
+        ranks = start_by_hand(trial, trial.new_run(), address_spaces=[limit if r == starved else None for r in (0, 1)])
+        ends = [rank.communicate(timeout=60)[1] for rank in ranks]
+        told = [line for end in ends for line in end.splitlines()
+                if line.startswith("penstock: ") and f"rank {starved} on " in line and "memory ran out" in line]
+        if [rank.returncode for rank in ranks] != [1, 1] or len(told) != 1 or time.monotonic() - begun > 30:
+            fail("rank", starved, "without memory ended with", [rank.returncode for rank in ranks], ends)
     with open(trial.recipe, "w") as file:
         file.write(small)
-    told = [line for line in lines if "rank 1 on " in line and "memory ran out" in line]
-    if [rank.returncode for rank in ranks] != [1, 1] or len(told) != 1 or time.monotonic() - begun > 30:
-        fail("a rank without memory ended with", [rank.returncode for rank in ranks], ends)
     print("a rank whose memory runs out ends all, and one line says so")
 
 

@@ -23,7 +23,7 @@ void check_overwrites_no_input(const std::string& path, const std::string& input
   PENSTOCK_CHECK(!fs::is_directory(path, none), path, ": is a folder; name a file in it");
   PENSTOCK_CHECK(input.empty() || !fs::equivalent(path, input, none), path,
                  ": is what the command reads; name another file");
-  const fs::path folder = fs::path(path).parent_path();
+  const fs::path folder = parent_directory(followed(path));
   PENSTOCK_CHECK(!fs::exists(path, none) || !fs::exists(folder / "config.json", none), path,
                  ": is a file of a model; name another");
 }
@@ -63,8 +63,10 @@ void check_can_write(const std::string& path) {
 void check_can_make(const std::string& path) {
   namespace fs = std::filesystem;
   check_no_home_sign(path);
+  std::error_code none;  // also where links above lead in a circle
   fs::path folder = followed(path);
-  while (!fs::exists(folder)) folder = parent_directory(folder);
+  while (!fs::exists(folder, none) && folder != parent_directory(folder))
+    folder = parent_directory(folder);
   PENSTOCK_CHECK(fs::is_directory(folder), path, ": ", folder.string(),
                  " is a file, not a folder; name another place");
   try_to_write(folder / "penstock-trial", path);

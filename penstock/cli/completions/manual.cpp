@@ -29,7 +29,7 @@ void write_manual(const CLI::App& app, const std::string& directory) {
   check_can_make(directory);
   const auto write = [&](const std::string& name, const std::string& text) {
     const auto path = std::filesystem::path(directory) / name;
-    std::filesystem::create_directories(path.parent_path());
+    create_directories(real_file_system(), path.parent_path());
     write_file_atomically(real_file_system(), path.string(), text);
   };
   for (const auto& [name, text] : manual_pages(tree, date_of_pages()))

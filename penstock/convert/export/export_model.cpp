@@ -143,7 +143,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   const std::vector<at::Tensor> ones = fitted_ones(options, *source, tokens, out);
   const PortableSource made_portable(*source, target, ones);
   const WatchedSource portable(made_portable, "writing", progress);
-  create_directories(real_file_system(), parent_directory(options.out));
+  create_directories(real_file_system(), parent_directory(followed(options.out)));
   clean_leftovers_of(real_file_system(), options.out);
   Exported written;
   if (gguf) {

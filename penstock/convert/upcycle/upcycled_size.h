@@ -10,7 +10,8 @@ namespace penstock {
 
 struct UpcycledSize {
   double file_bytes = 0;    ///< of the weights
-  double memory_bytes = 0;  ///< routers, the list of tensors, the largest tensor; not the parent
+  double memory_bytes = 0;  ///< routers without their queries, the list of tensors, the largest
+                            ///< tensor; not the parent
   double tensors = 0;       ///< of the file
 };
 
@@ -26,4 +27,5 @@ UpcyclingRoom room_for_upcycling(const std::string& out);
 /// Throws Error, with the figures, where the size is more than the room.
 void check_upcycled_size(const UpcycledSize& size, const UpcyclingRoom& room,
                          const ModelConfig& config, const std::string& out);
+
 }  // namespace penstock

@@ -17,7 +17,7 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("capacity", capacity,
-      {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
+      {.help = "places of an expert, in even shares k·T/E of the micro-batch; above 0", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
     v("random_eval", random_eval, {.help = "draw the second expert outside training too"});
   }

@@ -21,7 +21,7 @@ struct Config {
     v("softmax", softmax,
       {.help = "before: over all E logits; after: over the k chosen ones, refused or not"});
     v("capacity", capacity,
-      {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
+      {.help = "places of an expert, in even shares k·T/E of the micro-batch; above 0", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
   bool over_asked() const { return softmax == Softmax::after; }

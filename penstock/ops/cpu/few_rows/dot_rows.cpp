@@ -43,7 +43,7 @@ PENSTOCK_ROW_TYPE(q5_1, PENSTOCK_PER_CPU, kTallest, ReadQ51<WidenPortably>)
 PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, kTallest, ReadQ4K<WidenPortably>)
 PENSTOCK_ROW_TYPE(q5_k, PENSTOCK_PER_CPU, kTallest, ReadQ5K<WidenPortably>)
 PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, kTallest, ReadQ6K<WidenPortably>)
-// Where there are no clones, f32 is summed without fused instructions, and so are these.
+// Where there are no clones, sums are not fused, whatever the processor.
 #if defined(PENSTOCK_HAS_CLONES)
 #define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
 PENSTOCK_ROW_TYPE(f32_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadF32)
