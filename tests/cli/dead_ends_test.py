@@ -181,7 +181,8 @@ def check_links(shell):
                     ("export", "dense", "--format", "gguf", "--out"), ("upcycle", "dense", "--out")):
         shell.mistake(1, ["penstock: circle: is a symbolic link that leads back to itself; name another place, or "
                           "remove the link\n"], *command, "circle")
-    os.symlink("dense/config.json", at("inside.jsonl"))
+    checkpoint = os.path.join("dense/checkpoints", sorted(os.listdir(at("dense/checkpoints")))[0])
+    os.symlink(os.path.join(checkpoint, "config.json"), at("inside.jsonl"))
     shell.mistake(1, ["inside.jsonl: is a file of a model; name another"], "eval", "dense", "--text", "text.txt",
                   "--per-token", "inside.jsonl")
     shell.expect("nothing is aside", not [name for name in os.listdir(at("elsewhere")) + os.listdir(shell.directory)
