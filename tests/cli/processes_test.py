@@ -237,7 +237,7 @@ def test_kills(trial, reference, kills, rng):
 
 
 def main():
-    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
     with trial_of(sys.argv[1]) as trial:
