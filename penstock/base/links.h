@@ -1,4 +1,4 @@
-// Where symbolic links lead. They are the system's own: no test pretends them.
+// Where symbolic links lead. The system is asked, and not a FileSystem, which tests replace.
 #pragma once
 
 #include <filesystem>

@@ -22,102 +22,74 @@ PENSTOCK_INLINE void expand_of(const std::byte* w, std::int64_t numbers, float* 
     for (; i < numbers; ++i, w += Reader::kBytes / kLanes) y[i] = Reader::one(w);
 }
 
-constexpr int kTallest = 4, kTallestOfAvx512 = 6;
-
-// Clones cannot be templates' (g++ 12), so each type has its two functions.
-#define PENSTOCK_ROW_TYPE(name, target, tallest, ...)                                  \
-  target void dot_##name(const DotOperands& o, std::int64_t rows, std::int64_t cols) { \
-    dot_rows_of<__VA_ARGS__, tallest>(o, rows, cols);                                  \
-  }                                                                                    \
-  target void expand_##name(const std::byte* w, std::int64_t numbers, float* y) {      \
-    expand_of<__VA_ARGS__>(w, numbers, y);                                             \
-  }
-PENSTOCK_ROW_TYPE(f32, PENSTOCK_PER_CPU, kTallest, ReadF32)
-PENSTOCK_ROW_TYPE(f16, PENSTOCK_PER_CPU, kTallest, ReadF16<WidenPortably>)
-PENSTOCK_ROW_TYPE(bf16, PENSTOCK_PER_CPU, kTallest, ReadBf16<WidenPortably>)
-PENSTOCK_ROW_TYPE(q8_0, PENSTOCK_PER_CPU, kTallest, ReadQ80<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_0, PENSTOCK_PER_CPU, kTallest, ReadQ40<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_1, PENSTOCK_PER_CPU, kTallest, ReadQ41<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_0, PENSTOCK_PER_CPU, kTallest, ReadQ50<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_1, PENSTOCK_PER_CPU, kTallest, ReadQ51<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, kTallest, ReadQ4K<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_k, PENSTOCK_PER_CPU, kTallest, ReadQ5K<WidenPortably>)
-PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, kTallest, ReadQ6K<WidenPortably>)
-// Where there are no clones, sums are not fused, whatever the processor.
-#if defined(PENSTOCK_HAS_CLONES)
-#define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
-PENSTOCK_ROW_TYPE(f32_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadF32)
-PENSTOCK_ROW_TYPE(f16_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadF16<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(bf16_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadBf16<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q8_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ80<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ40<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_1_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ41<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ50<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_1_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ51<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ4K<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ5K<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q6_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ6K<WidenByAvx512>)
-#undef PENSTOCK_AVX512
-#endif
-#undef PENSTOCK_ROW_TYPE
-
 struct RowFunctions {
   void (*dot)(const DotOperands&, std::int64_t, std::int64_t);
   void (*expand)(const std::byte*, std::int64_t, float*);
 };
 
+// The types of rows, each with its reader. Clones cannot be templates' (g++ 12), so each type has
+// two functions of its own, and a case that gives them.
+#define PENSTOCK_ROW_TYPES(each, Widen) \
+  each(f32, ReadF32);                   \
+  each(f16, ReadF16<Widen>);            \
+  each(bf16, ReadBf16<Widen>);          \
+  each(q8_0, ReadQ80<Widen>);           \
+  each(q4_0, ReadQ40<Widen>);           \
+  each(q4_1, ReadQ41<Widen>);           \
+  each(q5_0, ReadQ50<Widen>);           \
+  each(q5_1, ReadQ51<Widen>);           \
+  each(q4_k, ReadQ4K<Widen>);           \
+  each(q5_k, ReadQ5K<Widen>);           \
+  each(q6_k, ReadQ6K<Widen>)
+#define PENSTOCK_ROW_FUNCTIONS(name, Reader)                                                    \
+  PENSTOCK_TARGET void dot_##name(const DotOperands& o, std::int64_t rows, std::int64_t cols) { \
+    dot_rows_of<Reader, kTallest>(o, rows, cols);                                               \
+  }                                                                                             \
+  PENSTOCK_TARGET void expand_##name(const std::byte* w, std::int64_t numbers, float* y) {      \
+    expand_of<Reader>(w, numbers, y);                                                           \
+  }                                                                                             \
+  static_assert(true)
+#define PENSTOCK_ROW_CASE(name, Reader) \
+  case RowType::name:                   \
+    return { dot_##name, expand_##name }
+
+namespace portable {
+
+constexpr int kTallest = 4;
+#define PENSTOCK_TARGET PENSTOCK_PER_CPU
+PENSTOCK_ROW_TYPES(PENSTOCK_ROW_FUNCTIONS, WidenPortably);
+#undef PENSTOCK_TARGET
+RowFunctions functions_of(RowType type) {
+  switch (type) { PENSTOCK_ROW_TYPES(PENSTOCK_ROW_CASE, WidenPortably); }
+  PENSTOCK_ASSERT(false, "no such type of rows");
+}
+
+}  // namespace portable
+
+// Where there are no clones, sums are not fused, whatever the processor.
+#if defined(PENSTOCK_HAS_CLONES)
+namespace avx512 {
+
+constexpr int kTallest = 6;
+#define PENSTOCK_TARGET __attribute__((target("arch=x86-64-v4")))
+PENSTOCK_ROW_TYPES(PENSTOCK_ROW_FUNCTIONS, WidenByAvx512);
+#undef PENSTOCK_TARGET
+RowFunctions functions_of(RowType type) {
+  switch (type) { PENSTOCK_ROW_TYPES(PENSTOCK_ROW_CASE, WidenByAvx512); }
+  PENSTOCK_ASSERT(false, "no such type of rows");
+}
+
+}  // namespace avx512
+#endif
+#undef PENSTOCK_ROW_CASE
+#undef PENSTOCK_ROW_FUNCTIONS
+#undef PENSTOCK_ROW_TYPES
+
 RowFunctions functions_of(RowType type) {
 #if defined(PENSTOCK_HAS_CLONES)
-  if (__builtin_cpu_supports("x86-64-v4")) switch (type) {
-      case RowType::f32:
-        return {dot_f32_avx512, expand_f32_avx512};
-      case RowType::f16:
-        return {dot_f16_avx512, expand_f16_avx512};
-      case RowType::bf16:
-        return {dot_bf16_avx512, expand_bf16_avx512};
-      case RowType::q8_0:
-        return {dot_q8_0_avx512, expand_q8_0_avx512};
-      case RowType::q4_0:
-        return {dot_q4_0_avx512, expand_q4_0_avx512};
-      case RowType::q4_1:
-        return {dot_q4_1_avx512, expand_q4_1_avx512};
-      case RowType::q5_0:
-        return {dot_q5_0_avx512, expand_q5_0_avx512};
-      case RowType::q5_1:
-        return {dot_q5_1_avx512, expand_q5_1_avx512};
-      case RowType::q4_k:
-        return {dot_q4_k_avx512, expand_q4_k_avx512};
-      case RowType::q5_k:
-        return {dot_q5_k_avx512, expand_q5_k_avx512};
-      case RowType::q6_k:
-        return {dot_q6_k_avx512, expand_q6_k_avx512};
-    }
+  if (__builtin_cpu_supports("x86-64-v4")) return avx512::functions_of(type);
 #endif
-  switch (type) {
-    case RowType::f32:
-      return {dot_f32, expand_f32};
-    case RowType::f16:
-      return {dot_f16, expand_f16};
-    case RowType::bf16:
-      return {dot_bf16, expand_bf16};
-    case RowType::q8_0:
-      return {dot_q8_0, expand_q8_0};
-    case RowType::q4_0:
-      return {dot_q4_0, expand_q4_0};
-    case RowType::q4_1:
-      return {dot_q4_1, expand_q4_1};
-    case RowType::q5_0:
-      return {dot_q5_0, expand_q5_0};
-    case RowType::q5_1:
-      return {dot_q5_1, expand_q5_1};
-    case RowType::q4_k:
-      return {dot_q4_k, expand_q4_k};
-    case RowType::q5_k:
-      return {dot_q5_k, expand_q5_k};
-    case RowType::q6_k:
-      return {dot_q6_k, expand_q6_k};
-  }
-  PENSTOCK_ASSERT(false, "no such type of rows");
+  return portable::functions_of(type);
 }
 
 }  // namespace
