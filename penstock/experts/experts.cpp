@@ -48,6 +48,11 @@ Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn,
   if (form.bias) out_bias_ = register_parameter("down_bias", at::zeros({local, d_model}));
 }
 
+void Experts::describe(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn,
+                       const FfnForm& form, const LayerTensors& at) {
+  form.describe(d_model, d_ffn, TensorRole::expert, at.of_each(experts));
+}
+
 void Experts::initialize(double std, double down_std, const InitialDraws& draws) {
   draws.normal(form_.input_name(), gate_up_, std, 0, group_.rank() * gate_up_.numel());
   draws.normal("down", down_, down_std, 0, group_.rank() * down_.numel());

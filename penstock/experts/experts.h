@@ -11,6 +11,7 @@
 
 #include "penstock/dist/group.h"
 #include "penstock/experts/ffn_form.h"
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/ops/stored_matrix.h"
 #include "penstock/routers/routing.h"
@@ -41,6 +42,10 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   /// Throws Error where E is no multiple of the group's size.
   Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
           dist::ProcessGroup group = {});
+
+  /// Adds the tensors of all E experts.
+  static void describe(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn,
+                       const FfnForm& form, const LayerTensors& at);
 
   /// The input matrices ~ N(0, std²), down ~ N(0, down_std²); each rank draws its rows.
   void initialize(double std, double down_std, const InitialDraws& draws);

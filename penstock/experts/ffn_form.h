@@ -1,6 +1,9 @@
 // What kind of feed-forward network a layer or an expert is, beside its sizes.
 #pragma once
 
+#include <cstdint>
+
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -16,6 +19,11 @@ struct FfnForm {
   std::int64_t inputs() const { return activation == ops::Activation::swiglu ? 2 : 1; }
   /// Name of the input matrices: "gate_up", gate rows first, or "up".
   const char* input_name() const { return inputs() == 2 ? "gate_up" : "up"; }
+  /// Adds the tensors of such a network, which its parameters `gate_up` or `up`, `down`, and with
+  /// biases those of the same names with "_bias", hold.
+  /// @param role  of its matrices
+  void describe(std::int64_t d_model, std::int64_t d_ffn, TensorRole role,
+                const LayerTensors& at) const;
 };
 
 /// act(x) of x [..., m·f].  @return [..., f]

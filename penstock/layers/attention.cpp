@@ -34,6 +34,21 @@ Attention::Attention(const AttentionConfig& config, RankRows rows)
   k_norm_ = norm("k_norm", config.k_norm_width);
 }
 
+void Attention::describe(const AttentionConfig& config, const LayerTensors& at) {
+  const std::int64_t q = config.heads * config.head_dim, kv = config.kv_heads * config.head_dim;
+  Projection::describe("qkv_proj",
+                       {{"q_proj", q, TensorRole::query, TensorSplit::rows},
+                        {"k_proj", kv, TensorRole::key_value, TensorSplit::rows},
+                        {"v_proj", kv, TensorRole::key_value, TensorSplit::rows}},
+                       config.d_model, config.qkv_bias, at);
+  Projection::describe("o_proj",
+                       {{"o_proj", config.d_model, TensorRole::output, TensorSplit::columns}}, q,
+                       /*bias=*/false, at);
+  if (config.q_norm_width == 0) return;
+  RmsNorm::describe(config.q_norm_width, at.below("q_norm"), GradientShare::of_heads);
+  RmsNorm::describe(config.k_norm_width, at.below("k_norm"), GradientShare::of_heads);
+}
+
 void Attention::initialize(double std, double output_std, const InitialDraws& draws) {
   qkv_proj_->initialize(std, draws.of("qkv_proj"));
   o_proj_->initialize(output_std, draws.of("o_proj"));

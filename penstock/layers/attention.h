@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/layers/norm.h"
 #include "penstock/layers/projection.h"
 #include "penstock/layers/rank_rows.h"
@@ -48,6 +49,12 @@ class Attention : public torch::nn::Module {
   ///              what is returned are the rows held. The gradients of q_norm and k_norm are a
   ///              rank's share, of its heads.
   explicit Attention(const AttentionConfig& config, RankRows rows = {});
+  /// Adds the tensors of such a layer, as if one rank had them all.
+  static void describe(const AttentionConfig& config, const LayerTensors& at);
+  /// Multiply-adds of a token for each position that it reads: score and value.
+  static std::int64_t products_per_pair(const AttentionConfig& config) {
+    return 2 * config.heads * config.head_dim;
+  }
   /// Projections of q, k and v ~ N(0, std²), the one back into the residual stream ~
   /// N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);

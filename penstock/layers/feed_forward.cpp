@@ -45,6 +45,11 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
   if (form.bias) out_bias_ = register_parameter("down_bias", torch::zeros({d_model}));
 }
 
+void FeedForward::describe(std::int64_t d_model, std::int64_t d_ffn, const FfnForm& form,
+                           TensorRole role, const LayerTensors& at) {
+  form.describe(d_model, d_ffn, role, at);
+}
+
 void FeedForward::initialize(double std, double output_std, const InitialDraws& draws) {
   draws.normal(form_.input_name(), gate_up_, std);
   draws.normal("down", down_, output_std);

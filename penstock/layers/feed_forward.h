@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "penstock/experts/ffn_form.h"
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/layers/rank_rows.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/ops/stored_matrix.h"
@@ -31,6 +32,10 @@ class FeedForward : public torch::nn::Module, public ops::ReadsStored {
   ///              REQUIRES with several: no bias, no dropout (asserted).
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
               BlockDropout block_dropout = {}, RankRows rows = {});
+  /// Adds the tensors of such a layer, as if one rank had them all.
+  /// @param role  of its matrices
+  static void describe(std::int64_t d_model, std::int64_t d_ffn, const FfnForm& form,
+                       TensorRole role, const LayerTensors& at);
   /// The input matrices ~ N(0, std²), down ~ N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.

@@ -91,6 +91,17 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   }
 }
 
+void MoeLayer::describe(const MoeOptions& options, const LayerTensors& at) {
+  const std::int64_t d = options.d_model;
+  Experts::describe(options.experts, d, options.d_ffn, options.form, at.below("experts"));
+  if (options.shared_width > 0)
+    FeedForward::describe(d, options.shared_width, {}, TensorRole::shared,
+                          at.below("shared_expert"));
+  if (options.shared_gate)
+    Projection::describe("shared_expert_gate", {{"shared_expert_gate", 1, TensorRole::shared}}, d,
+                         /*bias=*/false, at);
+}
+
 void MoeLayer::initialize(const InitialDraws& draws) {
   const double std = options_.init_std;
   router_->initialize(options_.router.init_std > 0 ? options_.router.init_std : std,

@@ -24,6 +24,7 @@
 
 #include "penstock/dist/group.h"
 #include "penstock/experts/experts.h"
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/projection.h"
 #include "penstock/layers/rank_rows.h"
@@ -78,6 +79,10 @@ class MoeLayer : public torch::nn::Module {
   MoeLayer(const MoeOptions& options, const MoeLayer& first);
   /// A layer of a LanguageModel, which moves the balancers and initialises or reads the weights.
   MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers);
+
+  /// Adds the tensors of such a layer, of all ranks together, but for its scorer's
+  /// (scorer_tensors.h), which only a built scorer knows, and balancers'.
+  static void describe(const MoeOptions& options, const LayerTensors& at);
 
   /// Draws the weights with the standard deviations of the options; see Scorer::initialize.
   void initialize(const InitialDraws& draws);

@@ -9,6 +9,10 @@ namespace penstock {
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight_(register_parameter("weight", torch::ones({width}))), eps_(eps) {}
 
+void RmsNorm::describe(std::int64_t width, const LayerTensors& at, GradientShare gradient) {
+  at.add("weight", "weight", {width}, TensorRole::rest, gradient);
+}
+
 at::Tensor RmsNorm::forward(const at::Tensor& x) { return ops::rms_norm(x, weight_, eps_); }
 
 at::Tensor RmsNorm::forward(Residual& x) {
@@ -22,6 +26,11 @@ LayerNorm::LayerNorm(std::int64_t width, double eps)
     : weight_(register_parameter("weight", torch::ones({width}))),
       bias_(register_parameter("bias", torch::zeros({width}))),
       eps_(eps) {}
+
+void LayerNorm::describe(std::int64_t width, const LayerTensors& at) {
+  for (const char* const name : {"weight", "bias"})
+    at.add(name, name, {width}, TensorRole::rest, GradientShare::of_rows);
+}
 
 void LayerNorm::initialize(double gain_std, const InitialDraws& draws) {
   draws.normal("weight", weight_, gain_std, 1);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {
@@ -21,6 +22,10 @@ struct Residual {
 class RmsNorm : public torch::nn::Module {
  public:
   RmsNorm(std::int64_t width, double eps);
+  /// Adds the gain.
+  /// @param gradient  what a rank has of its gradient: of a norm of the stream, of the rows held
+  static void describe(std::int64_t width, const LayerTensors& at,
+                       GradientShare gradient = GradientShare::of_rows);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
   /// Of the sum, which becomes the stream.
@@ -36,6 +41,8 @@ class LayerNorm : public torch::nn::Module {
  public:
   /// The gain is 1, the bias 0.
   LayerNorm(std::int64_t width, double eps);
+  /// Adds gain and bias, of a norm of the stream.
+  static void describe(std::int64_t width, const LayerTensors& at);
   /// The gain ~ N(1, gain_std²).
   void initialize(double gain_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.

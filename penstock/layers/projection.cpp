@@ -11,6 +11,11 @@ Projection::Projection(std::int64_t in, std::int64_t out, bool bias) {
   if (bias) bias_ = register_parameter("bias", torch::zeros({out}));
 }
 
+void Projection::describe(const std::string& name, const std::vector<FusedRows>& parts,
+                          std::int64_t in, bool bias, const LayerTensors& layer) {
+  layer.add_fused(parts, in, name + ".weight", bias ? name + ".bias" : "");
+}
+
 void Projection::initialize(double std, const InitialDraws& draws) {
   draws.normal("weight", weight_, std);
 }

@@ -4,7 +4,10 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/ops/stored_matrix.h"
 
@@ -14,6 +17,10 @@ namespace penstock {
 class Projection : public torch::nn::Module, public ops::ReadsStored {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
+  /// Adds the tensors of one that its layer has under `name`, and that files hold in `parts`, whose
+  /// names are below the layer's.
+  static void describe(const std::string& name, const std::vector<FusedRows>& parts,
+                       std::int64_t in, bool bias, const LayerTensors& layer);
   /// weight ~ N(0, std²).
   void initialize(double std, const InitialDraws& draws);
   at::Tensor forward(const at::Tensor& x);

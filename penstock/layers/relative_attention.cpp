@@ -7,6 +7,29 @@
 #include "penstock/ops/ops.h"
 
 namespace penstock {
+namespace {
+
+constexpr const char *kContentBias = "content_bias", *kPositionBias = "position_bias";
+
+}  // namespace
+
+PositionBiases PositionBiases::registered(torch::nn::Module& module,
+                                          const RelativeAttentionConfig& config) {
+  const auto make = [&](const char* name) {
+    return module.register_parameter(name, torch::empty({config.heads, config.head_dim}));
+  };
+  return {.content = make(kContentBias), .position = make(kPositionBias)};
+}
+
+void PositionBiases::describe(const RelativeAttentionConfig& config, const LayerTensors& at) {
+  for (const char* const name : {kContentBias, kPositionBias})
+    at.add(name, name, {config.heads, config.head_dim});
+}
+
+void PositionBiases::initialize(double std, const InitialDraws& draws) const {
+  draws.normal(kContentBias, content, std);
+  draws.normal(kPositionBias, position, std);
+}
 
 RelativeAttention::RelativeAttention(const RelativeAttentionConfig& config) : config_(config) {
   const std::int64_t width = config.heads * config.head_dim;
@@ -17,6 +40,19 @@ RelativeAttention::RelativeAttention(const RelativeAttentionConfig& config) : co
   kv_proj_ = projection("kv_proj", config.d_model, 2 * width);
   r_proj_ = projection("r_proj", config.d_model, width);
   o_proj_ = projection("o_proj", width, config.d_model);
+}
+
+void RelativeAttention::describe(const RelativeAttentionConfig& config, const LayerTensors& at) {
+  const std::int64_t d = config.d_model, width = config.heads * config.head_dim;
+  Projection::describe("q_proj", {{"q_proj", width, TensorRole::query, TensorSplit::rows}}, d,
+                       /*bias=*/false, at);
+  Projection::describe("kv_proj",
+                       {{"k_proj", width, TensorRole::key_value, TensorSplit::rows},
+                        {"v_proj", width, TensorRole::key_value, TensorSplit::rows}},
+                       d, /*bias=*/false, at);
+  Projection::describe("r_proj", {{"r_proj", width, TensorRole::distance}}, d, /*bias=*/false, at);
+  Projection::describe("o_proj", {{"o_proj", d, TensorRole::output, TensorSplit::columns}}, width,
+                       /*bias=*/false, at);
 }
 
 void RelativeAttention::initialize(double std, const InitialDraws& draws) {

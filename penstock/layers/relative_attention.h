@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "penstock/experts/layer_tensors.h"
 #include "penstock/layers/projection.h"
 
 namespace penstock {
@@ -18,11 +19,27 @@ struct RelativeAttentionConfig {
 /// The two learned vectors of a head that take the place of a query's absolute position.
 struct PositionBiases {
   at::Tensor content, position;  ///< u and v of the paper, [H, hd] each
+
+  /// Registers those of such an attention with the module that has them: the attention's layer, or
+  /// a model whose layers share them. Their values are not initialised.
+  static PositionBiases registered(torch::nn::Module& module,
+                                   const RelativeAttentionConfig& config);
+  /// Adds the tensors of such a module.
+  static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
+  /// Both ~ N(0, std²).
+  void initialize(double std, const InitialDraws& draws) const;
 };
 
 class RelativeAttention : public torch::nn::Module {
  public:
   explicit RelativeAttention(const RelativeAttentionConfig& config);
+  /// Adds the tensors of such a layer. Position biases are not its own.
+  static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
+  /// Multiply-adds of a token for each position that it reads: scores by content and by distance,
+  /// and value.
+  static std::int64_t products_per_pair(const RelativeAttentionConfig& config) {
+    return 3 * config.heads * config.head_dim;
+  }
   /// All projections ~ N(0, std²).
   void initialize(double std, const InitialDraws& draws);
 

@@ -3,48 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "penstock/layers/attention.h"
-#include "penstock/layers/feed_forward.h"
-#include "penstock/layers/moe.h"
 #include "penstock/layers/norm.h"
+#include "penstock/models/decoder_layer.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {
-
-/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache. A copy may be
-/// called in the backward pass, after the input of the pass has gone.
-using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at::Tensor& normed)>;
-
-/// h += Attention(Norm(h));  h += FFN or MoE(Norm(h)).
-class DecoderLayer : public torch::nn::Module {
- public:
-  /// `moe_index` counts MoE layers; -1 for a dense layer.
-  DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
-               std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
-  void initialize(const ModelConfig& config, const InitialDraws& draws);
-  Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
-                   std::optional<RoutingResult>& routing);
-  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
-  /// @param parameters  all that the layer's gradients go to
-  Residual forward_again(Residual x, const Attend& attend, const RoutingContext& context,
-                         const std::vector<at::Tensor>& parameters,
-                         std::optional<RoutingResult>& routing);
-  /// Null for a dense layer.
-  MoeLayer* moe() { return moe_.get(); }
-
- private:
-  std::int64_t index_;
-  std::shared_ptr<RmsNorm> input_layernorm_, post_attention_layernorm_;
-  std::shared_ptr<Attention> self_attn_;
-  std::shared_ptr<FeedForward> mlp_;
-  std::shared_ptr<MoeLayer> moe_;
-};
 
 /// A LanguageModel without memory: each row stands alone. One that holds some layers only has the
 /// embedding with the first layer, and the last norm and the head with the last one.

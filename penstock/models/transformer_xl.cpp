@@ -1,41 +1,16 @@
 #include "penstock/models/transformer_xl.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 
 #include <cmath>
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/base/random.h"
-#include "penstock/models/layer_again.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 namespace {
-
-// Sites of dropout outside the layers, and how many a layer has.
-enum Site : std::int64_t { kEmbedding, kDistances, kOutput, kFirstLayer };
-enum LayerSite : std::int64_t { kAttention, kInner, kFeedForward, kLayerSites };
-
-std::int64_t layer_site(std::int64_t layer, LayerSite site) {
-  return kFirstLayer + layer * kLayerSites + site;
-}
-
-/// Registers u and v of all heads with the module.
-template <class Module>
-PositionBiases make_biases(const ModelConfig& config, const Module& register_parameter) {
-  const auto make = [&](const char* name) {
-    return register_parameter(name, torch::empty({config.heads, config.head_dim}));
-  };
-  return {.content = make("content_bias"), .position = make("position_bias")};
-}
-
-void initialize_biases(const PositionBiases& biases, double std, const InitialDraws& draws) {
-  draws.normal("content_bias", biases.content, std);
-  draws.normal("position_bias", biases.position, std);
-}
 
 /// The last `length` positions of memory and segment, [B, ≤ length, d], as a tensor of its own.
 at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t length) {
@@ -49,103 +24,12 @@ at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t len
 
 }  // namespace
 
-DropoutSeeds::DropoutSeeds(double p, const RoutingContext& context)
-    : p_(p), active_(context.training) {
-  if (!active_) return;
-  draw_ = next_bits(context.generator ? *context.generator : at::detail::getDefaultCPUGenerator());
-}
-
-std::optional<std::int64_t> DropoutSeeds::seed(std::int64_t site) const {
-  if (!active_) return std::nullopt;
-  return static_cast<std::int64_t>(random_bits(draw_, 0, static_cast<std::uint64_t>(site)) >> 1);
-}
-
-at::Tensor DropoutSeeds::apply(const at::Tensor& x, std::int64_t site) const {
-  return active_ && p_ > 0 ? ops::dropout(x, p_, *seed(site)) : x;
-}
-
-TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPlace& place,
-                                       std::int64_t index, std::int64_t moe_index,
-                                       const std::vector<std::shared_ptr<Balancer>>& balancers)
-    : index_(index) {
-  const auto norm = [&](const char* name) {
-    return register_module(name, std::make_shared<LayerNorm>(config.d_model, config.norm_eps));
-  };
-  self_attn_ = register_module(
-      "self_attn",
-      std::make_shared<RelativeAttention>(RelativeAttentionConfig{
-          .d_model = config.d_model, .heads = config.heads, .head_dim = config.head_dim}));
-  if (config.xl.biases_per_layer)
-    biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
-      return register_parameter(name, value);
-    });
-  attention_norm_ = norm("attention_norm");
-  if (moe_index >= 0) {
-    MoeOptions options = config.moe_options(moe_index);
-    options.expert_group = place.expert;
-    options.overlap = place.overlap;
-    moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
-  } else {
-    mlp_ = register_module(
-        "mlp", std::make_shared<FeedForward>(
-                   config.d_model, config.dense_width(), config.ffn_form(),
-                   BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
-  }
-  ffn_norm_ = norm("ffn_norm");
-}
-
-void TransformerXlLayer::initialize(double std, const InitialDraws& draws) {
-  self_attn_->initialize(std, draws.of("self_attn"));
-  if (biases_.content.defined()) initialize_biases(biases_, std, draws);
-  attention_norm_->initialize(std, draws.of("attention_norm"));
-  if (moe_)
-    moe_->initialize(draws.of("mlp"));
-  else
-    mlp_->initialize(std, std, draws.of("mlp"));
-  ffn_norm_->initialize(std, draws.of("ffn_norm"));
-}
-
-at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& memory,
-                                       const at::Tensor& distances, const PositionBiases& shared,
-                                       const DropoutSeeds& seeds, const RoutingContext& context,
-                                       std::optional<RoutingResult>& routing) {
-  const PositionBiases& biases = biases_.content.defined() ? biases_ : shared;
-  const at::Tensor attended = self_attn_->forward(x, memory, distances, biases);
-  const at::Tensor normed =
-      attention_norm_->forward(x + seeds.apply(attended, layer_site(index_, kAttention)));
-  const auto inner_seed = seeds.seed(layer_site(index_, kInner));
-  at::Tensor y;
-  if (moe_) {
-    MoeOutput out = moe_->forward(normed, context, inner_seed);
-    routing = std::move(out.routing);
-    y = out.y;
-  } else {
-    y = mlp_->forward(normed, inner_seed);
-  }
-  return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
-}
-
-at::Tensor TransformerXlLayer::forward_again(
-    const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
-    const PositionBiases& shared, const DropoutSeeds& seeds, const RoutingContext& context,
-    const std::vector<at::Tensor>& parameters, std::optional<RoutingResult>& routing) {
-  const auto layer = [this, memory, distances, shared, seeds](
-                         const std::vector<at::Tensor>& inputs, const RoutingContext& own,
-                         std::optional<RoutingResult>& routed) {
-    return std::vector<at::Tensor>{
-        forward(inputs[0], memory, distances, shared, seeds, own, routed)};
-  };
-  return layer_again(layer, {x}, context, parameters, routing)[0];
-}
-
 TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
   embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
   if (!config.xl.biases_per_layer)
-    biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
-      return register_parameter(name, value);
-    });
+    biases_ = PositionBiases::registered(*this, relative_attention_config(config));
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -169,7 +53,7 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& pl
 void TransformerXl::initialize(const InitialDraws& draws) {
   const double std = config().init_std;
   draws.normal("embed_tokens", embed_tokens_, std);
-  if (biases_.content.defined()) initialize_biases(biases_, std, draws);
+  if (biases_.content.defined()) biases_.initialize(std, draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
     layers_[i]->initialize(std, draws.of("layer_" + std::to_string(i)));
   if (head_.cluster_weight.defined()) draws.normal("cluster_weight", head_.cluster_weight, std);
@@ -214,10 +98,10 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
   ModelOutput out;
   at::Tensor x = ops::embedding(embed_tokens_, input.tokens) *
                  std::sqrt(static_cast<double>(c.d_model));  // [B, T, d]
-  x = seeds.apply(x, kEmbedding);
+  x = seeds.apply(x, DropoutSeeds::kEmbedding);
   const at::Tensor distances = seeds.apply(
       distance_table(older + input.tokens.size(1), c.d_model, x.options().requires_grad(false)),
-      kDistances);  // [M+T, d]
+      DropoutSeeds::kDistances);  // [M+T, d]
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const at::Tensor memory = older > 0 ? input.memory[static_cast<std::size_t>(i)] : at::Tensor();
@@ -234,7 +118,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
     if (routing_tap) routing_tap(moe_index, *routing);
     ++moe_index;
   }
-  out.hidden = seeds.apply(x, kOutput).view({-1, c.d_model});  // [B·T, d]
+  out.hidden = seeds.apply(x, DropoutSeeds::kOutput).view({-1, c.d_model});  // [B·T, d]
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/decoder_layer.h"
+#include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
 namespace {
@@ -72,7 +74,9 @@ ModelProducts::ModelProducts(const ModelConfig& c) {
       if (tensor.role == role && tensor.shape.size() == 2)  // biases are no products
         *sum += static_cast<double>(tensor.size());
   head = static_cast<double>(c.d_model * c.vocab);
-  pair = static_cast<double>((c.has_memory() ? 3 : 2) * c.layers * c.heads * c.head_dim);
+  pair =
+      static_cast<double>(c.layers * (c.transformer_xl() ? TransformerXlLayer::products_per_pair(c)
+                                                         : DecoderLayer::products_per_pair(c)));
   if (moe_layers == 0) return;
   expert = experts / static_cast<double>(moe_layers);
   // One scorer stands for all.

@@ -1,0 +1,24 @@
+// The tensors of an MoE layer's scorer: what files call them. Which there are only a built scorer
+// knows, since it is a part that registers what it likes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "penstock/experts/layer_tensors.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+/// The name in files of a scorer's parameter or buffer, after its layer's "model.layers.3.mlp.":
+/// "gate.weight", as other programs' models have it, of a plain matrix.
+std::string scorer_tensor_name(const std::string& key);
+
+/// The parameter or buffer of that name after the layer's; nullopt: no scorer's.
+std::optional<std::string> scorer_parameter(const std::string& name);
+
+/// Adds the tensors of a scorer.
+/// @param at  of its MoE layer
+void describe_scorer(const Scorer& scorer, const LayerTensors& at);
+
+}  // namespace penstock

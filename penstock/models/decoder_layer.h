@@ -1,0 +1,57 @@
+// One layer of the decoder: attention and a feed-forward or experts, each behind its norm. Not the
+// embedding, nor the head.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "penstock/experts/layer_tensors.h"
+#include "penstock/layers/attention.h"
+#include "penstock/layers/feed_forward.h"
+#include "penstock/layers/moe.h"
+#include "penstock/layers/norm.h"
+#include "penstock/models/model_config.h"
+#include "penstock/models/model_place.h"
+
+namespace penstock {
+
+/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache. A copy may be
+/// called in the backward pass, after the input of the pass has gone.
+using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at::Tensor& normed)>;
+
+/// h += Attention(Norm(h));  h += FFN or MoE(Norm(h)).
+class DecoderLayer : public torch::nn::Module {
+ public:
+  /// `moe_index` counts MoE layers; -1 for a dense layer.
+  DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
+               std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
+  /// Adds the tensors of a layer, as if one rank had them all, but for its scorer's.
+  /// @param moe  null for a dense layer
+  static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
+  /// Multiply-adds of a token in a layer for each position that it reads.
+  static std::int64_t products_per_pair(const ModelConfig& config);
+  void initialize(const ModelConfig& config, const InitialDraws& draws);
+  Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
+                   std::optional<RoutingResult>& routing);
+  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
+  /// @param parameters  all that the layer's gradients go to
+  Residual forward_again(Residual x, const Attend& attend, const RoutingContext& context,
+                         const std::vector<at::Tensor>& parameters,
+                         std::optional<RoutingResult>& routing);
+  /// Null for a dense layer.
+  MoeLayer* moe() { return moe_.get(); }
+
+ private:
+  std::int64_t index_;
+  std::shared_ptr<RmsNorm> input_layernorm_, post_attention_layernorm_;
+  std::shared_ptr<Attention> self_attn_;
+  std::shared_ptr<FeedForward> mlp_;
+  std::shared_ptr<MoeLayer> moe_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+// One layer of Transformer-XL: relative attention and a feed-forward or experts, each before its
+// norm, with the dropout that a pass has. Not the embedding, nor the head.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "penstock/experts/layer_tensors.h"
+#include "penstock/layers/feed_forward.h"
+#include "penstock/layers/moe.h"
+#include "penstock/layers/norm.h"
+#include "penstock/layers/relative_attention.h"
+#include "penstock/models/model_config.h"
+#include "penstock/models/model_place.h"
+
+namespace penstock {
+
+/// Of a layer's attention, and of the position biases that it or the model has.
+RelativeAttentionConfig relative_attention_config(const ModelConfig& config);
+
+/// Seeds of a pass's dropouts, from one draw of its generator; none outside training.
+class DropoutSeeds {
+ public:
+  /// Sites of dropout outside the layers; the layers' have the numbers from kFirstLayer on.
+  enum Site : std::int64_t { kEmbedding, kDistances, kOutput, kFirstLayer };
+
+  DropoutSeeds(double p, const RoutingContext& context);
+  /// x as it is, or with the dropout of that site. Sites have numbers of their own.
+  at::Tensor apply(const at::Tensor& x, std::int64_t site) const;
+  /// nullopt: no dropout.
+  std::optional<std::int64_t> seed(std::int64_t site) const;
+
+ private:
+  double p_;
+  bool active_ = false;
+  std::uint64_t draw_ = 0;
+};
+
+/// x ← Norm(x + Drop(Attention(x, memory)));  x ← Norm(x + Drop(FFN or MoE(x))).
+class TransformerXlLayer : public torch::nn::Module {
+ public:
+  /// `moe_index` counts MoE layers; -1 for a dense layer.
+  TransformerXlLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
+                     std::int64_t moe_index,
+                     const std::vector<std::shared_ptr<Balancer>>& balancers);
+  /// Adds the tensors of a layer, but for its scorer's.
+  /// @param moe  null for a dense layer
+  static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
+  /// Multiply-adds of a token in a layer for each position that it reads.
+  static std::int64_t products_per_pair(const ModelConfig& config);
+  /// Matrices and biases of positions ~ N(0, std²), gains ~ N(1, std²).
+  void initialize(double std, const InitialDraws& draws);
+  /// @param shared  the model's position biases, or undefined where the layer has its own
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
+                     const PositionBiases& shared, const DropoutSeeds& seeds,
+                     const RoutingContext& context, std::optional<RoutingResult>& routing);
+  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
+  /// @param parameters  all that the layer's gradients go to, `shared` included
+  at::Tensor forward_again(const at::Tensor& x, const at::Tensor& memory,
+                           const at::Tensor& distances, const PositionBiases& shared,
+                           const DropoutSeeds& seeds, const RoutingContext& context,
+                           const std::vector<at::Tensor>& parameters,
+                           std::optional<RoutingResult>& routing);
+  /// Null for a dense layer.
+  MoeLayer* moe() { return moe_.get(); }
+
+ private:
+  std::int64_t index_;
+  std::shared_ptr<RelativeAttention> self_attn_;
+  std::shared_ptr<LayerNorm> attention_norm_, ffn_norm_;
+  std::shared_ptr<FeedForward> mlp_;
+  std::shared_ptr<MoeLayer> moe_;
+  PositionBiases biases_;
+};
+
+}  // namespace penstock
