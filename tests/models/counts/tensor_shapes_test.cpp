@@ -5,6 +5,7 @@
 
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
+#include "tests/experts/described.h"
 
 namespace penstock {
 namespace {
@@ -24,7 +25,7 @@ TEST(ScorerTensor, IsKnownByItsNameInFiles) {
     EXPECT_FALSE(scorer_tensor(other)) << other;
 }
 
-using NamedShapes = std::map<std::string, std::vector<std::int64_t>>;
+using NamedShapes = ShapesByName;
 
 ModelConfig with_everything() {
   ModelConfig config;
@@ -43,8 +44,9 @@ ModelConfig with_everything() {
 
 NamedShapes built(const ModelConfig& config) {
   NamedShapes out;
-  for (const auto& [name, tensor] : file_tensors(*make_model(config, 1)))
-    out[name] = tensor.sizes().vec();
+  const auto model = make_model(config, 1);
+  for (const auto& [name, tensor] : file_tensors(*model)) out[name] = tensor.sizes().vec();
+  EXPECT_EQ(described_shapes(model_tensors(config.resolved())), held_shapes(*model));
   return out;
 }
 
@@ -74,6 +76,8 @@ TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
   plain.kv_heads = plain.heads;
   plain.moe = {.experts = 3, .every = 2};
   plain.xl.cutoffs = {4, 7};
+  EXPECT_EQ(tensor_shapes(plain.resolved()), built(plain));
+  plain.xl.biases_per_layer = true;
   EXPECT_EQ(tensor_shapes(plain.resolved()), built(plain));
 }
 
