@@ -32,10 +32,13 @@ function(penstock_pch)
 endfunction()
 
 # Reading the precompiled header costs more than compiling a small file, so files of a folder share
-# one translation unit. Not those of ops, whose files define the same names on purpose.
+# one translation unit. Not the operators and their kernels, whose files define the same names on purpose.
 function(penstock_unity target)
-  if(PENSTOCK_UNITY AND NOT target MATCHES "_ops$")
+  if(PENSTOCK_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+    get_target_property(sources ${target} SOURCES)
+    list(FILTER sources INCLUDE REGEX "/penstock/ops/(cpu/.*|[^/]*)$")
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 
@@ -93,6 +96,9 @@ function(penstock_tests folder)
   add_executable(test_${folder} ${sources})
   penstock_compile_options(test_${folder})
   penstock_unity(test_${folder})
+  if(CMAKE_BUILD_TYPE STREQUAL Release)  # a quarter faster to compile, and tests compute little themselves
+    target_compile_options(test_${folder} PRIVATE -O1)
+  endif()
   # As the libraries are compiled, not -fPIE: GCC takes a precompiled header only with equal flags.
   set_target_properties(test_${folder} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(test_${folder} PRIVATE -fPIC)

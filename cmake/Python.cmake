@@ -19,6 +19,7 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/*.cpp)
 pybind11_add_module(penstock_python MODULE NO_EXTRAS ${sources})
 penstock_compile_options(penstock_python)
+penstock_unity(penstock_python)
 # libtorch's headers have a `visibility` of their own.
 target_compile_options(penstock_python PRIVATE -Wno-attributes)
 target_include_directories(penstock_python PRIVATE ${PROJECT_SOURCE_DIR})

@@ -12,7 +12,7 @@
 #include "tests/ops/fast_path.h"
 #include "tests/ops/product_units.h"
 
-namespace penstock::ops {
+namespace penstock::ops::bf16_attention_test {
 namespace {
 
 using penstock::testing::normal;
@@ -183,4 +183,4 @@ TEST(Bf16AttentionEmulation, HasTheBitsOfAmx) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::bf16_attention_test

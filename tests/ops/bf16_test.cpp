@@ -20,7 +20,7 @@
 #include "tests/ops/fast_path.h"
 #include "tests/ops/product_units.h"
 
-namespace penstock::ops {
+namespace penstock::ops::bf16_test {
 namespace {
 
 using penstock::testing::make_test_plan;
@@ -374,4 +374,4 @@ TEST(Bf16Emulation, NeitherProcessorNorEmulationLeavesTheReference) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::bf16_test

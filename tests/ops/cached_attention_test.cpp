@@ -14,7 +14,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/finite_difference.h"
 
-namespace penstock::ops {
+namespace penstock::ops::cached_attention_test {
 namespace {
 
 struct Case {
@@ -189,4 +189,4 @@ TEST(CachedAttention, WhatDoesNotFitIsAnError) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::cached_attention_test

@@ -10,7 +10,7 @@
 #include "tests/ops/fast_path.h"
 #include "tests/ops/random_shape.h"
 
-namespace penstock {
+namespace penstock::causal_attention_test {
 namespace {
 
 using namespace penstock::testing;
@@ -213,4 +213,4 @@ TEST(CausalAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::causal_attention_test

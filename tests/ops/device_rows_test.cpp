@@ -16,7 +16,7 @@
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock::testing {
+namespace penstock::testing::device_rows_test {
 namespace {
 
 struct Row {
@@ -246,4 +246,4 @@ INSTANTIATE_TEST_SUITE_P(Operators, DeviceRows,
                          });
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::testing::device_rows_test

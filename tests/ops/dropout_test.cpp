@@ -8,7 +8,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::dropout_test {
 namespace {
 
 using namespace penstock::testing;
@@ -64,4 +64,4 @@ TEST(Dropout, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::dropout_test

@@ -6,7 +6,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::embedding_test {
 namespace {
 
 using namespace penstock::testing;
@@ -64,4 +64,4 @@ TEST(Embedding, RefusesIdsOutsideTheVocabulary) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::embedding_test

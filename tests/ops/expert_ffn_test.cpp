@@ -14,7 +14,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/ops/random_shape.h"
 
-namespace penstock::ops {
+namespace penstock::ops::expert_ffn_test {
 namespace {
 
 using testing::make_test_plan;
@@ -397,4 +397,4 @@ TEST(ExpertFfn, BadPlansAreErrors) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::expert_ffn_test

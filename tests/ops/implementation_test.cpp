@@ -5,7 +5,7 @@
 
 #include "penstock/ops/dispatch.h"
 
-namespace penstock::ops {
+namespace penstock::ops::implementation_test {
 namespace {
 
 using Counts = std::map<std::string, std::int64_t>;
@@ -47,4 +47,4 @@ TEST(Implementations, ListWithoutReferenceIsABug) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::implementation_test

@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 
-namespace penstock {
+namespace penstock::initial_draws_test {
 namespace {
 
 at::Tensor drawn(const InitialDraws& draws, const char* name, at::IntArrayRef shape, double std = 1,
@@ -72,4 +72,4 @@ TEST(InitialDraws, OfLibtorchsGeneratorFollowItsSeed) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::initial_draws_test

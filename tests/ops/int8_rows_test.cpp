@@ -11,7 +11,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/ops/stored_rows.h"
 
-namespace penstock::ops {
+namespace penstock::ops::int8_rows_test {
 namespace {
 
 using testing::random_rows;
@@ -159,4 +159,4 @@ TEST(Int8Rows, ExpertsRoundTheirInputAndWhatTheirActivationGives) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::int8_rows_test

@@ -14,7 +14,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::linear_cross_entropy_test {
 namespace {
 
 using namespace penstock::testing;
@@ -204,4 +204,4 @@ TEST(LinearCrossEntropy, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::linear_cross_entropy_test

@@ -13,7 +13,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/ops/random_shape.h"
 
-namespace penstock::ops {
+namespace penstock::ops::linear_test {
 namespace {
 
 struct Results {
@@ -176,4 +176,4 @@ TEST(Linear, WrongShapesAreErrors) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::linear_test

@@ -13,7 +13,7 @@
 
 #include "penstock/ops/dispatch.h"
 
-namespace penstock {
+namespace penstock::memory_test {
 namespace {
 
 std::int64_t page_faults() {
@@ -65,4 +65,4 @@ TEST(Memory, ThreadsMakeNoHeapsOfTheirOwn) {
 #endif
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::memory_test

@@ -9,7 +9,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/finite_difference.h"
 
-namespace penstock {
+namespace penstock::optimizer_test {
 namespace {
 
 using penstock::testing::relative_error;
@@ -252,4 +252,4 @@ TEST(GlobalNorm, RefusesMissingTensors) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::optimizer_test

@@ -11,7 +11,7 @@
 #include "penstock/base/threads.h"
 #include "penstock/ops/dispatch.h"
 
-namespace penstock {
+namespace penstock::parallel_test {
 namespace {
 
 volatile const float kSmallest = std::numeric_limits<float>::denorm_min();
@@ -54,4 +54,4 @@ TEST(Parallel, DenormalNumbersAreZeroInTheWorkAndNowhereElse) {
 #endif
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::parallel_test

@@ -10,7 +10,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::relative_attention_test {
 namespace {
 
 using namespace penstock::testing;
@@ -119,4 +119,4 @@ TEST(RelativeAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::relative_attention_test

@@ -7,7 +7,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::rms_norm_test {
 namespace {
 
 using namespace penstock::testing;
@@ -135,4 +135,4 @@ TEST(AddRmsNorm, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::rms_norm_test

@@ -11,7 +11,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::route_test {
 namespace {
 
 using namespace penstock::testing;
@@ -238,4 +238,4 @@ TEST(RouteRelu, NoTokensAreNormal) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::route_test

@@ -10,7 +10,7 @@
 #include "penstock/ops/pointwise.h"
 #include "penstock/ops/stored_matrix.h"
 
-namespace penstock::ops {
+namespace penstock::ops::rows_alone_test {
 namespace {
 
 constexpr std::int64_t kRows = 75;
@@ -74,4 +74,4 @@ TEST(RowsAlone, IsASettingOfItsScope) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::rows_alone_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-namespace penstock {
+namespace penstock::slice_test {
 namespace {
 
 TEST(Slice, TakesRangesOfEachAxis) {
@@ -41,4 +41,4 @@ TEST(Slice, EqualParts) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::slice_test

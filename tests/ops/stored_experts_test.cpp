@@ -8,7 +8,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/ops/stored_rows.h"
 
-namespace penstock::ops {
+namespace penstock::ops::stored_experts_test {
 namespace {
 
 using testing::make_test_plan;
@@ -102,4 +102,4 @@ TEST(StoredExperts, TokensWithoutAnExpertGetZero) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::stored_experts_test

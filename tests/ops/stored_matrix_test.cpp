@@ -10,7 +10,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/ops/stored_rows.h"
 
-namespace penstock::ops {
+namespace penstock::ops::stored_matrix_test {
 namespace {
 
 using testing::kRowTypes;
@@ -113,4 +113,4 @@ TEST(StoredMatrix, RefusesAnotherWidth) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::stored_matrix_test

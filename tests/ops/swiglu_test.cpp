@@ -8,7 +8,7 @@
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
 
-namespace penstock {
+namespace penstock::swiglu_test {
 namespace {
 
 using namespace penstock::testing;
@@ -62,4 +62,4 @@ TEST(Swiglu, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::swiglu_test

@@ -13,8 +13,8 @@ at::Tensor by_head(const at::Tensor& x, std::int64_t heads) {
 at::Tensor join(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
 
 /// The operands by head, and which distance each pair of positions has.
-struct Heads {
-  explicit Heads(const RelativeProblem& p) {
+struct RelativeHeads {
+  explicit RelativeHeads(const RelativeProblem& p) {
     const std::int64_t heads = p.heads(), width = heads * p.head_dim();
     const at::Tensor q = by_head(p.q, heads);
     content = q + p.u.unsqueeze(1);
@@ -44,14 +44,14 @@ struct Heads {
 }  // namespace
 
 RelativeResult relative_attention(const RelativeProblem& problem) {
-  const Heads heads(problem);
+  const RelativeHeads heads(problem);
   const at::Tensor scores = heads.scores(problem.scale);
   return {join(at::matmul(scores.softmax(3), heads.values)), scores.logsumexp(3)};
 }
 
 RelativeGradient relative_attention_backward(const at::Tensor& grad, const RelativeProblem& problem,
                                              const at::Tensor&, const at::Tensor& logsumexp) {
-  const Heads heads(problem);
+  const RelativeHeads heads(problem);
   const at::Tensor p = (heads.scores(problem.scale) - logsumexp.unsqueeze(3)).exp();
   const at::Tensor dy = by_head(grad, problem.heads());
   const at::Tensor dp = at::matmul(dy, heads.values.transpose(2, 3));

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-namespace penstock::ops {
+namespace penstock::ops::blas_test {
 namespace {
 
 TEST(Blas, NamesFollowFromThePackagesPlace) {
@@ -29,4 +29,4 @@ TEST(Blas, OfThisLibtorchIsAFileThatIsLoadedOrNamed) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::blas_test

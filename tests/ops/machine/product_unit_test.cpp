@@ -15,7 +15,7 @@
 #include "penstock/ops/cpu/bf16/product.h"
 #include "tests/ops/product_units.h"
 
-namespace penstock::ops {
+namespace penstock::ops::product_unit_test {
 namespace {
 
 using bf16::kPanel;
@@ -222,4 +222,4 @@ TEST_P(EachUnit, AddsUpInItsOrder) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::product_unit_test

@@ -17,7 +17,7 @@
 #include "penstock/ops/profile/profile_clock.h"
 #include "penstock/ops/profile/stock_profile.h"
 
-namespace penstock::ops {
+namespace penstock::ops::profile_test {
 namespace {
 
 /// The entries of an operator, whichever implementation ran.
@@ -203,4 +203,4 @@ TEST(Profile, OneAtATime) {
 }
 
 }  // namespace
-}  // namespace penstock::ops
+}  // namespace penstock::ops::profile_test
