@@ -1,7 +1,6 @@
 #include "penstock/bench/layer_bench.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -20,7 +19,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/ops/profile/stock_profile.h"
-#include "penstock/optim/adamw.h"
+#include "penstock/train/step/layer_step.h"
 #include "penstock/train/step/product_precision.h"
 
 namespace penstock::bench {
@@ -28,7 +27,7 @@ namespace {
 
 struct TimedLayer {
   ProfiledStep profile;
-  double forward = 0, backward = 0, optimizer = 0;
+  LayerStepOutcome step;
   double assignments = 0;
   std::vector<double> load;
 };
@@ -37,7 +36,10 @@ struct TimedLayer {
 class LayerRunner {
  public:
   LayerRunner(const Recipe& recipe, std::int64_t tokens, const LayerBenchOptions& options)
-      : recipe_(recipe), module_(build(recipe)), optimizer_(*module_, {}) {
+      : recipe_(recipe),
+        module_(build(recipe)),
+        step_(
+            *module_, [this](const auto& x, const auto& context) { return forward(x, context); }, {}) {
     if (options.active_experts > 0)
       active_.emplace(options.active_experts, std::vector<MoeLayer*>{moe_.get()});
     if (options.stock) stock_.emplace();
@@ -53,11 +55,11 @@ class LayerRunner {
 
   TimedLayer run() {
     RoutingContext context;
-    context.step = step_;
-    context.total_steps = std::max(recipe_.train.steps, step_ + 1);
+    context.step = steps_;
+    context.total_steps = std::max(recipe_.train.steps, steps_ + 1);
     context.training = true;
     context.token_ids = ids_;
-    const std::uint64_t seed = mix64(static_cast<std::uint64_t>(step_++));
+    const std::uint64_t seed = mix64(static_cast<std::uint64_t>(steps_++));
     if (active_) {
       torch::NoGradGuard no_grad;
       active_->find();
@@ -67,25 +69,16 @@ class LayerRunner {
     }
     context.generator = at::detail::createCPUGenerator(seed);
     x_.mutable_grad() = at::Tensor();
-    optimizer_.zero_gradients();
     profile_.clear();
-    TimedLayer out;
-    Stopwatch watch;
-    MoeOutput result = moe_ ? moe_->forward(x_, context) : MoeOutput{dense_->forward(x_), {}};
-    out.forward = watch.lap();
-    if (result.routing.loss.defined())
-      torch::autograd::backward({result.y, result.routing.loss}, {gradient_, at::Tensor()});
-    else
-      result.y.backward(gradient_);
-    out.backward = watch.lap();
-    const UpdateOutcome update = optimizer_.update(recipe_.train.optimizer.lr);
-    PENSTOCK_CHECK(update.failure.empty(), "step ", step_, ": ", update.failure,
+    TimedLayer out{.step = step_.advance(x_, gradient_, context, recipe_.train.optimizer.lr)};
+    LayerStepOutcome& step = out.step;
+    PENSTOCK_CHECK(step.update.failure.empty(), "step ", steps_, ": ", step.update.failure,
                    "; lower train.lr");
-    out.optimizer = watch.lap();
     if (moe_) moe_->after_step();
-    out.profile = {out.forward + out.backward + out.optimizer, profile_.operators(),
-                   profile_.scopes()};
-    if (moe_) count(result.routing.plan, out);
+    out.profile = {step.forward_seconds + step.backward_seconds + step.update_seconds,
+                   profile_.operators(), profile_.scopes()};
+    if (moe_) count(step.output.routing.plan, out);
+    step.output = {};  // its graph
     return out;
   }
 
@@ -103,6 +96,10 @@ class LayerRunner {
     return dense_;
   }
 
+  MoeOutput forward(const at::Tensor& x, const RoutingContext& context) {
+    return moe_ ? moe_->forward(x, context) : MoeOutput{dense_->forward(x), {}};
+  }
+
   static void count(const Plan& plan, TimedLayer& out) {
     const auto tokens = static_cast<double>(plan.tokens);
     out.assignments = plan.merges() ? tokens : static_cast<double>(plan.assignments());
@@ -116,12 +113,12 @@ class LayerRunner {
   std::shared_ptr<MoeLayer> moe_;  // one of the two
   std::shared_ptr<FeedForward> dense_;
   std::shared_ptr<torch::nn::Module> module_;
-  AdamW optimizer_;
+  LayerStep step_;
   std::optional<ActiveExperts> active_;
   at::Tensor x_, gradient_, ids_;
   ops::Profile profile_;
   std::optional<ops::StockProfile> stock_;
-  std::int64_t step_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 /// Of one MoE layer, or the dense one, as useful_training_flops counts: times 3 for forward and
@@ -165,12 +162,13 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
     out.machine.peak_flops = peak();
     for (std::int64_t i = 0; i < options.steps; ++i) {
       TimedLayer step = runner.run();
-      forward.push_back(step.forward);
-      backward.push_back(step.backward);
-      optimizer.push_back(step.optimizer);
+      const double passes = step.step.forward_seconds + step.step.backward_seconds;
+      forward.push_back(step.step.forward_seconds);
+      backward.push_back(step.step.backward_seconds);
+      optimizer.push_back(step.step.update_seconds);
       const double flops = useful_flops(recipe.model, products_of_model,
                                         static_cast<double>(out.tokens), step.assignments);
-      rates.push_back(flops / (step.forward + step.backward));
+      rates.push_back(flops / passes);
       out.useful_flops += flops / static_cast<double>(options.steps);
       out.active_experts +=
           step.assignments / static_cast<double>(out.tokens) / static_cast<double>(options.steps);

@@ -1,0 +1,43 @@
+// One training step of one layer by itself: forward, backward against a direction, and the optimizer's update. Whoever
+// measures or examines a layer makes it. A model's step, with parts, ranks and a clip, is step.h's.
+#pragma once
+
+#include <functional>
+
+#include "penstock/layers/moe.h"
+#include "penstock/optim/adamw.h"
+
+namespace penstock {
+
+/// What a step of a layer did.
+struct LayerStepOutcome {
+  MoeOutput output;  ///< its routing is empty where the layer has none
+  UpdateOutcome update;
+  double forward_seconds = 0, backward_seconds = 0, update_seconds = 0;  ///< by profile_seconds()
+};
+
+/// A layer and its optimizer's state.
+class LayerStep {
+ public:
+  using Forward = std::function<MoeOutput(const at::Tensor& x, const RoutingContext& context)>;
+
+  /// @param layer  whose parameters are updated
+  /// @param forward  its pass over x [T, d] or [B, L, d]
+  /// REQUIRES: both outlive the step.
+  LayerStep(const torch::nn::Module& layer, Forward forward, const OptimizerConfig& config)
+      : forward_(std::move(forward)), optimizer_(layer, config) {}
+
+  /// Minimises Σ y · direction and what the router adds to that. Gradients stay until the next
+  /// step. Balancers do not move.
+  /// @param x, direction  of y's shape. REQUIRES: x has no gradient yet, or none is asked for.
+  LayerStepOutcome advance(const at::Tensor& x, const at::Tensor& direction,
+                           const RoutingContext& context, double lr);
+
+  const AdamW& optimizer() const { return optimizer_; }
+
+ private:
+  Forward forward_;
+  AdamW optimizer_;
+};
+
+}  // namespace penstock
