@@ -16,3 +16,5 @@ function(penstock_embed target name folder header namespace)
 endfunction()
 
 penstock_embed(penstock_tasks task_files tasks penstock/tasks/embedded_files.h penstock::tasks)
+penstock_embed(penstock_study closed_form_files recipes penstock/study/config/embedded_files.h penstock::study
+               closed_form.)

@@ -1,9 +1,8 @@
-// An analysis and the published tables as JSON, under the names of docs/analysis.md.
+// An analysis as JSON, under the names of docs/analysis.md.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "penstock/analysis/analysis.h"
-#include "penstock/analysis/published_tables.h"
 
 namespace penstock::analysis {
 namespace {
@@ -226,19 +225,6 @@ Json to_json(const Analysis& analysis) {
   for (const auto& [part, reason] : parts)
     if (!reason.empty()) out["refused"][part] = reason;
   return out;
-}
-
-Json to_json(const PublishedTable& table) {
-  Json cells = Json::array();
-  for (const PublishedCell& cell : table.cells)
-    cells.push_back({{"row", cell.row},
-                     {"column", cell.column},
-                     {"published", cell.published},
-                     {"computed", cell.computed},
-                     {"useful", cell.useful},
-                     {"agrees", cell.agrees},
-                     {"remark", cell.remark}});
-  return {{"table", table.name}, {"title", table.title}, {"unit", table.unit}, {"cells", cells}};
 }
 
 }  // namespace penstock::analysis

@@ -25,6 +25,9 @@
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/pages.h"
+#include "penstock/report/text.h"
+#include "penstock/study/config/embedded_studies.h"
+#include "penstock/study/tables/closed_tables.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/evaluation_settings.h"
@@ -224,10 +227,13 @@ void print_tables(const AnalyseOptions& options) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::string text;
   for (const auto& name : options.tables) {
-    const analysis::PublishedTable table = analysis::published_table(name);
-    all.push_back(to_json(table));
+    const study::StudyConfig study = study::study_of_closed_form(name);
+    const study::ClosedForm& form =
+        *std::ranges::find(study.closed_forms, name, &study::ClosedForm::name);
+    const auto figures = study::closed_figures(form, study.variants);
+    all.push_back(study::to_json(form, figures));
     if (!text.empty()) text += "\n";
-    text += published_text(table);
+    text += report::section_text({.tables = {study::closed_form_table(form, figures)}});
   }
   fmt::print("{}", options.json ? all.dump(2) + "\n" : text);
 }

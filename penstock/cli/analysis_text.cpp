@@ -9,7 +9,6 @@
 #include "penstock/base/progress.h"
 #include "penstock/report/analysis_sections.h"
 #include "penstock/report/text.h"
-#include "penstock/study/tables/closed_tables.h"
 
 namespace penstock {
 namespace {
@@ -204,10 +203,6 @@ std::string analysis_text(const Analysis& a) {
   return out + entropy_text(a) + load_text(a) + sections_text(report::routing_sections(a)) +
          similarity_text(a) + sections_text({report::gradient_section(a)}) + jacobian_text(a) +
          samples_text(a);
-}
-
-std::string published_text(const analysis::PublishedTable& table) {
-  return report::section_text({.tables = {study::closed_form(table)}});
 }
 
 }  // namespace penstock

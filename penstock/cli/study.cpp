@@ -288,10 +288,11 @@ constexpr const char* kStudyFile =
     "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
     "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
     "  report = [\"entropy\", \"samples\"]      of the runs' routers; also \"token-experts\",\n"
-    "                                       \"flips\", \"throughput\"; \"settings\", \"A3\" and\n"
-    "                                       \"A4\" train nothing\n"
+    "                                       \"flips\", \"throughput\"; \"settings\" and\n"
+    "                                       \"closed-forms\" train nothing\n"
     "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
     "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"
+    "  [closed_form.A3]                     FLOPs or parameters of the variants, without a run\n"
     "  [scale.desk]                         laid over the study: set, seeds, only, eval_k,\n"
     "  set = {\"train.steps\" = 400}          claim, baseline, and [scale.desk.variants.NAME] "
     "set\n"
@@ -305,6 +306,8 @@ std::vector<FieldDescription> keys_of_a_study() {
   add(describe_config<study::VariantFields>("variants.VARIANT."));
   add(describe_config<study::ScaleFields>("scale.SCALE."));
   add(describe_config<study::ScaledVariant>("scale.SCALE.variants.VARIANT."));
+  add(describe_config<study::ClosedForm>("closed_form.NAME."));
+  add(describe_config<study::ClosedCell>("closed_form.NAME.cells."));
   return out;
 }
 

@@ -6,7 +6,6 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
-#include "penstock/io/toml.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/study_fields.h"
 #include "penstock/study/runs/start_model.h"
@@ -150,8 +149,9 @@ void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode&
     if (!variant.from.empty()) study.comparison.begins_with[variant.name] = variant.from;
 }
 
+/// @param beside  reads a file of the study's folder
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,
-                     const Scale& scale, const std::filesystem::path& folder,
+                     const Scale& scale, const TomlFiles& beside,
                      std::span<const std::string> overrides, StudyConfig& study) {
   check_name(name, node.origin());
   VariantFields own;
@@ -165,7 +165,7 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
                  "' has no recipe; give it one, or give the study a base");
   Variant variant{.name = name,
                   .label = own.label.empty() ? name : own.label,
-                  .recipe = read_toml((folder / file).string()),
+                  .recipe = beside(file),
                   .match_compute = own.match_compute,
                   .from = own.from};
   lay_over(variant.recipe, fields.set);
@@ -222,17 +222,30 @@ void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& sca
                  ": baseline has both ngram and bits_per_byte; give one");
 }
 
+/// The tables of [closed_form], which are shown where the report asks for them, and only there.
+void take_closed_forms(StudyConfig& study, const StudyFields& fields) {
+  study.closed_forms =
+      read_closed_forms(fields.closed_form, names_in_order(fields.variants, "variants"));
+  const bool asked = std::ranges::find(study.report, kClosedForms) != study.report.end();
+  PENSTOCK_CHECK(!asked || !study.closed_forms.empty(), study.path, ": report names \"",
+                 kClosedForms, "\", and there is no [closed_form.NAME] table");
+  // Of a study that it is like it may show something else.
+  PENSTOCK_CHECK(asked || study.closed_forms.empty() || !study.runs_of.empty(), study.path,
+                 ": closed_form has tables that are not shown; add \"", kClosedForms,
+                 "\" to report");
+}
+
 /// The study's file laid over the one that it is like, but for that one's name and title; the name
 /// goes to `runs_of`.
-ConfigNode read_tree(const std::string& path, std::string& runs_of) {
-  ConfigNode root = read_toml(path);
+ConfigNode read_tree(const std::string& path, std::string& runs_of, const TomlFiles& read) {
+  ConfigNode root = read(path);
   const ConfigNode* const like = root.find("like");
   const auto* file = like ? std::get_if<std::string>(&like->value()) : nullptr;
   if (!file) return root;
   const std::filesystem::path other = std::filesystem::path(path).parent_path() / *file;
   PENSTOCK_CHECK(other.filename() == *file, like->origin(), ": like = \"", *file,
                  "\": name a study in the same folder");
-  ConfigNode::Table tree = read_toml(other.string()).table();
+  ConfigNode::Table tree = read(other.string()).table();
   PENSTOCK_CHECK(!tree.contains("like"), like->origin(), ": ", *file,
                  " is itself like another; name that one");
   const auto* name =
@@ -283,22 +296,25 @@ bool StudyConfig::trains() const {
 }
 
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides,
-                       const std::string& asked_scale) {
+                       const std::string& asked_scale, const TomlFiles& read) {
   StudyConfig study{.path = path, .measurements = make_measurements()};
-  const ConfigNode root = read_tree(path, study.runs_of);
+  const ConfigNode root = read_tree(path, study.runs_of, read);
   const auto fields = read_with<StudyFields>(root, "", study, KeysOf::study);
   const Scale scale = read_scale(fields, asked_scale, study);
   const auto of_recipes = recipe_overrides(study, overrides);
   take_fields(study, fields, scale);
   for (const auto& one : study.measurements) one->settle(study.report, path);
+  take_closed_forms(study, fields);
 
   PENSTOCK_CHECK(!fields.variants.table().empty() || !study.trains(), path,
                  ": a study needs at least one [variants.NAME] table");
   if (fields.variants.empty()) return study;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const auto beside = [&](const std::string& file) {
+    return read((std::filesystem::path(path).parent_path() / file).string());
+  };
   for (const auto& name : names_in_order(fields.variants, "variants"))
     study.variants.push_back(
-        read_variant(name, *fields.variants.find(name), fields, scale, folder, of_recipes, study));
+        read_variant(name, *fields.variants.find(name), fields, scale, beside, of_recipes, study));
   for (const auto& [name, node] : scale.fields.variants.table())
     check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
   const std::vector<std::string>& only =

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/io/toml.h"
+#include "penstock/study/config/closed_form.h"
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/measurement.h"
 
@@ -41,9 +44,10 @@ struct StudyConfig {
   std::vector<Variant> variants;                         ///< in the file's order
   RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< which one is measured
   Measurements measurements;  ///< one of each kind, with what the study asks of it
-  /// Shown besides: "entropy" and "samples" of the runs' routers; "settings", "A3", "A4", for which
-  /// nothing has to be trained.
+  /// Shown besides: "entropy" and "samples" of the runs' routers; "settings" and "closed-forms",
+  /// for which nothing has to be trained.
   std::vector<std::string> report;
+  std::vector<ClosedForm> closed_forms;  ///< in the file's order
 
   std::string runs_of;  ///< study whose runs these are; empty: its own
   Comparison comparison;
@@ -52,6 +56,9 @@ struct StudyConfig {
   bool trains() const;
 };
 
+/// What is in the TOML file of that path.
+using TomlFiles = std::function<ConfigNode(const std::string& path)>;
+
 /// Reads a study and the recipes it names (relative to the study's folder). With `like`, the file
 /// is laid over that study's.
 ///   recipe = the scale's base, variant's own or base, then [set], then the scale's set, then the
@@ -59,10 +66,11 @@ struct StudyConfig {
 ///            the scale's set for the variant, then `overrides` (k=v)
 /// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
 /// Overrides that a measurement takes ("finetune.NAME.data=DIR") are its own.
+/// @param read  whence the study and its recipes come
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
 /// a variant that matches the compute of an unknown one or of one that matches itself, and names
 /// unfit for folders.
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {},
-                       const std::string& scale = {});
+                       const std::string& scale = {}, const TomlFiles& read = read_toml);
 
 }  // namespace penstock::study

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/study/config/closed_form.h"
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/run_checkpoint.h"
@@ -15,7 +16,7 @@ namespace penstock::study {
 
 /// The words that report = [...] takes.
 inline std::vector<std::string_view> report_words() {
-  std::vector<std::string_view> out{"settings", "A3", "A4"};
+  std::vector<std::string_view> out{"settings", kClosedForms};
   for (const auto& one : plain_measurements())
     for (const std::string_view word : one->report_words()) out.push_back(word);
   return out;
@@ -28,7 +29,7 @@ struct StudyFields {
   std::vector<std::int64_t> seeds{1};
   std::vector<std::string> only, report;
   Baseline baseline;
-  ConfigNode set, upcycle, variants, scale;
+  ConfigNode set, upcycle, variants, scale, closed_form;
   template <class V>
   void visit(V& v) {
     v("name", name, {.help = "short name; the default output folder"});
@@ -51,6 +52,9 @@ struct StudyFields {
     v("upcycle", upcycle, {.help = "what each variant's upcycle is laid over"});
     v("variants", variants, {.help = "the lines of the comparison, by name"});
     v("scale", scale, {.help = "scales, by name"});
+    v("closed_form", closed_form,
+      {.help = "tables of FLOPs or parameters of the variants, by name, which \"closed-forms\" of "
+               "report shows"});
   }
 };
 

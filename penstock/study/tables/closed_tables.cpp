@@ -24,24 +24,36 @@ Table recipe_settings(const StudyConfig& study,
   return out.table();
 }
 
+std::string agreement(const ClosedFigure& figure) {
+  if (!figure.published) return "";
+  if (figure.agrees) return "agrees";
+  return figure.remark.empty() ? "differs" : "differs: " + figure.remark;
+}
+
 }  // namespace
 
-Table closed_form(const analysis::PublishedTable& table) {
-  const auto differs = [](const auto& cell) { return cell.useful != cell.computed; };
-  const bool useful = std::ranges::any_of(table.cells, differs);
-  Table out{
-      .title = fmt::format("HyperRouter, Table {}: {} ({})", table.name, table.title, table.unit),
-      .note = table.note,
-      .columns = {"", "method", "published", "closed form"}};
+Table closed_form_table(const ClosedForm& form, std::span<const ClosedFigure> figures) {
+  const auto differs = [](const auto& figure) { return figure.useful != figure.computed; };
+  const bool useful = std::ranges::any_of(figures, differs);
+  const bool published =
+      std::ranges::any_of(figures, [](const auto& figure) { return figure.published.has_value(); });
+  const auto digits = static_cast<int>(form.digits);
+  const auto as_printed = fixed(digits), more_digits = fixed(digits + (useful ? 2 : 0));
+  Table out{.title = fmt::format("{}{}{} ({})", form.of, form.of.empty() ? "" : ": ", form.title,
+                                 form.unit),
+            .note = form.note,
+            .columns = {"", "method"}};
+  if (published) out.columns.emplace_back("published");
+  out.columns.emplace_back("closed form");
   if (useful) out.columns.emplace_back("useful");
-  out.columns.emplace_back("remark");
-  for (const auto& cell : table.cells) {
-    const auto more_digits = fixed(table.digits + (useful ? 2 : 0));
-    TableRow& row = out.rows.emplace_back();
-    row.cells = {cell.row, cell.column, fixed(table.digits)(cell.published),
-                 more_digits(cell.computed)};
-    if (useful) row.cells.emplace_back(more_digits(cell.useful));
-    row.cells.emplace_back(cell.agrees ? "agrees" : "differs: " + cell.remark);
+  if (published) out.columns.emplace_back("remark");
+  for (const ClosedFigure& figure : figures) {
+    auto& cells = out.rows.emplace_back().cells;
+    cells = {figure.row, figure.column};
+    if (published) cells.emplace_back(figure.published ? as_printed(*figure.published) : "–");
+    cells.emplace_back(more_digits(figure.computed));
+    if (useful) cells.emplace_back(more_digits(figure.useful));
+    if (published) cells.emplace_back(agreement(figure));
   }
   return out;
 }
@@ -50,7 +62,9 @@ std::vector<Table> closed_tables(const StudyConfig& study,
                                  const std::function<ConfigNode(const ConfigNode&)>& resolve) {
   std::vector<Table> out;
   for (const auto& what : study.report) {
-    if (what == "A3" || what == "A4") out.push_back(closed_form(analysis::published_table(what)));
+    if (what == kClosedForms)
+      for (const ClosedForm& form : study.closed_forms)
+        out.push_back(closed_form_table(form, closed_figures(form, study.variants)));
     if (what != "settings") continue;
     if (!study.variants.empty()) out.push_back(recipe_settings(study, resolve));
     for (const auto& one : study.measurements)

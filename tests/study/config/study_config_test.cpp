@@ -220,7 +220,7 @@ TEST_F(StudyScales, MayHaveABaseThatStandsInForAllRecipes) {
 
 TEST(HyperRouterStudies, ReadAtBothScales) {
   const std::string folder = std::string(PENSTOCK_SOURCE_DIR) + "/recipes/hyperrouter/";
-  for (const std::string name : {"tableA1", "tableA2"})
+  for (const std::string name : {"tableA1", "tableA2", "tableA3", "tableA4"})
     for (const std::string scale : {"desk", "paper"})
       EXPECT_FALSE(read_study(folder + name + ".toml", {}, scale).trains()) << name;
   for (const std::string name :

@@ -1,0 +1,110 @@
+// A table of figures in closed form as a study's file states it: what is counted, of which
+// variants, and what a paper prints. What the figures are is tables/closed_figures.h's matter.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock::study {
+
+/// The word of report = [...] that shows these tables.
+inline constexpr std::string_view kClosedForms = "closed-forms";
+
+enum class ClosedCount { flops, parameters };
+constexpr std::array<std::string_view, 2> words(ClosedCount) { return {"flops", "parameters"}; }
+
+/// total, active, embedding: trained parameters (models/counts/parameter_count.h). backbone: all
+/// but the routers. router, router_embedding, router_network: frozen and generated ones too.
+/// frozen: of the routers.
+enum class ClosedPart {
+  total,
+  active,
+  embedding,
+  backbone,
+  router,
+  router_embedding,
+  router_network,
+  frozen
+};
+constexpr std::array<std::string_view, 8> words(ClosedPart) {
+  return {"total",  "active",           "embedding",      "backbone",
+          "router", "router_embedding", "router_network", "frozen"};
+}
+
+/// The forward pass whose FLOPs are counted (models/counts/evaluation_flops.h).
+struct ClosedWork {
+  std::int64_t sequences = 1, length = 1, memory = 0;
+  bool queries_of_memory = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("sequences", sequences, {.help = "rows of the batch", .min = 1, .max = 1 << 30});
+    v("length", length, {.help = "tokens of a row", .min = 1, .max = 1 << 30});
+    v("memory", memory,
+      {.help = "positions before them, of a model that has a memory", .min = 0, .max = 1 << 30});
+    v("queries_of_memory", queries_of_memory,
+      {.help = "count queries of those positions too; the useful figures are without"});
+  }
+};
+
+/// One figure of each of some variants.
+struct ClosedCell {
+  std::vector<std::string> variants;
+  std::optional<std::int64_t> k;
+  std::optional<ClosedPart> part;
+  std::string label, remark;
+  std::optional<double> published;
+  std::string where = {};  ///< of the file, for errors: "s.toml:9: closed_form.A3.cells"
+
+  template <class V>
+  void visit(V& v) {
+    v("variants", variants,
+      {.help = "of which variants; none: of all, with k of all that have a k"});
+    v("k", k,
+      {.help = "experts per token; the recipe's where it is left away; of flops", .min = 1});
+    v("part", part, {.help = "what is counted; of parameters"});
+    v("label", label, {.help = "what the paper calls it; default: k, \"all\" or the part"});
+    v("published", published, {.help = "the paper's number, in the table's unit"});
+    v("remark", remark, {.help = "shown where the two differ"});
+  }
+};
+
+/// A [closed_form.NAME] table.
+struct ClosedForm {
+  std::string name = {};
+  std::string of, title, unit, note;
+  ClosedCount count = ClosedCount::flops;
+  double divisor = 1;
+  std::int64_t digits = 0;
+  ClosedWork work;
+  std::vector<ClosedCell> cells;
+
+  template <class V>
+  void visit(V& v) {
+    v("of", of, {.help = "what stands before the title, such as a paper and its table"});
+    v("title", title, {.help = "what the figures are"});
+    v("count", count,
+      {.help = "flops: of linear layers but the head, in a forward pass; parameters: by part"});
+    v("unit", unit, {.help = "as shown; default: FLOPs or parameters"});
+    v("divisor", divisor, {.help = "how many FLOPs or parameters the unit is", .min = 1});
+    v("digits", digits, {.help = "that the paper prints after the point", .min = 0, .max = 9});
+    v("note", note, {.help = "below the table"});
+    v("work", work);
+    v("cells", cells, {.help = "tables, a figure of each variant; in the order of the report"});
+  }
+};
+
+/// The tables below [closed_form], in the file's order.
+/// @param variants  names of the study's
+/// Throws Error with file, line and key for a table without cells, an unknown variant, and keys of
+/// FLOPs among parameters or the other way round.
+std::vector<ClosedForm> read_closed_forms(const ConfigNode& tables,
+                                          const std::vector<std::string>& variants);
+
+}  // namespace penstock::study

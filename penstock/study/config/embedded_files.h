@@ -1,0 +1,13 @@
+// The studies of recipes/ that state figures in closed form, and the recipes that they name, which
+// are part of the library.
+#pragma once
+
+#include <span>
+
+#include "penstock/base/embedded_file.h"
+
+namespace penstock::study {
+
+std::span<const EmbeddedFile> embedded_files();
+
+}  // namespace penstock::study

@@ -1,0 +1,14 @@
+// The studies that are part of the library, by what they show: tables of papers in closed form.
+#pragma once
+
+#include <string>
+
+#include "penstock/study/config/study_config.h"
+
+namespace penstock::study {
+
+/// The study of recipes/ whose file has a table [closed_form.NAME], at the scale "paper" where it
+/// has one; it needs no file. Throws Error that lists the tables there are for another name.
+StudyConfig study_of_closed_form(const std::string& name);
+
+}  // namespace penstock::study

@@ -1,0 +1,149 @@
+#include "penstock/study/tables/closed_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+#include "penstock/models/counts/evaluation_flops.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/train/read_recipe.h"
+
+namespace penstock::study {
+namespace {
+
+/// A variant's model; its parameters are counted once, and where they are asked for.
+struct ClosedModel {
+  ModelConfig config;
+  std::optional<ParameterCounts> counts = {};
+};
+
+std::int64_t parameters_of(const ParameterCounts& counts, ClosedPart part) {
+  switch (part) {
+    case ClosedPart::total:
+      break;
+    case ClosedPart::active:
+      return counts.active;
+    case ClosedPart::embedding:
+      return counts.embedding;
+    case ClosedPart::backbone:
+      return counts.by_part.backbone;
+    case ClosedPart::router:
+      return counts.by_part.router;
+    case ClosedPart::router_embedding:
+      return counts.by_part.router_embedding;
+    case ClosedPart::router_network:
+      return counts.by_part.hypernetwork;
+    case ClosedPart::frozen:
+      return counts.frozen;
+  }
+  return counts.total;
+}
+
+class ClosedCounter {
+ public:
+  ClosedCounter(const ClosedForm& form, std::span<const Variant> variants)
+      : form_(form), variants_(variants) {}
+
+  std::vector<ClosedFigure> figures() {
+    std::vector<ClosedFigure> out;
+    for (const ClosedCell& cell : form_.cells)
+      for (const Variant& variant : variants_) {
+        if (!is_of(cell, variant)) continue;
+        ClosedFigure figure =
+            form_.count == ClosedCount::flops ? flops(cell, variant) : parameters(cell, variant);
+        if (cell.published) judge(figure, cell);
+        out.push_back(std::move(figure));
+      }
+    return out;
+  }
+
+ private:
+  bool is_of(const ClosedCell& cell, const Variant& variant) {
+    if (!cell.variants.empty()) return std::ranges::count(cell.variants, variant.name) > 0;
+    return variant.from.empty() && (!cell.k || model_of(cell, variant).config.traits().has_k);
+  }
+
+  ClosedModel& model_of(const ClosedCell& cell, const Variant& variant) {
+    const auto found = models_.find(variant.name);
+    if (found != models_.end()) return found->second;
+    PENSTOCK_CHECK(variant.from.empty(), cell.where, ": variant '", variant.name,
+                   "' begins with a model, which says what it is; name others");
+    return models_[variant.name] = {.config = read_recipe(variant.recipe).model};
+  }
+
+  ClosedFigure flops(const ClosedCell& cell, const Variant& variant) {
+    const ModelConfig& config = model_of(cell, variant).config;
+    const bool routes = config.moe_layers() > 0;
+    PENSTOCK_CHECK(routes || !cell.k, cell.where, ".k: variant '", variant.name,
+                   "' has no experts; leave k away for it");
+    PENSTOCK_CHECK(!cell.k || *cell.k <= config.moe.experts, cell.where,
+                   ".k = ", cell.k.value_or(0), ": variant '", variant.name, "' has ",
+                   config.moe.experts, " experts");
+    const double k = cell.k ? static_cast<double>(*cell.k) : config.router.k;
+    const ClosedWork& asked = form_.work;
+    EvaluationWork work{.sequences = asked.sequences,
+                        .length = asked.length,
+                        .memory = asked.memory,
+                        .active_experts = k * static_cast<double>(config.moe.granularity)};
+    const double useful = linear_layer_flops(config, work);
+    work.queries_of_memory = asked.queries_of_memory;
+    const std::string row = routes ? fmt::format("k = {:g}", k) : "all";
+    return {.row = cell.label.empty() ? row : cell.label,
+            .column = variant.label,
+            .computed = linear_layer_flops(config, work) / form_.divisor,
+            .useful = useful / form_.divisor};
+  }
+
+  ClosedFigure parameters(const ClosedCell& cell, const Variant& variant) {
+    ClosedModel& model = model_of(cell, variant);
+    PENSTOCK_CHECK(model.config.vocab > 0, cell.where, ": the vocabulary of variant '",
+                   variant.name, "' is its corpus's; give the study [set.model] vocab");
+    if (!model.counts) model.counts = count_parameters(model.config);
+    const double count = static_cast<double>(parameters_of(*model.counts, *cell.part));
+    return {.row = variant.label,
+            .column = cell.label.empty() ? std::string(word(*cell.part)) : cell.label,
+            .computed = count / form_.divisor,
+            .useful = count / form_.divisor};
+  }
+
+  void judge(ClosedFigure& figure, const ClosedCell& cell) const {
+    const double unit = std::pow(10, form_.digits);
+    figure.published = cell.published;
+    figure.agrees = std::round(figure.computed * unit) == std::round(*cell.published * unit);
+    if (!figure.agrees) figure.remark = cell.remark;
+  }
+
+  const ClosedForm& form_;
+  std::span<const Variant> variants_;
+  std::map<std::string, ClosedModel> models_;
+};
+
+}  // namespace
+
+std::vector<ClosedFigure> closed_figures(const ClosedForm& form,
+                                         std::span<const Variant> variants) {
+  return ClosedCounter(form, variants).figures();
+}
+
+nlohmann::ordered_json to_json(const ClosedForm& form, std::span<const ClosedFigure> figures) {
+  using Json = nlohmann::ordered_json;
+  Json cells = Json::array();
+  for (const ClosedFigure& figure : figures) {
+    const auto& published = figure.published;
+    cells.push_back({{"row", figure.row},
+                     {"column", figure.column},
+                     {"published", published ? Json(*published) : Json()},
+                     {"computed", figure.computed},
+                     {"useful", figure.useful},
+                     {"agrees", published ? Json(figure.agrees) : Json()},
+                     {"remark", figure.remark}});
+  }
+  return {{"table", form.name}, {"title", form.title}, {"unit", form.unit}, {"cells", cells}};
+}
+
+}  // namespace penstock::study
