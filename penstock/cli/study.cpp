@@ -305,7 +305,7 @@ std::vector<FieldDescription> keys_of_a_study() {
   };
   add(describe_config<study::VariantFields>("variants.VARIANT."));
   add(describe_config<study::ScaleFields>("scale.SCALE."));
-  add(describe_config<study::ScaledVariant>("scale.SCALE.variants.VARIANT."));
+  add(describe_config<study::RecipeChanges>("scale.SCALE.variants.VARIANT."));
   add(describe_config<study::ClosedForm>("closed_form.NAME."));
   add(describe_config<study::ClosedCell>("closed_form.NAME.cells."));
   return out;

@@ -53,10 +53,10 @@ Scale read_scale(const StudyFields& fields, const std::string& asked, StudyConfi
 }
 
 /// What the scale lays over that variant, or nothing.
-ScaledVariant scaled_variant(const Scale& scale, const std::string& variant) {
-  const ConfigNode* const node = scale.fields.variants.find(variant);
+RecipeChanges scaled_variant(const Scale& scale, const std::string& variant) {
+  const ConfigNode* const node = scale.fields.comparison.variants.find(variant);
   if (!node) return {};
-  return read_config<ScaledVariant>(*node, "scale." + scale.name + ".variants." + variant);
+  return read_config<RecipeChanges>(*node, "scale." + scale.name + ".variants." + variant);
 }
 
 /// Whether numbers of that name are shown somewhere.
@@ -89,7 +89,8 @@ void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scal
   PENSTOCK_CHECK(!variant.from.empty(), origin, ": variants.", variant.name,
                  ".upcycle: say with from = \"...\" which variant's model is upcycled");
   ConfigNode upcycle{ConfigNode::Value(ConfigNode::Table())};
-  for (const auto* layer : {&fields.upcycle, &scale.fields.upcycle, &own, &scaled})
+  for (const auto* layer : {&fields.comparison.changes.upcycle,
+                            &scale.fields.comparison.changes.upcycle, &own, &scaled})
     upcycle.merge(*layer);
   check_upcycle(upcycle, "variants." + variant.name + ".upcycle");
   variant.upcycle = std::move(upcycle);
@@ -159,8 +160,9 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   own.visit(keys);
   for (const auto& one : study.measurements) one->read_variant(keys, name);
   keys.finish();
-  const std::string& usual = own.recipe.empty() ? fields.base : own.recipe;
-  const std::string& file = scale.fields.base.empty() ? usual : scale.fields.base;
+  const std::string& usual = own.recipe.empty() ? fields.comparison.base : own.recipe;
+  const std::string& of_scale = scale.fields.comparison.base;
+  const std::string& file = of_scale.empty() ? usual : of_scale;
   PENSTOCK_CHECK(!file.empty(), node.origin(), ": variant '", name,
                  "' has no recipe; give it one, or give the study a base");
   Variant variant{.name = name,
@@ -168,15 +170,15 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
                   .recipe = beside(file),
                   .match_compute = own.match_compute,
                   .from = own.from};
-  lay_over(variant.recipe, fields.set);
-  lay_over(variant.recipe, scale.fields.set);
+  lay_over(variant.recipe, fields.comparison.changes.set);
+  lay_over(variant.recipe, scale.fields.comparison.changes.set);
   ConfigNode set{ConfigNode::Value(ConfigNode::Table())};  // of this variant alone
-  lay_over(set, own.set);
+  lay_over(set, own.changes.set);
   lay_over(set, scaled_variant(scale, name).set);
   if (!variant.from.empty())
     variant.retuned = naming_origins(set, [&] { return take_retuned(name, set); });
   variant.recipe.merge(set);
-  read_upcycle(variant, fields, scale, own.upcycle, node.origin());
+  read_upcycle(variant, fields, scale, own.changes.upcycle, node.origin());
   if (!own.published.empty())
     study.comparison.published[name] =
         read_published(own.published, "variants." + name + ".published.", study);
@@ -198,20 +200,20 @@ void check_matches(const StudyConfig& study, const ConfigNode& variants) {
 
 /// What the study asks, measures and compares, before its variants are known.
 void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& scale) {
-  const ScaleFields& over = scale.fields;
+  const ComparisonFields &own = fields.comparison, &over = scale.fields.comparison;
   study.name =
       fields.name.empty() ? std::filesystem::path(study.path).stem().string() : fields.name;
   check_name(study.name, study.path + ": name");
   study.title = fields.title.empty() ? study.name : fields.title;
-  study.claim = over.claim.empty() ? fields.claim : over.claim;
+  study.claim = over.claim.empty() ? own.claim : over.claim;
   study.scale = scale.name;
-  study.seeds = over.seeds.value_or(fields.seeds);
+  study.seeds = over.seeds.value_or(*own.seeds);
   study.eval_checkpoint = fields.eval_checkpoint;
   study.report = fields.report;
   study.comparison = {.measure = fields.measure,
                       .published_as = fields.published_as,
-                      .reference = over.reference.empty() ? fields.reference : over.reference,
-                      .baseline = over.baseline.wanted() ? over.baseline : fields.baseline};
+                      .reference = over.reference.empty() ? own.reference : over.reference,
+                      .baseline = over.baseline.wanted() ? over.baseline : own.baseline};
   PENSTOCK_CHECK(!study.seeds.empty(), study.path, ": seeds is empty; give at least one");
   PENSTOCK_CHECK(std::ranges::min(study.seeds) >= 0, study.path, ": seeds has ",
                  std::ranges::min(study.seeds), "; a seed is 0 or more");
@@ -306,22 +308,23 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   for (const auto& one : study.measurements) one->settle(study.report, path);
   take_closed_forms(study, fields);
 
-  PENSTOCK_CHECK(!fields.variants.table().empty() || !study.trains(), path,
+  const ConfigNode& variants = fields.comparison.variants;
+  const ComparisonFields& over = scale.fields.comparison;
+  PENSTOCK_CHECK(!variants.table().empty() || !study.trains(), path,
                  ": a study needs at least one [variants.NAME] table");
-  if (fields.variants.empty()) return study;
+  if (variants.empty()) return study;
   const auto beside = [&](const std::string& file) {
     return read((std::filesystem::path(path).parent_path() / file).string());
   };
-  for (const auto& name : names_in_order(fields.variants, "variants"))
+  for (const auto& name : names_in_order(variants, "variants"))
     study.variants.push_back(
-        read_variant(name, *fields.variants.find(name), fields, scale, beside, of_recipes, study));
-  for (const auto& [name, node] : scale.fields.variants.table())
+        read_variant(name, *variants.find(name), fields, scale, beside, of_recipes, study));
+  for (const auto& [name, node] : over.variants.table())
     check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
-  const std::vector<std::string>& only =
-      scale.fields.only.empty() ? fields.only : scale.fields.only;
+  const std::vector<std::string>& only = over.only.empty() ? fields.comparison.only : over.only;
   pick(study, only);
-  settle_beginnings(study, scale, fields.variants);
-  check_matches(study, fields.variants);
+  settle_beginnings(study, scale, variants);
+  check_matches(study, variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;
   check_known(study, reference, path + ": reference");
