@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "penstock/base/fields.h"
-#include "penstock/ops/machine/precision.h"
-#include "penstock/optim/optimizer_config.h"
+#include "penstock/train/training_basics.h"
 
 namespace penstock {
 
@@ -19,26 +18,30 @@ constexpr std::array<std::string_view, 2> words(FinetuneProtocol) { return {"cle
 /// Source: HyperRouter (arXiv:2312.07035), appendix C.3 and Table A2: length 512, batch 16, Adam
 /// 1e-4, three epochs. Protocol "clean" departs from the authors' code where that measures on what
 /// it selects by, or lets one text see another; "authors" follows the code (docs/finetune.md).
-struct FinetuneConfig {
+struct FinetuneConfig : TrainingBasics {
+  FinetuneConfig()
+      : TrainingBasics{.optimizer = {.lr = 1e-4,
+                                     .min_lr = 0,
+                                     .warmup_steps = 0,
+                                     .weight_decay = 0,
+                                     .clip = 0.25},
+                       .keep_last = 1} {}
+
   FinetuneProtocol protocol = FinetuneProtocol::clean;
   std::int64_t sequence_length = 0, batch = 16;
   double epochs = 3;
   std::int64_t steps = -1;
-  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
   bool emulate_bf16 = false;
-  OptimizerConfig optimizer{
-      .lr = 1e-4, .min_lr = 0, .warmup_steps = 0, .weight_decay = 0, .clip = 0.25};
   double dropout = 0.1, init_std = 0.02;
   std::int64_t length_pool = 50;
   double selection_share = 0.05, test_share = 0.1;
-  std::int64_t eval_every = -1, keep_last = 1;
+  std::int64_t eval_every = -1;
   std::int64_t train_k = 0, selection_k = 0;
   std::vector<std::int64_t> test_k;
   bool auxiliary_losses = true;
   std::optional<bool> train_hypernetwork;
   std::int64_t train_memory = -1, eval_memory = -1;
   std::int64_t most_train = 0, most_test = 0;
-  std::int64_t seed = 1234;
 
   template <class V>
   void visit(V& v) {
@@ -67,13 +70,10 @@ struct FinetuneConfig {
     v("steps", steps,
       {.help = "steps instead of epochs; 0: by epochs; -1: 5000 (authors), else by epochs",
        .min = -1});
-    v("precision", precision,
-      {.help = "of the operands in training's products, fp32 or bf16, as a recipe's "
-               "train.precision; selection and test are fp32 in both"});
+    visit_basics(v);
     v("emulate_bf16", emulate_bf16,
       {.help = "with precision = bf16: compute the products of AVX512-BF16 without it, slowly, to "
                "the same bits"});
-    optimizer.visit(v);
     v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
   }
@@ -97,7 +97,6 @@ struct FinetuneConfig {
       {.help = "steps between looks at the selection set; 0: only at the end; -1: 500 (authors), "
                "else a tenth of the run",
        .min = -1});
-    v("keep_last", keep_last, {.help = "newest checkpoints kept beside the best", .min = 1});
   }
   /// Experts per token, what the router learns, and what is carried on or left out.
   template <class V>
@@ -125,7 +124,6 @@ struct FinetuneConfig {
       {.help = "at most so many training texts, drawn by the seed; 0: all", .min = 0});
     v("most_test", most_test,
       {.help = "at most so many test texts, drawn by the seed; 0: all", .min = 0});
-    v("seed", seed, {.help = "of the head, the order, held-out texts and dropout", .min = 0});
   }
 };
 

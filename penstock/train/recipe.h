@@ -10,8 +10,7 @@
 #include "penstock/base/fields.h"
 #include "penstock/data/corpus/sampling.h"
 #include "penstock/models/model_config.h"
-#include "penstock/ops/machine/precision.h"
-#include "penstock/optim/optimizer_config.h"
+#include "penstock/train/training_basics.h"
 
 namespace penstock {
 
@@ -61,14 +60,11 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
   return {"auto", "in-turn", "tree"};
 }
 
-struct TrainConfig {
+struct TrainConfig : TrainingBasics {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
-  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
-  OptimizerConfig optimizer;
   GradientOrder gradient_sum = GradientOrder::automatic;
-  std::int64_t seed = 1234;
-  std::int64_t checkpoint_every = 0, keep_last = 2;
+  std::int64_t checkpoint_every = 0;
   bool keep_best = true;
   bool recompute_experts = false;
   std::string memory_budget;
@@ -92,21 +88,13 @@ struct TrainConfig {
       {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
                "taken over it; 0: the batch",
        .min = 0});
-    v("precision", precision,
-      {.help = "of the operands in training's products of linear layers, attention, experts and "
-               "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
-               "softmax, norms, routers, losses and evaluation are fp32 in both, and so "
-               "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
-               "run.emulate_bf16"});
-    optimizer.visit(v);
+    visit_basics(v);
     v("gradient_sum", gradient_sum,
       {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
                "process), tree (the same bits with any number of processes; holds some copies "
                "more); auto: tree with several processes, or as the run began"});
-    v("seed", seed, {.help = "of initialisation, data order and stochastic routers", .min = 0});
     v("checkpoint_every", checkpoint_every,
       {.help = "steps between checkpoints; 0: only at the end", .min = 0});
-    v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
     v("keep_best", keep_best, {.help = "also keep the checkpoint of the lowest validation loss"});
     v("recompute_experts", recompute_experts,
       {.help = "compute what the experts' activation needs again in the backward pass instead of "

@@ -1,0 +1,38 @@
+// What training and fine-tuning both say of how weights are learned, where it means the same. How
+// long they go on, what a step is made of and when it is evaluated are their own keys: a step
+// counts sequences here and texts there.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/base/fields.h"
+#include "penstock/ops/machine/precision.h"
+#include "penstock/optim/optimizer_config.h"
+
+namespace penstock {
+
+/// A config that derives from it lists these keys among its own.
+struct TrainingBasics {
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
+  OptimizerConfig optimizer;
+  std::int64_t seed = 1234;
+  std::int64_t keep_last = 2;
+
+  template <class V>
+  void visit_basics(V& v) {
+    v("precision", precision,
+      {.help = "of the operands in training's products of linear layers, attention, experts and "
+               "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
+               "softmax, norms, routers, losses and evaluation are fp32 in both, and so "
+               "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
+               "emulate_bf16"});
+    optimizer.visit(v);
+    v("seed", seed,
+      {.help = "of what is drawn: initial weights, the order of the data, texts held out, dropout, "
+               "stochastic routers",
+       .min = 0});
+    v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
+  }
+};
+
+}  // namespace penstock
