@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/module_names.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
@@ -23,7 +24,7 @@ Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     const std::int64_t index = config.is_moe(i) ? moe_index++ : -1;
     auto& layer = layers_.emplace_back();
     if (!place.part.holds(i)) continue;
-    layer = register_module("layer_" + std::to_string(i),
+    layer = register_module(layer_module(i),
                             std::make_shared<DecoderLayer>(config, place, i, index, balancers()));
     if (layer->moe()) moe.push_back(layer->moe());
   }
@@ -36,7 +37,8 @@ Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
 void Decoder::initialize(const InitialDraws& draws) {
   if (holds_first()) draws.normal("embed_tokens", embed_tokens_, config().init_std);
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (layers_[i]) layers_[i]->initialize(config(), draws.of("layer_" + std::to_string(i)));
+    if (layers_[i])
+      layers_[i]->initialize(config(), draws.of(layer_module(static_cast<std::int64_t>(i))));
   if (lm_head_.defined()) draws.normal("lm_head", lm_head_, config().init_std);
 }
 

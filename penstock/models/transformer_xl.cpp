@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/module_names.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
@@ -33,10 +34,9 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& pl
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
-    layers_.push_back(
-        register_module("layer_" + std::to_string(i),
-                        std::make_shared<TransformerXlLayer>(
-                            config, place, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
+    layers_.push_back(register_module(
+        layer_module(i), std::make_shared<TransformerXlLayer>(
+                             config, place, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
@@ -55,7 +55,7 @@ void TransformerXl::initialize(const InitialDraws& draws) {
   draws.normal("embed_tokens", embed_tokens_, std);
   if (biases_.content.defined()) biases_.initialize(std, draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i]->initialize(std, draws.of("layer_" + std::to_string(i)));
+    layers_[i]->initialize(std, draws.of(layer_module(static_cast<std::int64_t>(i))));
   if (head_.cluster_weight.defined()) draws.normal("cluster_weight", head_.cluster_weight, std);
 }
 

@@ -1,7 +1,12 @@
-// Names of scorers' parameters that others make or read, by what the scorers' traits say of them.
+// Names of routers' parameters that others make or read: what is before them, and those of scorers
+// by what the scorers' traits say of them.
 #pragma once
 
 namespace penstock {
+
+/// The module of a layer that has all parameters of its router. Routers of several layers may share
+/// some (Scorer), which then are the first layer's.
+constexpr const char *kRouterModule = "router";
 
 /// Of a scorer that is one matrix (one_matrix): [E, d], and [E] where it has a bias.
 constexpr const char *kScorerWeight = "weight", *kScorerBias = "bias";

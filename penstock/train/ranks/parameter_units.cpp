@@ -1,26 +1,14 @@
 #include "penstock/train/ranks/parameter_units.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
-#include <string_view>
 #include <utility>
 
+#include "penstock/models/module_names.h"
 #include "penstock/ops/square_sums.h"
 
 namespace penstock {
 namespace {
-
-/// The layer that alone uses the parameter, or -1. Routers may share what is named after the first.
-std::int64_t layer_of(const std::string& name) {
-  constexpr std::string_view kLayer = "layer_";
-  const std::size_t found = name.find(kLayer);
-  if (found == std::string::npos || (found > 0 && name[found - 1] != '.')) return -1;
-  const char* const digits = name.data() + found + kLayer.size();
-  if (!std::isdigit(static_cast<unsigned char>(*digits))) return -1;
-  if (name.find(".router.", found) != std::string::npos) return -1;
-  return std::stoll(digits);
-}
 
 void cut(ParameterUnit& unit, const std::vector<ParameterSize>& parameters, int ranks) {
   std::int64_t total = 0, offset = 0;
@@ -63,7 +51,7 @@ std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& par
   std::map<std::pair<std::int64_t, bool>, ParameterUnit, std::greater<>> units;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::string& name = parameters[p].name;
-    const std::int64_t layer = layer_of(name);
+    const std::int64_t layer = only_layer_of(name);
     const bool experts = of_experts && of_experts(name);
     ParameterUnit& unit = units[{layer, experts}];
     unit.layer = layer;
