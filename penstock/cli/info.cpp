@@ -55,7 +55,8 @@ void print_info(const InfoOptions& options) {
       }
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
-    CountableRecipe counted = countable(node);
+    ModelHashes hashes;
+    CountableRecipe counted = countable(node, hashes);
     recipe = std::move(counted.recipe);
     assumed = counted.assumed;
     if (layouts.ranks > 0) {

@@ -8,7 +8,6 @@
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/files/content_hash.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/routers/coefficients.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
@@ -182,9 +181,15 @@ bool may_differ_from_initial_model(const std::string& key) {
 }
 
 Recipe with_initial_hash(Recipe recipe) {
+  ModelHashes hashes;
+  return with_initial_hash(std::move(recipe), hashes);
+}
+
+Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes) {
   TrainConfig& train = recipe.train;
   if (train.init_from.empty()) return recipe;
-  const std::string hash = of_initial_model(recipe, model_content_hash);
+  const std::string hash =
+      of_initial_model(recipe, [&](const std::string& path) { return hashes.of(path); });
   PENSTOCK_CHECK(train.init_hash.empty() || train.init_hash == hash,
                  "train.init_from = ", train.init_from, " is another model (", hash,
                  ") than train.init_hash = ", train.init_hash, "; put that one back");

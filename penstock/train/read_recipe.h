@@ -5,6 +5,7 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
+#include "penstock/models/files/content_hash.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -27,5 +28,7 @@ Recipe recorded_recipe(const std::string& path);
 /// Fills train.init_hash from the content of train.init_from, or checks it where it is given: what
 /// a run trains from is part of what it is. Reads the whole model.
 Recipe with_initial_hash(Recipe recipe);
+/// The same of one of several recipes, which may begin with the same model.
+Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes);
 
 }  // namespace penstock

@@ -38,11 +38,12 @@ std::string why_weights_do_not_fit(const std::string& directory) {
 
 }  // namespace
 
-CountableRecipe countable(const ConfigNode& node) {
+CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes) {
   CountableRecipe out{.recipe = read_recipe(node)};
   // Without it the recipe takes any model, and the figures are those of its config.
   if (!out.recipe.train.init_hash.empty())
-    out.recipe = naming_origins(node, [&] { return with_initial_hash(std::move(out.recipe)); });
+    out.recipe =
+        naming_origins(node, [&] { return with_initial_hash(std::move(out.recipe), hashes); });
   std::int64_t& vocab = out.recipe.model.vocab;
   if (vocab > 0) return out;
   std::error_code none;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
+#include "penstock/models/files/content_hash.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -15,7 +16,8 @@ struct CountableRecipe {
 };
 
 /// Reads a recipe and settles its vocabulary.
-CountableRecipe countable(const ConfigNode& node);
+/// @param hashes  of the models that recipes begin with; several recipes may share them
+CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes);
 
 /// The vocabulary of a recipe that takes its corpus's, and whose corpus is not there: that of
 /// bytes.

@@ -14,13 +14,14 @@ namespace penstock {
 namespace {
 
 void print_json(const study::StudyConfig& study) {
+  ModelHashes hashes;  // variants may begin with one model
   nlohmann::ordered_json variants = nlohmann::ordered_json::object();
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {  // the model that it begins with says what it is
       variants[variant.name] = {{"from", variant.from}};
       continue;
     }
-    const CountableRecipe counted = countable(variant.recipe);
+    const CountableRecipe counted = countable(variant.recipe, hashes);
     auto& figures = variants[variant.name] = figures_json(counted.recipe);
     if (counted.assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
   }
@@ -38,6 +39,7 @@ void print_table(const study::StudyConfig& study, const std::string& file) {
              study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
+  ModelHashes hashes;  // variants may begin with one model
   bool assumed = false;
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {
@@ -45,7 +47,7 @@ void print_table(const study::StudyConfig& study, const std::string& file) {
                  variant.upcycle.empty() ? "" : ", upcycled");
       continue;
     }
-    const auto [recipe, unknown] = countable(variant.recipe);
+    const auto [recipe, unknown] = countable(variant.recipe, hashes);
     assumed |= unknown;
     const Figures figures = figures_of(recipe);
     fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,

@@ -1,0 +1,33 @@
+// What a model on disk is, in sixteen digits.
+#include "penstock/models/files/content_hash.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/base/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+TEST(ModelHashes, ReadEachPlaceOnce) {
+  const testing::TempDirectory temp;
+  const auto write = [&](const char* name, const char* text) {
+    const std::string path = (temp.path() / name).string();
+    std::ofstream(path) << text;
+    return path;
+  };
+  const std::string model = write("a.gguf", "one"), other = write("b.gguf", "two");
+  ModelHashes hashes;
+  const std::string first = hashes.of(model);
+  EXPECT_EQ(first, model_content_hash(model));
+  EXPECT_NE(hashes.of(other), first);
+  write("a.gguf", "three");
+  EXPECT_EQ(hashes.of(model), first);
+  EXPECT_EQ(ModelHashes().of(model), model_content_hash(model));
+  EXPECT_NE(ModelHashes().of(model), first);
+}
+
+}  // namespace
+}  // namespace penstock
