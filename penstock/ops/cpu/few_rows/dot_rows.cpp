@@ -56,7 +56,11 @@ struct RowFunctions {
 namespace portable {
 
 constexpr int kTallest = 4;
-#define PENSTOCK_TARGET PENSTOCK_PER_CPU
+#if defined(PENSTOCK_HAS_CLONES)  // x86-64-v4 has functions of its own
+#define PENSTOCK_TARGET __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define PENSTOCK_TARGET
+#endif
 PENSTOCK_ROW_TYPES(PENSTOCK_ROW_FUNCTIONS, WidenPortably);
 #undef PENSTOCK_TARGET
 RowFunctions functions_of(RowType type) {
