@@ -149,7 +149,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
                  " bytes are too few for a safetensors file");
   std::memcpy(&length, file.data(), sizeof length);
   file = file.subspan(sizeof length);
-  PENSTOCK_CHECK(length <= file.size() && length <= kLargestHeader, origin,
+  PENSTOCK_CHECK(length <= file.size() && length <= kLargestSafetensorsHeader, origin,
                  ": the safetensors header claims ", length,
                  " bytes; the file is damaged, cut short, or of another kind");
   const std::string_view text(reinterpret_cast<const char*>(file.data()), length);
@@ -207,7 +207,8 @@ SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) {
 
 void SafetensorsModel::read_index(const std::filesystem::path& path) {
   const std::string origin = path.string();
-  const json index = json::parse(real_file_system().read(path, kLargestHeader), nullptr, false);
+  const json index =
+      json::parse(real_file_system().read(path, kLargestSafetensorsHeader), nullptr, false);
   PENSTOCK_CHECK(index.is_object() && index.contains("weight_map") &&
                      index["weight_map"].is_object() && !index["weight_map"].empty(),
                  origin, ": not an index of shards (no weight_map)");

@@ -18,7 +18,7 @@
 namespace penstock {
 
 /// Bytes of a header, which names every tensor; the format's own limit.
-inline constexpr std::uint64_t kLargestHeader = 100'000'000;
+inline constexpr std::uint64_t kLargestSafetensorsHeader = 100'000'000;
 
 enum class Dtype { kBool, kU8, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64 };
 

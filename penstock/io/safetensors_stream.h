@@ -22,7 +22,8 @@ struct StreamedTensor {
 
 /// Writes the tensors in the order that write_safetensors has, each asked for once. Neither syncs
 /// nor closes. REQUIRES: names differ, sizes do not overflow, and each `write` writes its bytes
-/// (asserted). Throws Error, before anything is written, where the header is above kLargestHeader.
+/// (asserted). Throws Error, before anything is written, where the header is above
+/// kLargestSafetensorsHeader.
 void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tensors,
                               const Metadata& metadata);
 

@@ -63,9 +63,9 @@ void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tens
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   const std::uint64_t length = text.size();
-  PENSTOCK_CHECK(length <= kLargestHeader, "a safetensors file names its tensors in ",
-                 kLargestHeader, " bytes at most, and these ", tensors.size(), " take ", length,
-                 "; make a model of fewer tensors");
+  PENSTOCK_CHECK(length <= kLargestSafetensorsHeader, "a safetensors file names its tensors in ",
+                 kLargestSafetensorsHeader, " bytes at most, and these ", tensors.size(), " take ",
+                 length, "; make a model of fewer tensors");
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(bytes_of(text));
   for (const auto& tensor : tensors) {
