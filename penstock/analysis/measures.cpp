@@ -4,7 +4,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/refusals.h"

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
-#include <optional>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/failure_text.h"

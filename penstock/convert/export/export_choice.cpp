@@ -1,7 +1,6 @@
 #include "penstock/convert/export/export_choice.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "penstock/base/error.h"
