@@ -18,7 +18,7 @@ struct LayerBenchOptions : BenchOptions {
 
 struct LayerBench {
   std::int64_t tokens = 0, steps = 0;
-  std::string clock = "wall";                        ///< or "processor"
+  BenchClock clock = BenchClock::wall;
   std::int64_t d_model = 0, d_ffn = 0, experts = 0;  ///< f of one expert; E is 0 for a dense layer
   // Medians over the steps:
   double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;

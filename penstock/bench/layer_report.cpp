@@ -15,7 +15,7 @@ nlohmann::ordered_json sweep_json(const LayerBench& layer) {
           {"experts", layer.experts},
           {"active_experts", layer.active_experts},
           {"steps", layer.steps},
-          {"clock", layer.clock},
+          {"clock", word(layer.clock)},
           {"threads", layer.machine.threads},
           {"forward_seconds", layer.forward_seconds},
           {"backward_seconds", layer.backward_seconds},
@@ -53,7 +53,7 @@ std::string sweep_text(const LayerBench& layer, bool first) {
         "backward\n"
         "{:>8} {:>8} {:>8} {:>12} {:>12} {:>14} {:>12} {:>8}\n",
         layer.d_model, layer.d_ffn, layer.machine.threads, layer.machine.threads == 1 ? "" : "s",
-        layer.clock, layer.steps, "tokens", "experts", "active", "forward ms", "backward ms",
+        word(layer.clock), layer.steps, "tokens", "experts", "active", "forward ms", "backward ms",
         "fwd+bwd ms", "optimizer ms", "of peak");
   return out +
          fmt::format("{:>8} {:>8} {:>8.3f} {:>12.3f} {:>12.3f} {:>14.3f} {:>12.3f} {:>7.1f}%\n",

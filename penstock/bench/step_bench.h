@@ -15,7 +15,7 @@ namespace penstock::bench {
 struct StepBench {
   std::string recipe;
   std::int64_t tokens = 0, steps = 0;
-  std::string clock = "wall";                                     ///< or "processor"
+  BenchClock clock = BenchClock::wall;
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of products, and of the peak
   // Medians over the steps:
   double seconds = 0, forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;

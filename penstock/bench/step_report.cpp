@@ -13,7 +13,7 @@ nlohmann::ordered_json to_json(const StepBench& step) {
                                 {"tokens", step.tokens},
                                 {"steps", step.steps},
                                 {"threads", step.machine.threads},
-                                {"clock", step.clock},
+                                {"clock", word(step.clock)},
                                 {"precision", word(step.precision)},
                                 {"tokens_per_second", step.tokens_per_second},
                                 {"seconds", step.seconds},
@@ -50,13 +50,13 @@ std::string to_text(const StepBench& s) {
       "  step {:.1f} ms: forward {:.1f}, backward {:.1f}, clipping and optimizer {:.1f}\n"
       "  peak memory {:.0f} MiB   memory bandwidth {:.1f} GB/s\n",
       s.recipe.empty() ? "step" : s.recipe, s.tokens, s.machine.threads,
-      s.machine.threads == 1 ? "" : "s", s.clock, s.steps, s.tokens_per_second,
+      s.machine.threads == 1 ? "" : "s", word(s.clock), s.steps, s.tokens_per_second,
       s.flops_per_token() / 1e6, 100 * s.share_of_peak(), s.machine.peak_flops / 1e9,
       word(s.precision), s.peak_before / 1e9, s.peak_after / 1e9, 1e3 * s.seconds,
       1e3 * s.forward_seconds, 1e3 * s.backward_seconds, 1e3 * s.optimizer_seconds,
       s.peak_bytes / (1 << 20), s.machine.memory_bandwidth / 1e9);
   constexpr double few = 20;
-  if (s.clock == "wall" && s.preempted_per_second > few)
+  if (s.clock == BenchClock::wall && s.preempted_per_second > few)
     out += fmt::format(
         "  NOTE: other programs took a processor {:.0f} times a second; measure on a quiet "
         "machine\n",

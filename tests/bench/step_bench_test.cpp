@@ -129,13 +129,13 @@ TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
 TEST(StepBench, ProcessorTimeIsForOneThread) {
   BenchOptions options{.steps = 2, .warm_up = 1, .memory_bandwidth = kBandwidth, .cpu_time = true};
   const StepBench step = measure_step(bench_recipe("topk"), options);
-  EXPECT_EQ(step.clock, "processor");
+  EXPECT_EQ(step.clock, BenchClock::processor);
   EXPECT_GT(step.table.operator_seconds(), 0);
   EXPECT_LT(step.table.operator_seconds(), step.table.seconds);
   Recipe two = bench_recipe("topk");
   two.run.threads = 2;
   EXPECT_THROW(measure_step(two, options), Error);
-  EXPECT_EQ(step_of(bench_recipe("topk")).clock, "wall");  // the clock is given back
+  EXPECT_EQ(step_of(bench_recipe("topk")).clock, BenchClock::wall);  // the clock is given back
 }
 
 TEST(SyntheticStep, IsAFunctionOfSeedAndStep) {
