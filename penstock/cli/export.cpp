@@ -30,11 +30,13 @@ struct ExportArguments {
 };
 
 void print_certificate(const Certificate& certificate) {
-  const std::string& asked = certificate.asked_dtype;
-  fmt::print("{}: {} as {}, {}{}\n", certificate.path, certificate.format, certificate.architecture,
-             certificate.dtype, asked.empty() ? "" : ": no tensor could be of " + asked);
-  fmt::print("certificate: {}{}\n", certificate.verdict,
-             certificate.rounded ? ", but for weights rounded to " + certificate.dtype : "");
+  const auto& asked = certificate.asked_dtype;
+  fmt::print("{}: {} as {}, {}{}\n", certificate.path, word(certificate.format),
+             certificate.architecture, word(certificate.dtype),
+             asked ? concat(": no tensor could be of ", word(*asked)) : "");
+  fmt::print(
+      "certificate: {}{}\n", word(certificate.verdict),
+      certificate.rounded ? concat(", but for weights rounded to ", word(certificate.dtype)) : "");
   fmt::print("  routers: {}\n", certificate.routers);
   const Agreement& a = certificate.agreement;
   if (a.tokens > 0) {

@@ -179,7 +179,7 @@ TEST_F(Handoff, ExportsWithACertificate) {
       const std::string out = path(gguf ? "out.gguf" : "out");
       const Certificate certificate =
           export_model({.model = path("handed"), .out = out, .format = format});
-      EXPECT_EQ(certificate.verdict, "exact");
+      EXPECT_EQ(certificate.verdict, ExportVerdict::exact);
       EXPECT_EQ(certificate.architecture, gates == HandoffGates::kept ? "mixtral" : "qwen2moe");
       std::filesystem::remove_all(out);
     }

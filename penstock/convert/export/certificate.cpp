@@ -67,13 +67,13 @@ Agreement compare(const Observed& ours, const Observed& theirs) {
 
 nlohmann::ordered_json to_json(const Certificate& certificate) {
   nlohmann::ordered_json out = {{"path", certificate.path},
-                                {"format", certificate.format},
+                                {"format", word(certificate.format)},
                                 {"architecture", certificate.architecture},
-                                {"dtype", certificate.dtype},
-                                {"verdict", certificate.verdict},
+                                {"dtype", word(certificate.dtype)},
+                                {"verdict", word(certificate.verdict)},
                                 {"routers", certificate.routers},
                                 {"weights_rounded", certificate.rounded}};
-  if (!certificate.asked_dtype.empty()) out["asked_dtype"] = certificate.asked_dtype;
+  if (certificate.asked_dtype) out["asked_dtype"] = word(*certificate.asked_dtype);
   const Agreement& agreement = certificate.agreement;
   if (agreement.tokens > 0)
     out["measured"] = {{"tokens", agreement.tokens},

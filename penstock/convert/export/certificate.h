@@ -2,11 +2,16 @@
 // same tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_tensors.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {
@@ -37,12 +42,18 @@ struct Agreement {
 /// REQUIRES: the same tokens, vocabulary, layers and experts (asserted).
 Agreement compare(const Observed& ours, const Observed& theirs);
 
+enum class ExportVerdict {
+  exact,   ///< the file computes the same function
+  fitted,  ///< but for routers' biases, which are in their matrices as well as a text allowed
+};
+constexpr std::array<std::string_view, 2> words(ExportVerdict) { return {"exact", "fitted"}; }
+
 struct Certificate {
-  std::string format, architecture, dtype, path;
-  std::string asked_dtype;  ///< where the file could not be of it and `dtype` is another; else ""
-  /// "exact": the file computes the same function. "fitted": it does but for routers' biases, which
-  /// are in their matrices as well as a text allowed.
-  std::string verdict = "exact";
+  ExportFormat format = ExportFormat::kHuggingFace;
+  std::string architecture, path;
+  ExportDtype dtype = ExportDtype::kF32;
+  std::optional<ExportDtype> asked_dtype;  ///< where the file could not be of it
+  ExportVerdict verdict = ExportVerdict::exact;
   std::string routers;   ///< how they became what the file has
   bool rounded = false;  ///< some weights are stored in fewer bits than they had
   std::vector<std::string> notes;

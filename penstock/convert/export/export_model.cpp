@@ -88,7 +88,7 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSou
   }
   const CommonDirections common =
       common_directions(*open_model(open_model_source(options.model)), windows);
-  certificate.verdict = "fitted";
+  certificate.verdict = ExportVerdict::fitted;
   certificate.routers += ", with its bias fitted into it";
   certificate.notes.push_back(concat(
       "the routers' biases became b * v^T in their matrices, with x * v = 1 +- ", common.residual,
@@ -101,7 +101,7 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSou
 /// bits do depends on the model.
 void check_agreement(const Certificate& certificate, ExportDtype dtype) {
   const bool few_bits = dtype == ExportDtype::kQ6_K || dtype == ExportDtype::kQ4_K;
-  if (certificate.verdict != "exact" || few_bits) return;
+  if (certificate.verdict != ExportVerdict::exact || few_bits) return;
   const Agreement& a = certificate.agreement;
   const double allowed = certificate.rounded ? 0.5 : 1e-3;
   const bool wrong = !(a.max_logit_difference <= allowed * a.largest_logit + 1e-6);
@@ -131,7 +131,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
       choose_export_target(source->config(), options.format, options.architecture);
   const ExportDtype dtype = options.dtype.value_or(stored_dtype(*source));
   if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
-  Certificate out{.format = gguf ? "gguf" : "hf",
+  Certificate out{.format = options.format,
                   .architecture = std::string(target.architecture->name),
                   .path = options.out,
                   .routers = what_became_of_routers(source->config())};
@@ -155,8 +155,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
                                   tokenizer.get(), options.out);
     note_hugging_face_tokenizer(tokenizer.get(), out.notes);
   }
-  out.dtype = word(written.dtype);
-  if (written.dtype != dtype) out.asked_dtype = word(dtype);
+  out.dtype = written.dtype;
+  if (written.dtype != dtype) out.asked_dtype = dtype;
   out.rounded = written.rounded;
   out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
   if (tokens.defined()) {

@@ -99,7 +99,7 @@ TEST(ExportGguf, EveryArchitectureComputesTheModel) {
     const TempDirectory temp;
     const Certificate certificate = exported(temp, config);
     EXPECT_EQ(certificate.architecture, architecture);
-    EXPECT_EQ(certificate.verdict, "exact");
+    EXPECT_EQ(certificate.verdict, ExportVerdict::exact);
     EXPECT_FALSE(certificate.rounded);
     EXPECT_EQ(certificate.agreement.same_experts, 1);
     EXPECT_LT(difference(temp), 2e-6) << architecture;
@@ -292,7 +292,7 @@ TEST(ExportGguf, SmallerTypesRoundAndSaySo) {
     EXPECT_TRUE(certificate.rounded);
     const double off = difference(temp);
     EXPECT_GT(off, 0);
-    EXPECT_LT(off, tolerance) << certificate.dtype;
+    EXPECT_LT(off, tolerance) << word(certificate.dtype);
     const GgufFile file(temp.path() / "m.gguf");
     EXPECT_EQ(file.find("blk.0.ffn_up_exps.weight")->type, ggml_dtype(dtype));
     EXPECT_EQ(file.find("blk.0.ffn_gate_inp.weight")->type, GgmlType::kF32);

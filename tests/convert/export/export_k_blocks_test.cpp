@@ -47,8 +47,8 @@ TEST(ExportKBlocks, FilesMixTypesAndSaySo) {
     const TempDirectory temp;
     const Certificate certificate = exported_wide(temp, width, ExportDtype::kQ4_K);
     EXPECT_TRUE(certificate.rounded);
-    EXPECT_EQ(certificate.dtype, "q4_k");
-    EXPECT_EQ(certificate.asked_dtype, "");
+    EXPECT_EQ(certificate.dtype, ExportDtype::kQ4_K);
+    EXPECT_FALSE(certificate.asked_dtype);
     const double off = difference_from_model(temp);
     EXPECT_GT(off, 1e-3);
     EXPECT_LT(off, 0.3) << width;
@@ -80,8 +80,8 @@ TEST(ExportKBlocks, AFileWithoutAnySuchBlockIsNotCalledSo) {
                                                   .format = ExportFormat::kGguf,
                                                   .dtype = asked,
                                                   .check_tokens = 0});
-    EXPECT_EQ(certificate.dtype, "q8_0");
-    EXPECT_EQ(certificate.asked_dtype, word(asked));
+    EXPECT_EQ(certificate.dtype, ExportDtype::kQ8_0);
+    EXPECT_EQ(certificate.asked_dtype, asked);
     EXPECT_EQ(to_json(certificate)["asked_dtype"], word(asked));
     const GgufFile file(temp.path() / "m.gguf");
     EXPECT_EQ(file.value("general.file_type")->as_integer(), 7);  // Q8_0

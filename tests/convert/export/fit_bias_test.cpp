@@ -77,7 +77,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   }
   options.fit_bias = true;
   const Certificate fitted = export_model(options);
-  EXPECT_EQ(fitted.verdict, "fitted");
+  EXPECT_EQ(fitted.verdict, ExportVerdict::fitted);
   ASSERT_FALSE(fitted.notes.empty());
   // Beside the same file without the bias.
   const auto source = open_model_source(model);

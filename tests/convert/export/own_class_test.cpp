@@ -88,7 +88,7 @@ TEST(OwnClass, ComputesOurLogits) {
     write_random_model(item.config, model);
     const Certificate certificate =
         export_model({.model = model, .out = out, .architecture = "penstock", .check_tokens = 48});
-    EXPECT_EQ(certificate.verdict, "exact") << item.what;
+    EXPECT_EQ(certificate.verdict, ExportVerdict::exact) << item.what;
     EXPECT_FALSE(certificate.rounded) << item.what;
     const at::Tensor tokens = some_tokens(), logits = logits_of(model, tokens);
     EXPECT_TRUE(torch::equal(logits_of(out, tokens), logits)) << item.what;

@@ -65,7 +65,7 @@ TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
   make(options("hyperrouter"), "plain");
   EXPECT_FALSE(bias_of("plain"));
   EXPECT_EQ(export_model({.model = path("plain"), .out = path("hf"), .check_tokens = 16}).verdict,
-            "exact");
+            ExportVerdict::exact);
   UpcycleOptions asked = options("hyperrouter");
   ConfigNode bias, parts;
   bias.set("bias", ConfigNode(true));
