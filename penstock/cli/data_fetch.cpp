@@ -58,9 +58,9 @@ class TransferLine {
 };
 
 void print_result(const FetchResult& result) {
-  const char* known = result.checksum == "published" ? ", as published"
-                      : result.checksum == "given"   ? ", as given"
-                                                     : "";
+  const char* known = result.checksum == KnownSum::published ? ", as published"
+                      : result.checksum == KnownSum::given   ? ", as given"
+                                                             : "";
   fmt::print("{} {}: {} bytes{}\n", result.already_there ? "already there:" : "fetched",
              result.path, grouped(static_cast<long long>(result.bytes)), known);
   fmt::print("sha256 {}\n", result.sha256);
@@ -69,7 +69,7 @@ void print_result(const FetchResult& result) {
   if (result.resumed_from > 0)
     fmt::print("the first {} bytes were there from an earlier attempt\n",
                grouped(static_cast<long long>(result.resumed_from)));
-  if (result.checksum == "published")
+  if (result.checksum == KnownSum::published)
     fmt::print("checksum published in {}\n", result.checksum_source);
   for (const auto& note : result.notes) fmt::print("note: {}\n", note);
   fmt::print("next: {}\n", result.next);

@@ -122,9 +122,9 @@ FetchResult fetch_dataset(const FetchOptions& options) {
   const ExpectedSum expected = expected_sum(options, dataset);
   const auto path = std::filesystem::path(options.out) / dataset.file;
   FetchResult result{.dataset = options.dataset, .path = path.string()};
-  result.checksum = expected.hex.empty()     ? "unverified"
-                    : options.sha256.empty() ? "published"
-                                             : "given";
+  result.checksum = expected.hex.empty()     ? KnownSum::unverified
+                    : options.sha256.empty() ? KnownSum::published
+                                             : KnownSum::given;
   result.checksum_source = expected.source;
   result.next = next_command(dataset, options, result.path);
   for (const auto member : dataset.members)
@@ -159,7 +159,7 @@ std::string to_json(const FetchResult& result) {
                                        {"already_there", result.already_there},
                                        {"members", result.members},
                                        {"sha256", result.sha256},
-                                       {"checksum", result.checksum},
+                                       {"checksum", word(result.checksum)},
                                        {"checksum_source", result.checksum_source},
                                        {"next", result.next},
                                        {"notes", result.notes}};

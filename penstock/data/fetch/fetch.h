@@ -1,12 +1,14 @@
 // `penstock data fetch`: a data set of the table, downloaded and compared with its published sum.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "penstock/base/fields.h"
 #include "penstock/data/fetch/public_datasets.h"
 
 namespace penstock {
@@ -26,6 +28,12 @@ struct FetchOptions {
   long stall_seconds = 60, connect_seconds = 30;
 };
 
+/// Who says what the sum of a file is.
+enum class KnownSum { published, given, unverified };
+constexpr std::array<std::string_view, 3> words(KnownSum) {
+  return {"published", "given", "unverified"};
+}
+
 struct FetchResult {
   std::string dataset, path, url;
   std::uint64_t bytes = 0, resumed_from = 0;
@@ -35,8 +43,7 @@ struct FetchResult {
   std::vector<std::string> members;
   /// Always known, also where the sum to compare with is of another kind.
   std::string sha256;
-  /// "published", "given" or "unverified".
-  std::string checksum;
+  KnownSum checksum = KnownSum::unverified;
   std::string checksum_source;
   /// The command that makes a corpus of it.
   std::string next;
