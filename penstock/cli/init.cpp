@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 #include "penstock/cli/arguments/ask.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
@@ -20,8 +21,6 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kPurposes[] = {"train", "upcycle", "compare"};
 
 struct InitOptions {
   std::string purpose, data, time, method = "remoe", model, out;
@@ -43,9 +42,7 @@ std::string wrong_time(const std::string& text) {
 }
 
 std::string wrong_purpose(const std::string& text) {
-  for (const char* purpose : kPurposes)
-    if (text == purpose) return "";
-  return "'" + text + "' is none of train, upcycle, compare";
+  return of_word<StartingPurpose>(text) ? "" : "'" + text + "' is none of train, upcycle, compare";
 }
 
 std::string wrong_place(const std::string& path) {
@@ -59,8 +56,9 @@ std::string wrong_model(const std::string& path) {
   return !path.empty() && fs::exists(path) ? "" : "'" + path + "' is not there";
 }
 
-/// Asks for what no option says, or takes what is usual where nobody can be asked.
-void complete(InitOptions& options) {
+/// Asks for what no option says, or takes what is usual where nobody can be asked. Gives back what
+/// it is for.
+StartingPurpose complete(InitOptions& options) {
   const auto settle = [](std::string& value, const char* question, const std::string& usual,
                          const auto& wrong) {
     if (value.empty() && can_ask()) value = ask(question, usual, wrong);
@@ -71,7 +69,8 @@ void complete(InitOptions& options) {
   settle(options.purpose,
          "What for? train a model from text, upcycle a dense checkpoint, or compare routers:",
          "train", wrong_purpose);
-  if (options.purpose == "upcycle") {
+  const StartingPurpose purpose = *of_word<StartingPurpose>(options.purpose);
+  if (purpose == StartingPurpose::upcycle) {
     PENSTOCK_CHECK(!options.model.empty() || can_ask(),
                    "options.model: name the dense model that is to become an MoE");
     settle(options.model, "Which dense model (folder, file or run)?", "", wrong_model);
@@ -81,7 +80,8 @@ void complete(InitOptions& options) {
          wrong_place);
   settle(options.time, "How long may training take? 90s, 30m, 2h, 1d:", "30m", wrong_time);
   if (options.out.empty())
-    options.out = options.purpose == "compare" ? "study.toml" : "recipe.toml";
+    options.out = purpose == StartingPurpose::compare ? "study.toml" : "recipe.toml";
+  return purpose;
 }
 
 /// The corpus that the text is, or is to become.
@@ -115,10 +115,10 @@ void check_free(const std::string& path) {
 }
 
 void init(InitOptions options) {
-  complete(options);
+  const StartingPurpose purpose = complete(options);
   check_free(options.out);  // before the measurement, which takes seconds
   method_named(options.method, "options.method");
-  StartingFiles files = starting_files({.purpose = options.purpose,
+  StartingFiles files = starting_files({.purpose = purpose,
                                         .method = options.method,
                                         .model = options.model,
                                         .out = options.out,

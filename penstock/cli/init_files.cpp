@@ -138,8 +138,8 @@ std::string study_text(const std::string& name, const std::string& base,
 }  // namespace
 
 StartingFiles starting_files(const StartingQuestion& question) {
-  if (question.purpose == "upcycle") return upcycling(question);
-  const bool comparing = question.purpose == "compare";
+  if (question.purpose == StartingPurpose::upcycle) return upcycling(question);
+  const bool comparing = question.purpose == StartingPurpose::compare;
   std::vector<std::string> methods;
   if (comparing)
     for (const char* method : kBaselines)

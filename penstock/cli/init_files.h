@@ -2,9 +2,11 @@
 // measurement of this machine. Asks nothing and writes nothing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace penstock {
 
@@ -16,8 +18,13 @@ struct StartingData {
   std::int64_t tokens = 0;   ///< of its training split; 0: not known
 };
 
+enum class StartingPurpose { train, upcycle, compare };
+constexpr std::array<std::string_view, 3> words(StartingPurpose) {
+  return {"train", "upcycle", "compare"};
+}
+
 struct StartingQuestion {
-  std::string purpose;  ///< train, upcycle or compare
+  StartingPurpose purpose = StartingPurpose::train;
   std::string method, model, out;
   double seconds = 0;
   StartingData data;
