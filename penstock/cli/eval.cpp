@@ -56,10 +56,13 @@ void run_tasks(EvalArguments a) {
   EvalTasksOptions& tasks = a.tasks;
   tasks.model = a.model;
   tasks.tokenizer = a.tokenizer;
-  tasks.protocol = a.protocol.empty() ? tasks::kLmEval : a.protocol;
-  if (tasks.protocol != tasks::kLmEval && tasks.protocol != tasks::kOpenCompass)
-    throw CLI::ValidationError("--protocol",
-                               "of tasks is lm-eval or opencompass, not " + tasks.protocol);
+  if (!a.protocol.empty()) {
+    const auto protocol = of_word<tasks::TaskProtocol>(a.protocol);
+    if (!protocol)
+      throw CLI::ValidationError("--protocol",
+                                 "of tasks is lm-eval or opencompass, not " + a.protocol);
+    tasks.protocol = *protocol;
+  }
   if (a.corpus.has_k) {
     const auto values = parse_k_values(a.corpus.k);
     if (values.size() != 1)

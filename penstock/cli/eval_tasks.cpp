@@ -257,7 +257,7 @@ void run_eval_tasks(const EvalTasksOptions& options) {
   if (log) log->remove();
   if (options.json) return print_json(options, first, model, second);
   fmt::print("{}{}, protocol {}{}\n", model.argument.path, options.fold ? ", routers folded" : "",
-             loaded.front().task.protocol,
+             word(loaded.front().task.protocol),
              options.fewshot > 0 ? fmt::format(", {}-shot", options.fewshot) : "");
   print_results(first);
   if (!second.empty()) {
@@ -270,8 +270,8 @@ void run_eval_tasks(const EvalTasksOptions& options) {
 }
 
 void list_tasks() {
-  for (const char* protocol : {tasks::kLmEval, tasks::kOpenCompass}) {
-    fmt::print("protocol {}\n", protocol);
+  for (const tasks::TaskProtocol protocol : tasks::kTaskProtocols) {
+    fmt::print("protocol {}\n", word(protocol));
     for (const tasks::Task& task : tasks::all_tasks(protocol)) {
       std::vector<std::string_view> metrics;
       for (const tasks::Metric metric : task.metrics) metrics.push_back(word(metric));

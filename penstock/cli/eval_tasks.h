@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "penstock/tasks/task.h"
+
 namespace penstock {
 
 struct EvalTasksOptions {
-  std::string model, compare, tokenizer, protocol, data, items;
+  std::string model, compare, tokenizer, data, items;
+  tasks::TaskProtocol protocol = tasks::TaskProtocol::kLmEval;
   std::string requests;              ///< a file, or - for standard input, in place of tasks
   std::vector<std::string> tasks;    ///< names and groups
   std::vector<std::string> files;    ///< of the user's own tasks

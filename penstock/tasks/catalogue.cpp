@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kGroups = "groups.toml";
 
-std::string other_protocol(const std::string& protocol) {
-  return protocol == kLmEval ? kOpenCompass : kLmEval;
+TaskProtocol other_protocol(TaskProtocol protocol) {
+  return protocol == TaskProtocol::kLmEval ? TaskProtocol::kOpenCompass : TaskProtocol::kLmEval;
 }
 
 /// The file that is meant by the bare name is called after it.
@@ -24,7 +24,7 @@ bool is_named(const Task& task, const std::string& name) {
   return name == task.name + "@" + task.version || (name == task.name && is_usual(task));
 }
 
-[[noreturn]] void unknown(const std::string& name, const std::string& protocol,
+[[noreturn]] void unknown(const std::string& name, TaskProtocol protocol,
                           const std::vector<Task>& tasks) {
   std::vector<std::string> names;
   for (const Task& task : tasks) {
@@ -34,13 +34,13 @@ bool is_named(const Task& task, const std::string& name) {
                    task.name, " is ", task.version);
   }
   for (const Group& group : all_groups(protocol)) names.push_back(group.name);
-  const std::string other = other_protocol(protocol);
+  const TaskProtocol other = other_protocol(protocol);
   for (const Task& task : all_tasks(other))
-    PENSTOCK_CHECK(!is_named(task, name), "protocol ", protocol, " has no task '", name,
-                   "' here; protocol ", other, " has");
+    PENSTOCK_CHECK(!is_named(task, name), "protocol ", word(protocol), " has no task '", name,
+                   "' here; protocol ", word(other), " has");
   for (const Group& group : all_groups(other))
-    PENSTOCK_CHECK(group.name != name, "protocol ", protocol, " has no group '", name,
-                   "' here; protocol ", other, " has");
+    PENSTOCK_CHECK(group.name != name, "protocol ", word(protocol), " has no group '", name,
+                   "' here; protocol ", word(other), " has");
   std::ranges::sort(names);
   const std::string nearest = nearest_name(name, names);
   std::string all;
@@ -51,24 +51,25 @@ bool is_named(const Task& task, const std::string& name) {
 
 }  // namespace
 
-std::vector<Task> all_tasks(const std::string& protocol) {
+std::vector<Task> all_tasks(TaskProtocol protocol) {
+  const std::string folder = concat(word(protocol), "/");
   std::vector<Task> out;
   for (const EmbeddedFile& file : embedded_files())
-    if (file.name.starts_with(protocol + "/")) {
+    if (file.name.starts_with(folder)) {
       const std::string name = "tasks/" + std::string(file.name);
       out.push_back(parse_task(parse_toml(std::string(file.text), name), name));
     }
   return out;
 }
 
-Task find_task(const std::string& name, const std::string& protocol) {
+Task find_task(const std::string& name, TaskProtocol protocol) {
   const std::vector<Task> tasks = all_tasks(protocol);
   for (const Task& task : tasks)
     if (is_named(task, name)) return task;
   unknown(name, protocol, tasks);
 }
 
-std::vector<Task> find_tasks(const std::vector<std::string>& names, const std::string& protocol) {
+std::vector<Task> find_tasks(const std::vector<std::string>& names, TaskProtocol protocol) {
   const std::vector<Group> groups = all_groups(protocol);
   std::vector<Task> out;
   const auto add = [&](const std::string& name) {
@@ -87,12 +88,12 @@ std::vector<Task> find_tasks(const std::vector<std::string>& names, const std::s
   return out;
 }
 
-std::vector<Group> all_groups(const std::string& protocol) {
+std::vector<Group> all_groups(TaskProtocol protocol) {
   std::vector<Group> out;
   for (const EmbeddedFile& file : embedded_files()) {
     if (file.name != kGroups) continue;
     const ConfigNode root = parse_toml(std::string(file.text), "tasks/" + std::string(file.name));
-    const ConfigNode* groups = root.find(protocol);
+    const ConfigNode* groups = root.find(std::string(word(protocol)));
     if (!groups) continue;
     for (const auto& [name, members] : groups->table()) {
       out.push_back({.name = name});

@@ -10,8 +10,6 @@
 namespace penstock::tasks {
 namespace {
 
-constexpr const char* kProtocols[] = {kLmEval, kOpenCompass};
-
 void add_sets(const Task& task, std::vector<std::string>& out) {
   for (const std::string& set : task.data_sets)
     if (std::ranges::find(out, set) == out.end()) out.push_back(set);
@@ -20,7 +18,7 @@ void add_sets(const Task& task, std::vector<std::string>& out) {
 /// The tasks that a name means, of both protocols.
 std::vector<Task> tasks_named(const std::string& name) {
   std::vector<Task> out;
-  for (const char* protocol : kProtocols) {
+  for (const TaskProtocol protocol : kTaskProtocols) {
     for (const Group& group : all_groups(protocol))
       if (group.name == name)
         for (Task& task : find_tasks(group.tasks, protocol)) out.push_back(std::move(task));
@@ -33,7 +31,7 @@ std::vector<Task> tasks_named(const std::string& name) {
 [[noreturn]] void unknown(const std::string& name) {
   std::vector<std::string> known;
   for (const PublicDataset& set : public_datasets()) known.emplace_back(set.name);
-  for (const char* protocol : kProtocols) {
+  for (const TaskProtocol protocol : kTaskProtocols) {
     for (const Task& task : all_tasks(protocol)) known.push_back(task.name);
     for (const Group& group : all_groups(protocol)) known.push_back(group.name);
   }
@@ -57,7 +55,7 @@ std::vector<std::string> data_sets_of(const std::string& name) {
 
 std::vector<std::string> all_data_sets() {
   std::vector<std::string> out;
-  for (const char* protocol : kProtocols)
+  for (const TaskProtocol protocol : kTaskProtocols)
     for (const Task& task : all_tasks(protocol)) add_sets(task, out);
   return out;
 }

@@ -91,9 +91,9 @@ std::vector<TokenRequest> RequestEncoder::encode_item(const Item& item, Score sc
   return out;
 }
 
-std::vector<TokenId> RequestEncoder::encode_prompt(const Item& item, const std::string& protocol,
+std::vector<TokenId> RequestEncoder::encode_prompt(const Item& item, TaskProtocol protocol,
                                                    std::int64_t max_tokens) const {
-  const std::int64_t room = protocol == kLmEval ? max_tokens : 1;
+  const std::int64_t room = protocol == TaskProtocol::kLmEval ? max_tokens : 1;
   const auto kept = static_cast<std::ptrdiff_t>(window_) - room;
   PENSTOCK_CHECK(kept > 0, item.where, ": the model's window of ", window_,
                  " tokens has no room for a question beside an answer of ", room,
@@ -102,8 +102,8 @@ std::vector<TokenId> RequestEncoder::encode_prompt(const Item& item, const std::
   if (out.empty() && prefix_ >= 0) out.push_back(prefix_);
   PENSTOCK_CHECK(!out.empty(), item.where, ": the context has no tokens");
   const std::ptrdiff_t excess = std::ssize(out) - kept;
-  if (excess > 0 && protocol == kLmEval) out.erase(out.begin(), out.begin() + excess);
-  if (excess > 0 && protocol != kLmEval) out.resize(static_cast<std::size_t>(kept));
+  if (excess > 0 && protocol == TaskProtocol::kLmEval) out.erase(out.begin(), out.begin() + excess);
+  if (excess > 0 && protocol != TaskProtocol::kLmEval) out.resize(static_cast<std::size_t>(kept));
   return out;
 }
 

@@ -41,7 +41,7 @@ class RequestEncoder {
   /// What the model goes on from with up to `max_tokens` more. lm-eval leaves room for all of them
   /// and leaves out the first tokens of what is too long; OpenCompass leaves room for one (an
   /// answer ends with the window) and leaves out the last. Throws Error where there is no room.
-  std::vector<TokenId> encode_prompt(const Item& item, const std::string& protocol,
+  std::vector<TokenId> encode_prompt(const Item& item, TaskProtocol protocol,
                                      std::int64_t max_tokens) const;
 
   /// The requests of an item, in order. Errors name its file and line.

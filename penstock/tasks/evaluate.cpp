@@ -191,7 +191,7 @@ Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string
   }
   return {.model = std::move(model),
           .task = loaded.task.name + "@" + loaded.task.version,
-          .protocol = loaded.task.protocol,
+          .protocol = std::string(word(loaded.task.protocol)),
           .requests = fmt::format("{:016x}", sum.value())};
 }
 
@@ -228,7 +228,7 @@ nlohmann::ordered_json to_json(const TaskResult& result) {
     out["fewshot_seed"] = result.shots.seed;
   }
   if (result.left_out > 0) out["left_out"] = result.left_out;
-  out["protocol"] = result.protocol;
+  out["protocol"] = word(result.protocol);
   out["version"] = result.version;
   if (!result.note.empty()) out["note"] = result.note;
   return out;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 #include "penstock/tasks/python_random.h"
 
 namespace penstock::tasks {
@@ -67,7 +68,8 @@ class Sampler {
 
 void check_has_examples(const Task& task) {
   PENSTOCK_CHECK(
-      task.protocol == kLmEval, "task ", task.name, ": protocol ", task.protocol,
+      task.protocol == TaskProtocol::kLmEval, "task ", task.name, ": protocol ",
+      word(task.protocol),
       "'s forms have no few-shot examples; leave options.fewshot out, or choose lm-eval");
   PENSTOCK_CHECK(task.fewshot, "task ", task.name, ": ", task.origin,
                  " has no table [fewshot] that says where its few-shot examples come from");

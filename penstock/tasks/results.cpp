@@ -38,9 +38,9 @@ ItemResult choose(const Task& task, const Item& item, const std::vector<TokenReq
 
 TaskResult empty_result(const Task& task, const Items& items) {
   return {.name = task.name,
-          .protocol = task.protocol,
           .version = task.version,
           .note = task.note,
+          .protocol = task.protocol,
           .shots = items.shots,
           .n = items.items.size(),
           .left_out = items.left_out};

@@ -30,7 +30,8 @@ struct Accuracy {
 Accuracy accuracy_of(std::size_t right, std::size_t n);
 
 struct TaskResult {
-  std::string name, protocol, version, note;
+  std::string name, version, note;
+  TaskProtocol protocol = TaskProtocol::kLmEval;
   Shots shots = {};
   std::size_t n = 0;
   std::size_t left_out = 0;  ///< rows that are no items of the task

@@ -13,7 +13,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 struct TaskFields {
-  std::string name, protocol = kLmEval, version = "1.0", source, note, labels, description;
+  std::string name, version = "1.0", source, note, labels, description;
+  TaskProtocol protocol = TaskProtocol::kLmEval;
   Kind kind = Kind::kMultipleChoice;
   std::optional<Score> score;
   AnswerRule answer_rule = AnswerRule::kExact;
@@ -25,8 +26,7 @@ struct TaskFields {
   template <class V>
   void visit(V& v) {
     v("name", name, {.help = "what results call it"});
-    v("protocol", protocol,
-      {.help = "whose requests it makes", .choices = {kLmEval, kOpenCompass}});
+    v("protocol", protocol, {.help = "whose requests it makes"});
     v("version", version, {.help = "of the task, as the protocol's source counts"});
     v("source", source, {.help = "where the prompt was taken from"});
     v("note", note, {.help = "what a reader of its scores must know"});
@@ -95,12 +95,13 @@ void check_keys_count(const ConfigNode& top, const TaskFields& fields) {
 }
 
 Score usual_score(const TaskFields& fields) {
-  return fields.protocol == kLmEval ? Score::kContinuation : Score::kWholeText;
+  return fields.protocol == TaskProtocol::kLmEval ? Score::kContinuation : Score::kWholeText;
 }
 
 /// Continuations are whole in lm-eval's own tasks of that kind; OpenCompass joins by a line's end.
 std::string usual_delimiter(const TaskFields& fields, Kind kind) {
-  if (fields.protocol == kOpenCompass) return kind == Kind::kMultipleChoice ? "\n" : "";
+  if (fields.protocol == TaskProtocol::kOpenCompass)
+    return kind == Kind::kMultipleChoice ? "\n" : "";
   return kind == Kind::kContinuation ? "" : " ";
 }
 
@@ -232,10 +233,10 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
   const auto fields = read_config<TaskFields>(keys);
   check_keys_count(keys, fields);
   Task out{.name = fields.name,
-           .protocol = fields.protocol,
            .version = fields.version,
            .source = fields.source,
            .note = fields.note,
+           .protocol = fields.protocol,
            .kind = fields.kind,
            .score = fields.score.value_or(usual_score(fields)),
            .description = fields.description,

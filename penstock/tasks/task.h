@@ -16,6 +16,11 @@
 
 namespace penstock::tasks {
 
+/// Whose requests a task makes.
+enum class TaskProtocol { kLmEval, kOpenCompass };
+constexpr std::array<std::string_view, 2> words(TaskProtocol) { return {"lm-eval", "opencompass"}; }
+inline constexpr std::array kTaskProtocols = {TaskProtocol::kLmEval, TaskProtocol::kOpenCompass};
+
 enum class Kind {
   kMultipleChoice,   ///< one context, several continuations: the likeliest is the answer
   kMultipleContext,  ///< several contexts, one continuation
@@ -67,7 +72,8 @@ struct Fewshot {
 };
 
 struct Task {
-  std::string name, protocol, version, source, note;
+  std::string name, version, source, note;
+  TaskProtocol protocol = TaskProtocol::kLmEval;
   Kind kind = Kind::kMultipleChoice;
   Score score = Score::kContinuation;
   std::string delimiter;    ///< between context and continuation
@@ -86,9 +92,6 @@ struct Task {
 
   bool has_metric(Metric metric) const;
 };
-
-inline constexpr const char* kLmEval = "lm-eval";
-inline constexpr const char* kOpenCompass = "opencompass";
 
 /// Reads the description. Throws Error with file and line for a key that is unknown, missing or
 /// contradicts the kind.

@@ -86,15 +86,16 @@ TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
     StudyHooks hooks = trainer.hooks();
     hooks.measure = [&](const Measurement&, const FinishedRun& run, const Work& work) {
       asked.push_back(run.variant);
-      return json{{"task", work.asked["task"]},
-                  {"protocol", "lm-eval"},
-                  {"version", work.asked["version"]},
-                  {"checkpoint", word(run.checkpoint)},
-                  {"data", tasks::data_sum(tasks::find_task("arc_easy", tasks::kLmEval),
-                                           folder.path("rows"), shots > 0)},
-                  {"fewshot", shots},
-                  {"fewshot_seed", keys.find("seed") == keys.npos ? 1234 : 5},
-                  {"acc", 0.3}};
+      return json{
+          {"task", work.asked["task"]},
+          {"protocol", "lm-eval"},
+          {"version", work.asked["version"]},
+          {"checkpoint", word(run.checkpoint)},
+          {"data", tasks::data_sum(tasks::find_task("arc_easy", tasks::TaskProtocol::kLmEval),
+                                   folder.path("rows"), shots > 0)},
+          {"fewshot", shots},
+          {"fewshot_seed", keys.find("seed") == keys.npos ? 1234 : 5},
+          {"acc", 0.3}};
     };
     asked.clear();
     run_study(read_study(file), {.output = folder.path("out")}, hooks);

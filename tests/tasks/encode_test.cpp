@@ -110,8 +110,8 @@ TEST(Prompts, LeaveRoomForTheAnswer) {
   const auto tokenizer = byte_tokenizer(true);
   const RequestEncoder encoder(*tokenizer, 6);
   const Item item{.where = "rows.jsonl:7", .requests = {{"abcdef", ""}}};
-  EXPECT_EQ(encoder.encode_prompt(item, kLmEval, 2), bytes("cdef"));
-  EXPECT_EQ(encoder.encode_prompt(item, kOpenCompass, 2), bytes("abcd", {257}));
+  EXPECT_EQ(encoder.encode_prompt(item, TaskProtocol::kLmEval, 2), bytes("cdef"));
+  EXPECT_EQ(encoder.encode_prompt(item, TaskProtocol::kOpenCompass, 2), bytes("abcd", {257}));
 }
 
 TEST(Requests, ErrorsNameTheRow) {

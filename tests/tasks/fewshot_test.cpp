@@ -107,7 +107,8 @@ TEST(Fewshot, ExamplesAreReadFromTheTasksOtherFile) {
 
 // Every task of lm-eval's says where its examples come from.
 TEST(Fewshot, TasksOfTheProgramHaveExamples) {
-  for (const Task& task : all_tasks(kLmEval)) EXPECT_TRUE(task.fewshot) << task.origin;
+  for (const Task& task : all_tasks(TaskProtocol::kLmEval))
+    EXPECT_TRUE(task.fewshot) << task.origin;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 #include "penstock/base/file_system.h"
 #include "penstock/data/sha.h"
 #include "penstock/io/config_json.h"
@@ -17,8 +19,9 @@ namespace {
 /// All requests and answers as the scripts join them. OpenCompass knows whole texts alone, and of a
 /// sentence its rest.
 std::string joined(const Task& task, const std::vector<Item>& items) {
-  const std::string between = task.protocol == kLmEval ? "\x1f" : "";
-  const bool has_rest = task.protocol == kOpenCompass && task.kind == Kind::kMultipleContext;
+  const std::string between = task.protocol == TaskProtocol::kLmEval ? "\x1f" : "";
+  const bool has_rest =
+      task.protocol == TaskProtocol::kOpenCompass && task.kind == Kind::kMultipleContext;
   std::string out;
   for (const Item& item : items) {
     for (const TextRequest& request : item.requests)
@@ -33,9 +36,9 @@ std::string joined(const Task& task, const std::vector<Item>& items) {
 }
 
 /// `folder` holds the files that the line names.
-void expect_equal_requests(const nlohmann::json& known, const std::string& protocol,
+void expect_equal_requests(const nlohmann::json& known, TaskProtocol protocol,
                            const std::string& folder) {
-  SCOPED_TRACE(protocol + " " + known.dump());
+  SCOPED_TRACE(concat(word(protocol), " ", known.dump()));
   Task task = find_task(known.at("task"), protocol);
   const auto items_of = [&](const std::string& file) {
     const std::string path = folder + file;
@@ -54,11 +57,11 @@ void expect_equal_requests(const nlohmann::json& known, const std::string& proto
 const std::string kHere = std::string(PENSTOCK_SOURCE_DIR) + "/tests/tasks/";
 
 struct Fixture {
-  const char* protocol;
+  TaskProtocol protocol;
   const char* file;
 };
-constexpr Fixture kFixtures[] = {{kLmEval, "lm_eval_requests.json"},
-                                 {kOpenCompass, "opencompass_requests.json"}};
+constexpr Fixture kFixtures[] = {{TaskProtocol::kLmEval, "lm_eval_requests.json"},
+                                 {TaskProtocol::kOpenCompass, "opencompass_requests.json"}};
 
 TEST(RequestParity, OfRowsInThePublishedForms) {
   for (const Fixture& fixture : kFixtures) {
@@ -94,7 +97,7 @@ TEST(RequestParity, OfPublishedRequests) {
       testing::shared_data("zero_shot/requests/arc_easy_val_rc_0shot.jsonl.gz");
   if (path.empty()) GTEST_SKIP() << "missing data: zero_shot/requests";
   const auto rows = read_rows(path);
-  const auto items = make_items(find_task("arc_easy", kLmEval), rows).items;
+  const auto items = make_items(find_task("arc_easy", TaskProtocol::kLmEval), rows).items;
   ASSERT_EQ(items.size(), 570u);
   std::size_t at = 0;  // the first half of the lines holds the requests, in the items' order
   for (const Item& item : items)

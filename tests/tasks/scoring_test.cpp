@@ -143,7 +143,7 @@ std::string arc_row(const std::string& first, const std::string& second, int gol
 }
 
 TEST(Results, AreCountedByHand) {
-  const Task task = find_task("arc_easy", kLmEval);
+  const Task task = find_task("arc_easy", TaskProtocol::kLmEval);
   // Equal sums: the first. By characters (4 and 2, for é is one): the first of item 2.
   const TaskResult r = summary(task,
                                {arc_row("aaaa", "éé", 0), arc_row("aaaa", "éé", 0),
@@ -161,7 +161,7 @@ TEST(Results, AreCountedByHand) {
 }
 
 TEST(Results, OfContinuationsAreGreedyAndPerplexity) {
-  const Task task = find_task("lambada_openai", kLmEval);
+  const Task task = find_task("lambada_openai", TaskProtocol::kLmEval);
   const TaskResult r =
       summary(task, {R"({"text": "a b"})", R"({"text": "a c"})"}, {{-0.5}, {-3.5}});
   EXPECT_DOUBLE_EQ(r.acc.mean, 0.5);

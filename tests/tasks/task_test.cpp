@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "penstock/base/fields.h"
 #include "penstock/data/fetch/public_datasets.h"
 #include "penstock/io/toml.h"
 #include "penstock/tasks/data_sets.h"
@@ -41,22 +42,22 @@ std::string item_error(const std::string& row) {
 
 TEST(Tasks, EveryFileOfTheProgramIsReadAndFoundByItsName) {
   std::size_t count = 0;
-  for (const char* protocol : {kLmEval, kOpenCompass})
+  for (const TaskProtocol protocol : kTaskProtocols)
     for (const Task& task : all_tasks(protocol)) {
       ++count;
-      EXPECT_EQ(task.protocol, protocol) << task.origin;
+      EXPECT_EQ(word(task.protocol), word(protocol)) << task.origin;
       EXPECT_FALSE(task.source.empty()) << task.origin;
       EXPECT_FALSE(task.files.empty()) << task.origin;
       EXPECT_EQ(find_task(task.name + "@" + task.version, protocol).origin, task.origin);
     }
   EXPECT_EQ(count + 1, embedded_files().size());  // and groups.toml
-  for (const char* protocol : {kLmEval, kOpenCompass})
+  for (const TaskProtocol protocol : kTaskProtocols)
     for (const Group& group : all_groups(protocol))
       EXPECT_EQ(find_tasks({group.name}, protocol).size(), group.tasks.size()) << group.name;
 }
 
 TEST(Tasks, NameDataSetsThatAreKnownAndHoldTheirFiles) {
-  for (const char* protocol : {kLmEval, kOpenCompass})
+  for (const TaskProtocol protocol : kTaskProtocols)
     for (const Task& task : all_tasks(protocol)) {
       std::set<std::string> given;
       for (const std::string& name : task.data_sets) {
@@ -79,19 +80,19 @@ TEST(Tasks, NameDataSetsThatAreKnownAndHoldTheirFiles) {
 }
 
 TEST(Tasks, AreFoundByNameVersionAndGroup) {
-  EXPECT_EQ(find_task("race", kLmEval).version, "3.0");
-  EXPECT_EQ(find_task("race@2.0", kLmEval).version, "2.0");
-  const auto remoe = find_tasks({"arc_easy", "remoe", "arc_easy"}, kLmEval);
+  EXPECT_EQ(find_task("race", TaskProtocol::kLmEval).version, "3.0");
+  EXPECT_EQ(find_task("race@2.0", TaskProtocol::kLmEval).version, "2.0");
+  const auto remoe = find_tasks({"arc_easy", "remoe", "arc_easy"}, TaskProtocol::kLmEval);
   ASSERT_EQ(remoe.size(), 7u);
   EXPECT_EQ(remoe[0].name, "arc_easy");
   EXPECT_EQ(remoe[6].version, "2.0");
-  EXPECT_EQ(error_of([] { find_task("arc_esy", kLmEval); }),
+  EXPECT_EQ(error_of([] { find_task("arc_esy", TaskProtocol::kLmEval); }),
             "there is no task 'arc_esy'; did you mean 'arc_easy'?");
-  EXPECT_EQ(error_of([] { find_task("race@9", kLmEval); }),
+  EXPECT_EQ(error_of([] { find_task("race@9", TaskProtocol::kLmEval); }),
             "task race has no version '9' here; race is 3.0");
-  EXPECT_EQ(error_of([] { find_tasks({"remoe"}, kOpenCompass); }),
+  EXPECT_EQ(error_of([] { find_tasks({"remoe"}, TaskProtocol::kOpenCompass); }),
             "protocol opencompass has no group 'remoe' here; protocol lm-eval has");
-  EXPECT_EQ(error_of([] { find_task("lambada_openai", kOpenCompass); }),
+  EXPECT_EQ(error_of([] { find_task("lambada_openai", TaskProtocol::kOpenCompass); }),
             "protocol opencompass has no task 'lambada_openai' here; protocol lm-eval has");
 }
 
@@ -225,7 +226,7 @@ TEST_F(RowFiles, MistakesNameFileAndLine) {
 }
 
 TEST(Preparations, SayWhatTheyCannotRead) {
-  const Task race = find_task("race", kLmEval);
+  const Task race = find_task("race", TaskProtocol::kLmEval);
   const auto error = [&](const std::string& problems) {
     const Row row{{"article", "A."}, {"problems", problems}};
     return error_of([&] { make_items(race, rows_of({row.dump()})); });

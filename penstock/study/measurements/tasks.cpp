@@ -28,7 +28,8 @@ constexpr const char* kFile = "tasks.json";
 
 /// What tasks are asked with, as the study says.
 struct Settings {
-  std::string protocol = tasks::kLmEval, data;
+  tasks::TaskProtocol protocol = tasks::TaskProtocol::kLmEval;
+  std::string data;
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234;
 
   std::string folder(const Task& task) const { return tasks::data_folder(task, data); }
@@ -42,7 +43,8 @@ struct Settings {
 
 /// One task's result, as results.json and the run's folder have it.
 struct Answered {
-  std::string task, protocol, version;
+  std::string task, version;
+  std::optional<tasks::TaskProtocol> protocol;
   RunCheckpoint checkpoint = RunCheckpoint::final;
   std::string data;  // a sum of the files that were read
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
@@ -112,8 +114,8 @@ Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
                   const Settings& settings, const std::string& sum, std::FILE* progress) {
   const auto loaded = tasks::load_task(task, settings.load(task));
   Answered out{.task = task.name,
-               .protocol = task.protocol,
                .version = task.version,
+               .protocol = task.protocol,
                .checkpoint = run.checkpoint,
                .data = sum,
                .limit = settings.limit,
@@ -228,7 +230,8 @@ class Tasks : public Measurement {
   void read_keys(FieldReader& keys, KeysOf part) override {
     if (part == KeysOf::command_line) return;
     std::optional<std::vector<std::string>> names, files;
-    std::optional<std::string> protocol, data;
+    std::optional<tasks::TaskProtocol> protocol;
+    std::optional<std::string> data;
     std::optional<std::int64_t> limit, fewshot, seed;
     keys(
         "tasks", names,
@@ -236,7 +239,7 @@ class Tasks : public Measurement {
                  "--list-tasks`)"});
     keys("task_files", files,
          {.help = "tasks of your own: TOML files, by their place from the study's folder"});
-    keys("task_protocol", protocol, {.help = "whose forms: lm-eval or opencompass"});
+    keys("task_protocol", protocol, {.help = "whose forms"});
     keys("task_data", data, {.help = "folder with the tasks' data"});
     keys("task_limit", limit, {.help = "the first so many items of each; 0: all", .min = 0});
     keys("task_fewshot", fewshot, {.help = "examples before each item; 0: none", .min = 0});
