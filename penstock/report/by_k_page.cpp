@@ -29,7 +29,8 @@ std::string by_k_page(const std::string& model, const std::string& measured,
   }
   study::Section figures{
       .title = "Figures",
-      .charts = study::by_k_charts(std::span(&series, 1), "bits per byte", /*several_seeds=*/false),
+      .charts = study::by_k_charts(std::span(&series, 1), study::Quality::bits_per_byte,
+                                   /*several_seeds=*/false),
       .tables = {std::move(table)}};
   return page(
       model + " by experts per token",

@@ -241,7 +241,8 @@ TEST_F(StudyByK, DrawsQualityByKAndByCost) {
   FakeTrainer trainer;
   const StudyResults results = run(trainer);
   const auto variants = summarize(results.rows);
-  const auto charts = by_k_charts(k_series(variants, results.comparison), "bits per byte", true);
+  const auto charts =
+      by_k_charts(k_series(variants, results.comparison), Quality::bits_per_byte, true);
   ASSERT_EQ(charts.size(), 2u);
   EXPECT_EQ(charts[0].drawn["id"], "by-k");
   EXPECT_EQ(charts[0].drawn["x_ticks"], nlohmann::json({1, 4, 16}));

@@ -4,8 +4,8 @@
 
 namespace penstock::study {
 
-std::string measure_title(const Comparison& comparison) {
-  return comparison.measure == Quality::perplexity ? "perplexity" : "bits per byte";
+std::string measure_title(Quality measure) {
+  return measure == Quality::perplexity ? "perplexity" : "bits per byte";
 }
 
 std::int64_t k_of_name(const std::string& name) {

@@ -67,7 +67,7 @@ struct Comparison {
 };
 
 /// "bits per byte" or "perplexity".
-std::string measure_title(const Comparison& comparison);
+std::string measure_title(Quality measure);
 
 /// Its fields; the baseline's name and bits per byte are null where there is none.
 nlohmann::json to_json(const Comparison& comparison);

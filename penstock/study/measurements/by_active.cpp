@@ -199,7 +199,7 @@ Chart chart_of(Variants variants, const Comparison& comparison, bool over_flops)
   json drawn = {
       {"id", over_flops ? "by-active-flops" : "by-active"},
       {"series", lines},
-      {"y_title", measure_title(comparison)},
+      {"y_title", measure_title(comparison.measure)},
       {"points", true},
       {"x_title", over_flops ? "MFLOP per token, forward" : "mean experts per token (logarithmic)"},
       {"x_name", over_flops ? "MFLOP " : "experts "}};
@@ -294,7 +294,7 @@ class ByActive : public Measurement {
         {.title = "By active experts",
          .charts = {chart_of(variants, comparison, false), chart_of(variants, comparison, true)},
          .tables = {table_of(variants,
-                             measure_title(comparison) + " with a mean of so many experts",
+                             measure_title(comparison.measure) + " with a mean of so many experts",
                              one_run(variants) ? "" : "variant", quality),
                     table_of(variants, "", "MFLOP per token, forward", flops)},
          .note = "One number is added to every logit of every layer, so that tokens have that "

@@ -23,14 +23,14 @@ void add_point(json& line, double x, const KSpread& point) {
   line["high"].push_back(point.high);
 }
 
-json chart(const char* id, const std::string& quality) {
-  return {{"id", id}, {"series", json::array()}, {"y_title", quality}, {"points", true}};
+json chart(const char* id, Quality quality) {
+  return {
+      {"id", id}, {"series", json::array()}, {"y_title", measure_title(quality)}, {"points", true}};
 }
 
 }  // namespace
 
-std::vector<Chart> by_k_charts(std::span<const KSeries> all, const std::string& quality,
-                               bool several_seeds) {
+std::vector<Chart> by_k_charts(std::span<const KSeries> all, Quality quality, bool several_seeds) {
   std::set<std::int64_t> ks;
   for (const auto& series : all)
     for (const auto& point : series.points)
@@ -52,7 +52,7 @@ std::vector<Chart> by_k_charts(std::span<const KSeries> all, const std::string& 
     if (!over_k["steps"].empty()) by_k["series"].push_back(std::move(over_k));
     by_flops["series"].push_back(std::move(over_flops));
   }
-  if (quality == "perplexity") by_k["y_log"] = by_flops["y_log"] = true;
+  if (quality == Quality::perplexity) by_k["y_log"] = by_flops["y_log"] = true;
   by_k["x_title"] = "experts per token k (logarithmic)";
   by_k["x_name"] = "k = ";
   by_k["x_log"] = true;
@@ -63,7 +63,7 @@ std::vector<Chart> by_k_charts(std::span<const KSeries> all, const std::string& 
   }
   by_flops["x_title"] = "MFLOP per token, forward";
   by_flops["x_name"] = "MFLOP ";
-  std::string title = quality;
+  std::string title = measure_title(quality);
   title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
   const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
   std::vector<Chart> out;

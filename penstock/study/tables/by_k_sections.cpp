@@ -33,8 +33,8 @@ std::string measured_on(Variants variants) {
 }
 
 Table quality_table(Variants variants, const Comparison& comparison, Ks ks) {
-  Table out = table_by_k(fmt::format("{} with k experts per token ({})", measure_title(comparison),
-                                     measured_on(variants)),
+  Table out = table_by_k(fmt::format("{} with k experts per token ({})",
+                                     measure_title(comparison.measure), measured_on(variants)),
                          one_run(variants) ? "" : "variant", ks);
   std::set<std::int64_t> told;
   for (const std::int64_t k : ks)
@@ -79,7 +79,7 @@ Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
   const auto all = compare_with_reference(variants, comparison);
   if (all.empty()) return {};
   Table out = table_by_k(fmt::format("difference in {} from {}, seed by seed",
-                                     measure_title(comparison), all[0].reference_label),
+                                     measure_title(comparison.measure), all[0].reference_label),
                          "", ks);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     TableRow row{.cells = {variants[i].label}, .variant = i};
@@ -125,7 +125,7 @@ std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Compariso
   if (ks.empty()) return out.remarks.empty() ? std::vector<Section>() : std::vector{out};
   bool several = false;
   for (const auto& variant : variants) several |= variant.rows.size() > 1;
-  out.charts = by_k_charts(k_series(variants, comparison), measure_title(comparison), several);
+  out.charts = by_k_charts(k_series(variants, comparison), comparison.measure, several);
   out.tables = {quality_table(variants, comparison, ks), flops_table(variants, ks)};
   if (Table differences = difference_table(variants, comparison, ks); !differences.rows.empty())
     out.tables.push_back(std::move(differences));

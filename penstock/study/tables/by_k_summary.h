@@ -73,9 +73,9 @@ struct KSeries {
 /// For the charts: one line a variant, with the range of its seeds.
 std::vector<KSeries> k_series(Variants variants, const Comparison& comparison);
 
-/// The charts "by-k" and "by-flops"; `quality` names the y axis. A series with one point for all k
+/// The charts "by-k" and "by-flops"; `quality` is on the y axis. A series with one point for all k
 /// is a level line in the first. A chart without points is left out.
-std::vector<Chart> by_k_charts(std::span<const KSeries> series, const std::string& quality,
+std::vector<Chart> by_k_charts(std::span<const KSeries> series, Quality quality,
                                bool several_seeds);
 
 /// "1.2345", or "12.345" for perplexities.
