@@ -11,7 +11,7 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

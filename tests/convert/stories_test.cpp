@@ -2,8 +2,8 @@
 // rotary pairs), upcycled.
 #include <gtest/gtest.h>
 
-#include "penstock/convert/doctor/doctor.h"
 #include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/doctor/doctor.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"

@@ -227,7 +227,7 @@ void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& sca
 /// The tables of [closed_form], which are shown where the report asks for them, and only there.
 void take_closed_forms(StudyConfig& study, const StudyFields& fields) {
   study.closed_forms =
-      read_closed_forms(fields.closed_form, names_in_order(fields.variants, "variants"));
+      read_closed_forms(fields.closed_form, names_in_order(fields.comparison.variants, "variants"));
   const bool asked = std::ranges::find(study.report, kClosedForms) != study.report.end();
   PENSTOCK_CHECK(!asked || !study.closed_forms.empty(), study.path, ": report names \"",
                  kClosedForms, "\", and there is no [closed_form.NAME] table");

@@ -1,5 +1,6 @@
-// One training step of one layer by itself: forward, backward against a direction, and the optimizer's update. Whoever
-// measures or examines a layer makes it. A model's step, with parts, ranks and a clip, is step.h's.
+// One training step of one layer by itself: forward, backward against a direction, and the
+// optimizer's update. Whoever measures or examines a layer makes it. A model's step, with parts,
+// ranks and a clip, is step.h's.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // The doctor is silent on healthy upcycles of every kind, and names every seeded fault.
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

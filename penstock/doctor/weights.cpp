@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 
 namespace penstock::doctor {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 #include "penstock/routers/coefficients.h"
 
 namespace penstock::doctor {

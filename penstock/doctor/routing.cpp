@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 #include "penstock/layers/moe.h"
 #include "penstock/routers/coefficients.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 #include "penstock/layers/moe.h"
-#include "penstock/optim/adamw.h"
+#include "penstock/train/step/layer_step.h"
 
 namespace penstock::doctor {
 namespace {
@@ -64,17 +64,14 @@ Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
   context.token_ids = input.token_ids;
   context.sequence_length = input.hidden.size(0);
   context.generator = at::detail::createCPUGenerator(1);
-  AdamW optimizer(layer, {.weight_decay = 0});
-  const MoeOutput out = layer.forward(input.hidden.detach().clone(), context);
-  const at::Tensor direction = at::randn(out.y.sizes(), at::detail::createCPUGenerator(2),
-                                         out.y.options().requires_grad(false));
-  at::Tensor objective = (out.y * direction).sum();
-  if (out.routing.loss.defined()) objective = objective + out.routing.loss;
-  if (objective.requires_grad()) objective.backward();
-  const UpdateOutcome update = optimizer.update(0);
-  return {.asked = asked_experts(out.routing.plan),
-          .state = optimizer.state(),
-          .failure = update.failure};
+  const at::Tensor direction = at::randn(input.hidden.sizes(), at::detail::createCPUGenerator(2),
+                                         input.hidden.options().requires_grad(false));
+  LayerStep step(layer, [&](const auto& x, const auto& how) { return layer.forward(x, how); },
+                 {.weight_decay = 0});
+  const LayerStepOutcome out = step.advance(input.hidden.detach().clone(), direction, context, 0);
+  return {.asked = asked_experts(out.output.routing.plan),
+          .state = step.optimizer().state(),
+          .failure = out.update.failure};
 }
 
 /// Looks at the experts that the pass gave tokens and that are not `seen` yet.

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/convert/doctor/diagnosis.h"
 #include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/doctor/diagnosis.h"
 #include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <ranges>
 
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 
 namespace penstock::doctor {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/convert/doctor/doctor.h"
+#include "penstock/doctor/doctor.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
