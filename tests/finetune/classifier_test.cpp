@@ -169,7 +169,10 @@ TEST(KPoints, TrainingTakesAllTheOwnOrAGivenNumber) {
   config.router.k = 3;
   config = config.resolved();
   const auto trained = [&](std::int64_t train, std::int64_t selection) {
-    return training_k(config, {.train_k = train, .selection_k = selection});
+    FinetuneConfig finetune;
+    finetune.train_k = train;
+    finetune.selection_k = selection;
+    return training_k(config, finetune);
   };
   EXPECT_EQ(trained(0, 0).train, 8);
   EXPECT_EQ(trained(0, 0).selection, 8);
