@@ -38,8 +38,9 @@ class LayerRunner {
   LayerRunner(const Recipe& recipe, std::int64_t tokens, const LayerBenchOptions& options)
       : recipe_(recipe),
         module_(build(recipe)),
-        step_(*module_, [this](const auto& x, const auto& context) { return forward(x, context); },
-              {}) {
+        step_(
+            *module_, [this](const auto& x, const auto& context) { return forward(x, context); },
+            recipe.train.optimizer) {
     if (options.active_experts > 0)
       active_.emplace(options.active_experts, std::vector<MoeLayer*>{moe_.get()});
     if (options.stock) stock_.emplace();

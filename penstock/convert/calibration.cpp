@@ -13,6 +13,7 @@
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/files/stored_model.h"
+#include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -56,7 +57,7 @@ class KeySum {
  public:
   KeySum(const ModelSource& dense, std::int64_t layer, const KeyOptions& options)
       : config_(dense.config()), options_(options) {
-    const std::string stem = "model.layers." + std::to_string(layer) + ".";
+    const std::string stem = layer_stem(layer);
     const auto numbers = [&](const char* name) { return dense.tensor(stem + name).to(at::kFloat); };
     gain_ = numbers("input_layernorm.weight");
     const std::string name = stem + "self_attn.k_proj.weight";

@@ -16,6 +16,7 @@
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/module_names.h"
 
 namespace penstock {
 namespace {
@@ -152,10 +153,9 @@ class HandedSource : public ModelSource {
   std::shared_ptr<const Tokenizer> tokenizer() const override { return parent_.tokenizer(); }
 
  private:
-  /// Of the layer in the name, "model.layers.3.mlp..".
+  /// Of the layer in the name.
   const GateFit& fit_of(const std::string& name) const {
-    constexpr std::string_view before = "model.layers.";
-    return layers_.at(moe_layer_.at(std::stoll(name.substr(before.size()))));
+    return layers_.at(moe_layer_.at(layer_in_files(name).value()));
   }
 
   const ModelSource& parent_;

@@ -59,7 +59,6 @@ std::vector<bool> asked_experts(const Plan& plan) {
 /// no learning rate. Gradients stay.
 /// @param k  0: as configured
 Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
-  for (const at::Tensor& parameter : layer.parameters()) parameter.mutable_grad() = at::Tensor();
   RoutingContext context{.total_steps = 1, .training = true, .k = k};
   context.token_ids = input.token_ids;
   context.sequence_length = input.hidden.size(0);

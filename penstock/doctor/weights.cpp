@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/doctor/doctor.h"
+#include "penstock/models/module_names.h"
 
 namespace penstock::doctor {
 namespace {
@@ -179,10 +180,10 @@ ExpertRelation check_experts(const ModelSource& model, const ModelSource* dense,
   Tally tally;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     for (std::int64_t e = 0; config.is_moe(layer) && e < config.total_experts(); ++e)
-      compare({model, *dense, fmt::format("model.layers.{}.mlp.", layer), e}, a, tally);
+      compare({model, *dense, layer_stem(layer) + "mlp.", e}, a, tally);
   for (std::int64_t layer = 0; config.moe.shared_width > 0 && layer < config.layers; ++layer) {
     if (!config.is_moe(layer)) continue;
-    const std::string stem = fmt::format("model.layers.{}.mlp.", layer);
+    const std::string stem = layer_stem(layer) + "mlp.";
     out.silent_shared = out.silent_shared &&
                         !model.tensor(stem + "shared_expert.down_proj.weight").any().item<bool>();
     if (config.moe.shared_width == config.d_ffn) compare_shared(model, *dense, stem, tally);

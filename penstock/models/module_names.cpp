@@ -8,20 +8,34 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kLayerModule = "layer_";
+constexpr std::string_view kLayerModule = "layer_", kLayersInFiles = "model.layers.";
+
+/// The layer that a text begins with, as names write it: "3." of "3.norm.weight".
+std::optional<std::int64_t> leading_layer(std::string_view text) {
+  std::int64_t out = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || out < 0 || !text.starts_with(concat(out, '.'))) return {};
+  return out;
+}
 
 }  // namespace
 
 std::string layer_module(std::int64_t layer) { return concat(kLayerModule, layer); }
 
+std::string layer_stem(std::int64_t layer) { return concat(kLayersInFiles, layer, '.'); }
+
+std::optional<std::int64_t> layer_in_files(std::string_view name) {
+  if (!name.starts_with(kLayersInFiles)) return {};
+  return leading_layer(name.substr(kLayersInFiles.size()));
+}
+
 std::int64_t only_layer_of(std::string_view parameter) {
   const std::size_t found = parameter.find(kLayerModule);
   if (found == std::string_view::npos || (found > 0 && parameter[found - 1] != '.')) return -1;
   const std::string_view behind = parameter.substr(found + kLayerModule.size());
-  std::int64_t layer = -1;
-  const auto [end, error] = std::from_chars(behind.data(), behind.data() + behind.size(), layer);
-  if (error != std::errc() || layer < 0) return -1;
-  return behind.find(concat('.', kRouterModule, '.')) == std::string_view::npos ? layer : -1;
+  const auto layer = leading_layer(behind);
+  if (!layer) return -1;
+  return behind.find(concat('.', kRouterModule, '.')) == std::string_view::npos ? *layer : -1;
 }
 
 }  // namespace penstock

@@ -17,6 +17,15 @@ TEST(ModuleNames, SayTheLayerThatAloneUsesAParameter) {
     EXPECT_EQ(only_layer_of(name), -1) << name;
 }
 
+TEST(ModuleNames, SayTheLayerOfATensorInFiles) {
+  EXPECT_EQ(layer_stem(12), "model.layers.12.");
+  EXPECT_EQ(layer_in_files("model.layers.12.input_layernorm.weight"), 12);
+  for (const char* name :
+       {"model.norm.weight", "model.layers.", "model.layers.3", "model.layers.x.norm.weight",
+        "model.layers.-1.norm.weight", "model.layers.03.norm.weight", "layers.3.norm.weight", ""})
+    EXPECT_FALSE(layer_in_files(name)) << name;
+}
+
 /// The names that a layer gives its modules, a hypernetwork's that the first layer holds for both.
 TEST(ModuleNames, OfAModelsOwnParametersLeaveRoutersOut) {
   for (const char* method : {"topk", "hyperrouter"}) {

@@ -9,6 +9,7 @@
 #include "penstock/layers/scorer_tensors.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/module_names.h"
 #include "penstock/routers/option_changes.h"
 
 namespace penstock {
@@ -34,7 +35,7 @@ FoldedRouters fold_all(const ModelSource& from) {
   const auto scorers = scorers_of(config);
   FoldedRouters out;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.is_moe(layer)) out.layers.push_back("model.layers." + std::to_string(layer) + ".");
+    if (config.is_moe(layer)) out.layers.push_back(layer_stem(layer));
   PENSTOCK_ASSERT(out.layers.size() == scorers.size());
   for (std::size_t i = 0; i < scorers.size(); ++i) {
     scorers[i]->eval();

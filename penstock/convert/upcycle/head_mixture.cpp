@@ -7,6 +7,7 @@
 #include <string>
 
 #include "penstock/base/error.h"
+#include "penstock/models/module_names.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {
@@ -15,7 +16,7 @@ namespace {
 constexpr double kTieNoise = 0.1;
 
 std::string attention(std::int64_t layer, const char* tail) {
-  return "model.layers." + std::to_string(layer) + ".self_attn." + tail;
+  return layer_stem(layer) + "self_attn." + tail;
 }
 
 /// Rows of each group's heads, one head after another.  @param by_head [H, ..]
@@ -32,7 +33,7 @@ at::Tensor query_weight(const ModelSource& parent, const UpcycleOptions& options
                         std::int64_t layer) {
   const at::Tensor weight = parent.tensor(attention(layer, "q_proj.weight")).to(at::kFloat);
   if (!options.correct_gain) return weight;
-  const std::string stem = "model.layers." + std::to_string(layer) + ".";
+  const std::string stem = layer_stem(layer);
   return with_corrected_gain(weight, parent.tensor(stem + "input_layernorm.weight"),
                              parent.tensor(stem + "post_attention_layernorm.weight"));
 }

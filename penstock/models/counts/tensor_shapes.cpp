@@ -3,21 +3,20 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/layers/scorer_tensors.h"
 #include "penstock/models/decoder_layer.h"
+#include "penstock/models/module_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
 namespace {
 
 LayerTensors at_layer(std::vector<ModelTensor>& out, std::int64_t layer) {
-  const std::string number = std::to_string(layer) + ".";
-  return {out, "model.layers." + number, "layer_" + number, layer};
+  return {out, layer_stem(layer), layer_module(layer) + ".", layer};
 }
 
 /// A row for each token.
@@ -46,14 +45,12 @@ void add_transformer_xl_end(const ModelConfig& c, const LayerTensors& model,
 }  // namespace
 
 std::optional<ScorerTensor> scorer_tensor(const std::string& name) {
-  constexpr std::string_view layers = "model.layers.", mlp = ".mlp.";
-  const auto end = name.find(mlp);
-  if (!name.starts_with(layers) || end == std::string::npos) return {};
-  const auto parameter = scorer_parameter(name.substr(end + mlp.size()));
+  const auto layer = layer_in_files(name);
+  const std::string mlp = layer ? layer_stem(*layer) + "mlp." : "";
+  if (!layer || !name.starts_with(mlp)) return {};
+  const auto parameter = scorer_parameter(name.substr(mlp.size()));
   if (!parameter) return {};
-  ScorerTensor out{.layer = 0, .parameter = *parameter};
-  std::from_chars(name.data() + layers.size(), name.data() + end, out.layer);
-  return out;
+  return ScorerTensor{.layer = *layer, .parameter = *parameter};
 }
 
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer) {

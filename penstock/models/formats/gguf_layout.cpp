@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/models/module_names.h"
+
 namespace penstock {
 namespace {
 
@@ -40,7 +42,7 @@ constexpr std::array<NamePair, 3> kOfExpert = {{{"gate_proj.weight", "ffn_gate_e
                                                 {"up_proj.weight", "ffn_up_exps.weight"},
                                                 {"down_proj.weight", "ffn_down_exps.weight"}}};
 
-constexpr std::string_view kLayerStem = "model.layers.", kExpertStem = "mlp.experts.";
+constexpr std::string_view kExpertStem = "mlp.experts.";
 
 template <std::size_t n>
 std::string_view renamed(const std::array<NamePair, n>& table, std::string_view name) {
@@ -61,12 +63,11 @@ std::int64_t take_index(std::string_view& text) {
 }  // namespace
 
 GgufPlace gguf_place(const std::string& name) {
+  const auto layer = layer_in_files(name);
+  if (!layer) return {.tensor = std::string(renamed(kOfModel, name))};
   std::string_view rest = name;
-  if (!rest.starts_with(kLayerStem)) return {.tensor = std::string(renamed(kOfModel, rest))};
-  rest.remove_prefix(kLayerStem.size());
-  const std::int64_t layer = take_index(rest);
-  if (layer < 0) return {};
-  const std::string block = "blk." + std::to_string(layer) + ".";
+  rest.remove_prefix(layer_stem(*layer).size());
+  const std::string block = "blk." + std::to_string(*layer) + ".";
   if (rest.starts_with(kExpertStem)) {
     rest.remove_prefix(kExpertStem.size());
     const std::int64_t expert = take_index(rest);

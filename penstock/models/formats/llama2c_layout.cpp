@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
+#include "penstock/models/module_names.h"
 
 namespace penstock {
 namespace {
@@ -52,8 +53,7 @@ std::vector<Llama2cLayout::Tensor> shapes_of(const Llama2cLayout& c) {
     out.push_back({name, shape, {}});
   };
   const auto add_layers = [&](const std::string& tail, const std::vector<std::int64_t>& shape) {
-    for (std::int64_t i = 0; i < c.layers; ++i)
-      add("model.layers." + std::to_string(i) + "." + tail, shape);
+    for (std::int64_t i = 0; i < c.layers; ++i) add(layer_stem(i) + tail, shape);
   };
   add("model.embed_tokens.weight", {c.vocab, d});
   add_layers("input_layernorm.weight", {d});

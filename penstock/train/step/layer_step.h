@@ -1,9 +1,10 @@
 // One training step of one layer by itself: forward, backward against a direction, and the
 // optimizer's update. Whoever measures or examines a layer makes it. A model's step, with parts,
-// ranks and a clip, is step.h's.
+// ranks and balancers, is step.h's.
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "penstock/layers/moe.h"
 #include "penstock/optim/adamw.h"
@@ -24,7 +25,7 @@ class LayerStep {
 
   /// @param layer  whose parameters are updated
   /// @param forward  its pass over x [T, d] or [B, L, d]
-  /// REQUIRES: both outlive the step.
+  /// REQUIRES: what `forward` refers to outlives this.
   LayerStep(const torch::nn::Module& layer, Forward forward, const OptimizerConfig& config)
       : forward_(std::move(forward)), optimizer_(layer, config) {}
 
