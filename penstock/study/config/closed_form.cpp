@@ -4,7 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
-#include "penstock/study/tables/study_tables.h"
+#include "penstock/study/config/named_tables.h"
 
 namespace penstock::study {
 namespace {

@@ -7,11 +7,11 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/study/config/config_hash.h"
+#include "penstock/study/config/named_tables.h"
 #include "penstock/study/config/study_fields.h"
 #include "penstock/study/runs/start_model.h"
 #include "penstock/study/tables/published_figures.h"
 #include "penstock/study/tables/settings_table.h"
-#include "penstock/study/tables/study_tables.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock::study {

@@ -9,8 +9,8 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/model_source.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/study/config/named_tables.h"
 #include "penstock/study/runs/run_folder.h"
-#include "penstock/study/tables/study_tables.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock::study {

@@ -1,4 +1,4 @@
-#include "penstock/study/tables/study_tables.h"
+#include "penstock/study/config/named_tables.h"
 
 #include <algorithm>
 #include <cctype>
