@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/analysis/analysis.h"
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::report {
 

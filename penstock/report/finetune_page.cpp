@@ -13,7 +13,7 @@
 #include "penstock/report/pages.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/config/config_hash.h"
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run_record.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::report {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::report {
 

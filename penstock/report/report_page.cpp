@@ -13,8 +13,8 @@
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/config/config_hash.h"
+#include "penstock/study/runs/equal_compute.h"
 #include "penstock/study/tables/by_k_summary.h"
-#include "penstock/study/tables/compute.h"
 
 namespace penstock::report {
 

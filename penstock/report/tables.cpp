@@ -6,9 +6,9 @@
 
 #include "penstock/report/result_columns.h"
 #include "penstock/report/sections.h"
+#include "penstock/study/runs/equal_compute.h"
 #include "penstock/study/runs/stages.h"
 #include "penstock/study/tables/by_k_summary.h"
-#include "penstock/study/tables/compute.h"
 #include "penstock/study/tables/published_figures.h"
 
 namespace penstock::report {

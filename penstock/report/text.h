@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::report {
 

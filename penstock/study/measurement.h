@@ -16,9 +16,9 @@
 #include "penstock/models/model_config.h"
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/config/named_tables.h"
-#include "penstock/study/runs/run_checkpoint.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/study/runs/run_row.h"
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 #include "penstock/train/run_control.h"
 
 namespace penstock::study {

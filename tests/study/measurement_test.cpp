@@ -7,7 +7,7 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
 

@@ -8,7 +8,7 @@
 #include "penstock/analysis/flips.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/report/report.h"
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

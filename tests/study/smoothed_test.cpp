@@ -1,7 +1,7 @@
 // The window of smoothed curves, by hand.
 #include <gtest/gtest.h>
 
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 namespace {

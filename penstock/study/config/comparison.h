@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 

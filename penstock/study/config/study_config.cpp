@@ -6,12 +6,11 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/named_tables.h"
+#include "penstock/study/config/published_names.h"
 #include "penstock/study/config/study_fields.h"
-#include "penstock/study/runs/start_model.h"
-#include "penstock/study/tables/published_figures.h"
-#include "penstock/study/tables/settings_table.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
@@ -92,7 +91,7 @@ void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scal
   for (const auto* layer : {&fields.comparison.changes.upcycle,
                             &scale.fields.comparison.changes.upcycle, &own, &scaled})
     upcycle.merge(*layer);
-  check_upcycle(upcycle, "variants." + variant.name + ".upcycle");
+  read_config<UpcycleOptions>(upcycle, "variants." + variant.name + ".upcycle");
   variant.upcycle = std::move(upcycle);
 }
 

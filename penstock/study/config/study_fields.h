@@ -11,7 +11,7 @@
 #include "penstock/study/config/closed_form.h"
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/runs/run_checkpoint.h"
+#include "penstock/study/run_checkpoint.h"
 
 namespace penstock::study {
 

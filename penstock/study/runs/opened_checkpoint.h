@@ -7,7 +7,7 @@
 #include "penstock/base/config_node.h"
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/models/language_model.h"
-#include "penstock/study/runs/run_checkpoint.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/recipe.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 

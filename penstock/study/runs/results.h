@@ -9,8 +9,8 @@
 
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/runs/run_row.h"
-#include "penstock/study/tables/statistics.h"
-#include "penstock/study/tables/table.h"
+#include "penstock/study/statistics.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
 

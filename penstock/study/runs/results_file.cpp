@@ -9,10 +9,10 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/io/json_text.h"
+#include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/runs/equal_compute.h"
 #include "penstock/study/runs/run_row_json.h"
-#include "penstock/study/tables/compute.h"
 
 namespace penstock::study {
 namespace {

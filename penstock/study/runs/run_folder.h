@@ -7,7 +7,7 @@
 #include <string>
 
 #include "penstock/data/corpus/corpus.h"
-#include "penstock/study/runs/run_checkpoint.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 
 namespace penstock::study {

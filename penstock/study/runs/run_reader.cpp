@@ -15,7 +15,7 @@
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/stages.h"
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 namespace {

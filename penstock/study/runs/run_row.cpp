@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "penstock/routers/logged_states.h"
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 #include "penstock/study/runs/rank_figures.h"
 
 namespace penstock::study {

@@ -1,8 +1,8 @@
 #include "penstock/study/runs/run_row_json.h"
 
 #include "penstock/base/error.h"
+#include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/runs/json_field.h"
 
 namespace penstock::study {
 

@@ -9,7 +9,6 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/model_source.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/config/named_tables.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/read_recipe.h"
 
@@ -42,10 +41,6 @@ void copy_model(const fs::path& from, const fs::path& to) {
 }
 
 }  // namespace
-
-void check_upcycle(const ConfigNode& upcycle, const std::string& below) {
-  read_config<UpcycleOptions>(upcycle, below);
-}
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
                 const std::string& directory, const fs::path& key_folder, std::FILE* progress) {

@@ -9,9 +9,6 @@
 
 namespace penstock::study {
 
-/// Throws Error, with file and line, for a key that upcycling does not have.
-void check_upcycle(const ConfigNode& upcycle, const std::string& below);
-
 /// Puts into `directory` the model at `model` (a run's folder: its newest checkpoint; or any
 /// model), or with a non-empty `upcycle` the MoE that penstock/convert makes of it: the keys are
 /// those of `penstock upcycle`, calibration text is the recipe's corpus unless they name one, and

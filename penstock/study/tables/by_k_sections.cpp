@@ -3,8 +3,8 @@
 
 #include <set>
 
+#include "penstock/study/runs/equal_compute.h"
 #include "penstock/study/tables/by_k_summary.h"
-#include "penstock/study/tables/compute.h"
 
 namespace penstock::study {
 namespace {

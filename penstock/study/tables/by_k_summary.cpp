@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "penstock/study/tables/compute.h"
+#include "penstock/study/runs/equal_compute.h"
 
 namespace penstock::study {
 namespace {

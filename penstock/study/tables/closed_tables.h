@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "penstock/study/config/study_config.h"
+#include "penstock/study/table.h"
 #include "penstock/study/tables/closed_figures.h"
-#include "penstock/study/tables/table.h"
 
 namespace penstock::study {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "penstock/eval/k_figures.h"
-#include "penstock/study/runs/run_checkpoint.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/study/runs/run_row.h"
 
 namespace penstock::study {

@@ -4,11 +4,11 @@
 #include <array>
 #include <string_view>
 
+#include "penstock/study/config/published_names.h"
+
 namespace penstock::study {
 namespace {
 
-constexpr std::array<std::string_view, 2> kLosses = {"loss", "settled"};
-constexpr std::array<std::string_view, 4> kHours = {"hours-1", "hours-2", "hours-3", "hours"};
 constexpr double kSecondsPerHour = 3600;
 
 /// Whether the paper has any of those for any variant.
@@ -62,15 +62,6 @@ std::optional<Stages> borders_for(const RunRow& row, Variants variants) {
 
 }  // namespace
 
-bool is_published_figure(const std::string& name) {
-  return std::ranges::find(kLosses, name) != kLosses.end() ||
-         std::ranges::find(kHours, name) != kHours.end();
-}
-
-std::string published_figure_names() {
-  return "loss (validation), settled (step), hours-1, hours-2, hours-3, hours (of the stages)";
-}
-
 std::optional<std::vector<double>> stage_hours(const RunRow& row, const Stages& borders) {
   const auto curve = row.curves.find("seconds");
   if (curve == row.curves.end() || curve->second.steps.empty() || !borders.sparsifying ||
@@ -88,22 +79,22 @@ std::optional<std::vector<double>> stage_hours(const RunRow& row, const Stages& 
 
 Table published_losses(Variants variants, const Comparison& comparison) {
   Table out{.columns = {"variant", "validation loss", "settled at step"}};
-  if (!any_published(comparison, kLosses)) return out;
+  if (!any_published(comparison, kPublishedLosses)) return out;
   for (std::size_t i = 0; i < variants.size(); ++i)
     add_rows(out, i,
              {.cells = {variants[i].label, spread_cell(variants[i].validation_loss, fixed(4)),
                         spread_cell(variants[i].settled_step, fixed(0))}},
-             comparison, variants[i].name, kLosses);
+             comparison, variants[i].name, kPublishedLosses);
   return out;
 }
 
 Table published_hours(Variants variants, const Comparison& comparison) {
   Table out{.title = "hours by stage",
             .columns = {"variant", "stage I", "stage II", "stage III", "in all"}};
-  if (!any_published(comparison, kHours)) return out;
+  if (!any_published(comparison, kPublishedHours)) return out;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     TableRow ours{.cells = {variants[i].label}};
-    for (std::size_t h = 0; h < kHours.size(); ++h)
+    for (std::size_t h = 0; h < kPublishedHours.size(); ++h)
       ours.cells.push_back(spread_cell(
           spread_of(variants[i],
                     [&](const RunRow& row) -> std::optional<double> {
@@ -112,7 +103,7 @@ Table published_hours(Variants variants, const Comparison& comparison) {
                       return hours ? std::optional((*hours)[h]) : std::nullopt;
                     }),
           fixed(4)));
-    add_rows(out, i, std::move(ours), comparison, variants[i].name, kHours);
+    add_rows(out, i, std::move(ours), comparison, variants[i].name, kPublishedHours);
   }
   return out;
 }

@@ -8,14 +8,9 @@
 
 #include "penstock/study/config/comparison.h"
 #include "penstock/study/runs/results.h"
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
-
-/// Whether published = {NAME = ...} is shown beside such a figure.
-bool is_published_figure(const std::string& name);
-/// "loss (validation), settled (step), hours-1, hours-2, hours-3, hours (of the stages)".
-std::string published_figure_names();
 
 /// Hours of wall clock of stages I, II and III and in all, by the row's own clock; nothing where it
 /// has none, or the run ended before a border.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -31,20 +30,6 @@ std::string shown_setting(const Settings& settings, const std::string& key) {
 
 }  // namespace
 
-const std::vector<ShownSetting>& recipe_columns() {
-  static const std::vector<ShownSetting> columns = {
-      {"layers", "layers", "model.layers"},
-      {"d_model", "width", "model.d_model"},
-      {"d_ffn", "FFN width", "model.d_ffn"},
-      {"experts", "experts", "model.moe.experts"},
-      {"sequence_length", "input length", "train.sequence_length"},
-      {"batch_sequences", "batch size", "train.batch_sequences"},
-      {"lr", "lr", "train.lr"},
-      {"steps", "iterations", "train.steps"},
-  };
-  return columns;
-}
-
 SettingsTable::SettingsTable(const std::string& title, const std::string& data,
                              std::vector<ShownSetting> columns)
     : columns_(std::move(columns)), table_{.title = title, .columns = {"", data}} {
@@ -67,11 +52,6 @@ void SettingsTable::add(const std::string& label, const std::string& data, const
   paper.cells.emplace_back("–");
   table_.rows.push_back(std::move(row));
   if (any) table_.rows.push_back(std::move(paper));
-}
-
-bool is_shown_setting(const std::string& name) {
-  const auto& columns = recipe_columns();
-  return std::ranges::find(columns, name, &ShownSetting::name) != columns.end();
 }
 
 }  // namespace penstock::study

@@ -5,14 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/tables/table.h"
+#include "penstock/study/config/published_names.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
-
-/// A column; published numbers go by `name`.
-struct ShownSetting {
-  std::string name, title, key;  ///< key: of flattened settings
-};
 
 /// Rows of settings, the paper's beneath.
 class SettingsTable {
@@ -30,10 +26,5 @@ class SettingsTable {
   std::vector<ShownSetting> columns_;
   Table table_;
 };
-
-/// The columns of recipes.
-const std::vector<ShownSetting>& recipe_columns();
-/// Whether these have one of that name.
-bool is_shown_setting(const std::string& name);
 
 }  // namespace penstock::study

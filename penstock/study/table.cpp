@@ -1,11 +1,11 @@
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "penstock/base/nonfinite.h"
-#include "penstock/study/runs/json_field.h"
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 #include <algorithm>
 #include <cmath>

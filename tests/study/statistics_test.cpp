@@ -1,5 +1,5 @@
 // Statistics against numbers worked out by hand.
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/tables/statistics.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 

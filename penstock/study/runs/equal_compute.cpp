@@ -1,11 +1,11 @@
-#include "penstock/study/tables/compute.h"
+#include "penstock/study/runs/equal_compute.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "penstock/study/tables/table.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
 namespace {
