@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "penstock/convert/conversion_progress.h"
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "penstock/base/progress.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

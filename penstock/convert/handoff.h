@@ -14,7 +14,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/convert/conversion_progress.h"
 #include "penstock/convert/gate_fit.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

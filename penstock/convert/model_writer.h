@@ -9,8 +9,8 @@
 
 #include "penstock/base/file_system.h"
 #include "penstock/convert/conversion_progress.h"
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/formats/lazy_tensors.h"
+#include "penstock/models/model_source.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {

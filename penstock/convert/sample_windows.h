@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

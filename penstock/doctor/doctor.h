@@ -6,8 +6,8 @@
 
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/doctor/diagnosis.h"
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 
 namespace penstock {

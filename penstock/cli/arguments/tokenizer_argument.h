@@ -5,7 +5,7 @@
 #include <string>
 
 #include "penstock/data/tokenizer.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

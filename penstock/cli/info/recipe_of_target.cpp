@@ -12,7 +12,7 @@
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock {

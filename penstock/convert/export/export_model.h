@@ -10,7 +10,7 @@
 #include "penstock/convert/export/certificate.h"
 #include "penstock/convert/export/export_target.h"
 #include "penstock/convert/export/export_tensors.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -11,7 +11,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/io/gguf.h"
 #include "penstock/io/safetensors.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/convert/export/export_target.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -9,7 +9,7 @@
 #include "penstock/convert/upcycle/head_groups.h"
 #include "penstock/convert/upcycle/router_tensors.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {

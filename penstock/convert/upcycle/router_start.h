@@ -9,7 +9,7 @@
 #include "penstock/convert/upcycle/router_tensors.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/convert/upcycle/upcycle_report.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

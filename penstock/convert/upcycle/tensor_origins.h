@@ -7,7 +7,7 @@
 #include <string>
 
 #include "penstock/convert/upcycle/upcycle_options.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

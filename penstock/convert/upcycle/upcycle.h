@@ -9,7 +9,7 @@
 #include "penstock/convert/upcycle/key_cache.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/convert/upcycle/upcycle_report.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

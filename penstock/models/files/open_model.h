@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/model_config.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

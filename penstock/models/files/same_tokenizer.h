@@ -2,7 +2,7 @@
 #pragma once
 
 #include "penstock/data/corpus/corpus.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

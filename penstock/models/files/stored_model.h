@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 #include "penstock/ops/stored_matrix.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "penstock/io/gguf.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/io/safetensors.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 

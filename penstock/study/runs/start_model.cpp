@@ -7,7 +7,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/files/model_source.h"
+#include "penstock/models/model_source.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/read_recipe.h"
