@@ -16,7 +16,7 @@
 #include "penstock/train/run_control.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/step/objective_watch.h"
-#include "penstock/train/step/step_place.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 

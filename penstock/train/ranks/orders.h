@@ -10,7 +10,7 @@
 
 #include "penstock/dist/group.h"
 #include "penstock/train/run_control.h"
-#include "penstock/train/step/step_place.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "penstock/train/step/part_sharing.h"
-#include "penstock/train/step/step_place.h"
 #include "penstock/train/step/step_report.h"
 #include "penstock/train/step/step_work.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 

@@ -6,7 +6,7 @@
 
 #include "penstock/base/failure_text.h"
 #include "penstock/train/ranks/agreement.h"
-#include "penstock/train/step/step_place.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
-#include "penstock/train/step/step_place.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 

@@ -14,8 +14,8 @@
 #include "penstock/train/step/part_sharing.h"
 #include "penstock/train/step/pipeline_link.h"
 #include "penstock/train/step/pipeline_schedule.h"
-#include "penstock/train/step/step_place.h"
 #include "penstock/train/step/step_work.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/train/step/step_place.h"
+#include "penstock/train/step_place.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "penstock/train/ranks/follow.h"
+#include "penstock/train/follow.h"
 
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-#include "penstock/train/ranks/share_exchange.h"
+#include "penstock/train/checkpoints/share_exchange.h"
 
 #include <torch/types.h>
 
