@@ -2,7 +2,7 @@
 // itself is not instrumented: what is looked for is a crash, and what is made of its answers. It
 // makes several allocations for each byte of a text, so texts are kept short.
 #include "fuzz/input.h"
-#include "penstock/data/sentencepiece/functions.h"
+#include "penstock/data/tokenizers/sentencepiece_functions.h"
 
 extern "C" penstock::SentencePieceFunctions penstock_sentencepiece();
 

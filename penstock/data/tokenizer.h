@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/corpus/token_id.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 

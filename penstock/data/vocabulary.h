@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/data/corpus/token_id.h"
 #include "penstock/data/text/added_tokens.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "penstock/data/classification.h"
+#include "penstock/data/classification/classification_data.h"
 #include "penstock/finetune/config.h"
 
 namespace penstock {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/classification.h"
+#include "penstock/data/classification/classification_data.h"
 
 namespace penstock {
 

@@ -6,10 +6,10 @@
 #include "penstock/base/error.h"
 #include "penstock/base/json_error.h"
 #include "penstock/base/shell_quoted.h"
-#include "penstock/data/classification/readers.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/classification/checks.h"
 #include "penstock/data/sha.h"
 #include "penstock/data/text/unicode.h"
+#include "penstock/data/text_files.h"
 
 namespace penstock::tasks {
 namespace {

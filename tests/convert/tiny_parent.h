@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/convert/calibration.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/data/tokenizer.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/models/files/model_directory.h"

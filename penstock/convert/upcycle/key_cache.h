@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
-#include "penstock/convert/calibration.h"
+#include "penstock/convert/upcycle/calibration.h"
 
 namespace penstock {
 

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/counts/tensor_shapes.h"

@@ -9,8 +9,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
-#include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/convert/upcycle/logit_scale.h"
 #include "penstock/convert/upcycle/spherical_means.h"

@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/data/classification/checks.h"
 #include "penstock/data/classification/csv.h"
 #include "penstock/data/classification/readers.h"
 

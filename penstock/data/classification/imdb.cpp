@@ -3,8 +3,9 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/data/classification/checks.h"
 #include "penstock/data/classification/readers.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 
 namespace penstock {
 namespace {

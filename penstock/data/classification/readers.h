@@ -1,10 +1,9 @@
 // One reader per file format. All throw Error with file and line; which one fits is decided in
-// classification.cpp.
+// classification_data.cpp.
 #pragma once
 
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "penstock/data/classification/labelled_texts.h"
 
@@ -24,16 +23,4 @@ ClassificationSet read_imdb(const std::string& path, const std::string& split);
 /// read_classification.
 ClassificationSet read_banking77(const std::string& path, std::span<const std::string> class_names);
 
-namespace classification {
-
-/// The content of one plain or compressed file. Throws Error for an archive of several.
-std::string read_single_file(const std::string& path);
-
-/// Throws Error unless `text` is UTF-8 and has more than white space.
-void check_text(std::string_view text, const std::string& file, std::size_t line);
-
-/// A label of one digit below `classes`, or an Error with file and line.
-int parse_label(std::string_view text, int classes, const std::string& file, std::size_t line);
-
-}  // namespace classification
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/data/classification/checks.h"
 #include "penstock/data/classification/readers.h"
 
 namespace penstock {

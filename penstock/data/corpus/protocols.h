@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/prepare/documents.h"
+#include "penstock/data/corpus/documents.h"
 
 namespace penstock {
 

@@ -6,7 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/archive_reader.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 
 namespace penstock {
 namespace {

@@ -12,9 +12,9 @@
 #include "penstock/data/packages/deb_file.h"
 #include "penstock/data/packages/man_text.h"
 #include "penstock/data/packages/seeded_choice.h"
-#include "penstock/data/prepare/stage_progress.h"
-#include "penstock/data/prepare/text_files.h"
-#include "penstock/data/prepare/usable_text.h"
+#include "penstock/data/packages/usable_text.h"
+#include "penstock/data/stage_progress.h"
+#include "penstock/data/text_files.h"
 
 namespace penstock {
 namespace {

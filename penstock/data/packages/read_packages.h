@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/data/corpus/documents.h"
 #include "penstock/data/packages/package_files.h"
 #include "penstock/data/packages/package_table.h"
 #include "penstock/data/packages/package_use.h"
-#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "penstock/data/prepare/documents.h"
+#include "penstock/data/corpus/documents.h"
 
 namespace penstock {
 

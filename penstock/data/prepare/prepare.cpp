@@ -22,7 +22,7 @@
 #include "penstock/data/prepare/gather_text.h"
 #include "penstock/data/prepare/most_bytes.h"
 #include "penstock/data/prepare/prepare_notes.h"
-#include "penstock/data/prepare/stage_progress.h"
+#include "penstock/data/stage_progress.h"
 #include "penstock/data/text/text_boundary.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "penstock/data/corpus/corpus.h"
+#include "penstock/data/corpus/documents.h"
 #include "penstock/data/packages/package_use.h"
-#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -11,8 +11,8 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 #include "penstock/base/random.h"
-#include "penstock/data/prepare/text_files.h"
-#include "penstock/data/prepare/usable_text.h"
+#include "penstock/data/packages/usable_text.h"
+#include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock {

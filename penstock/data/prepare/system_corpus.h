@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/prepare/documents.h"
+#include "penstock/data/corpus/documents.h"
 
 namespace penstock {
 

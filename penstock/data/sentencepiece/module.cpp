@@ -14,12 +14,12 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
-#include "penstock/data/sentencepiece/functions.h"
 #include "penstock/data/text/added_tokens.h"
 #include "penstock/data/text/byte_pieces.h"
-#include "penstock/data/text/special_pieces.h"
 #include "penstock/data/text/unicode.h"
+#include "penstock/data/tokenizers/sentencepiece_functions.h"
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizers/special_pieces.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/data/vocabulary.h"
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/data/corpus/token_id.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "penstock/data/sentencepiece/functions.h"
+#include "penstock/data/tokenizers/sentencepiece_functions.h"
 
 namespace penstock {
 namespace {

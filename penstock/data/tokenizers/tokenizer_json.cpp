@@ -9,10 +9,10 @@
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/json_steps.h"
 #include "penstock/data/text/pre_tokenizers.h"
-#include "penstock/data/text/special_pieces.h"
 #include "penstock/data/tokenizers/merge_scores.h"
 #include "penstock/data/tokenizers/merging_tokenizer.h"
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizers/special_pieces.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/data/tokenizers/unigram_json.h"
 

@@ -5,9 +5,9 @@
 #include "penstock/base/error.h"
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/json_steps.h"
-#include "penstock/data/text/special_pieces.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizers/special_pieces.h"
 #include "penstock/data/vocabulary.h"
 
 namespace penstock {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/io/config_json.h"
 #include "tests/convert/upcycle_fixture.h"
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/files/open_model.h"

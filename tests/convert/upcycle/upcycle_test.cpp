@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/calibration.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/io/config_json.h"

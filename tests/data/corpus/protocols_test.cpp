@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "tests/data/support.h"

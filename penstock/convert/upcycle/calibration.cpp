@@ -1,4 +1,4 @@
-#include "penstock/convert/calibration.h"
+#include "penstock/convert/upcycle/calibration.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,4 +1,4 @@
-#include "penstock/data/text/special_pieces.h"
+#include "penstock/data/tokenizers/special_pieces.h"
 
 #include <nlohmann/json.hpp>
 #include <span>

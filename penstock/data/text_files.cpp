@@ -1,6 +1,6 @@
 // What kind of file it is goes by its name, and what it holds must
 // agree.
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Mean keys and the feed-forwards' inputs against a plain loop over tokens.
-#include "penstock/convert/calibration.h"
+#include "penstock/convert/upcycle/calibration.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 
 #include <map>
 
-#include "penstock/data/prepare/documents.h"
+#include "penstock/data/corpus/documents.h"
 #include "penstock/data/utf8.h"
 #include "tests/data/support.h"
 

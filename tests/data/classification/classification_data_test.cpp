@@ -1,4 +1,4 @@
-#include "penstock/data/classification.h"
+#include "penstock/data/classification/classification_data.h"
 
 #include <archive.h>
 #include <archive_entry.h>

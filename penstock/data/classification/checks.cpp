@@ -1,9 +1,9 @@
-// What the readers share: whole files, and the checks that every text and label passes.
+#include "penstock/data/classification/checks.h"
+
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/data/classification/readers.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock::classification {

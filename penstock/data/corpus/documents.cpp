@@ -1,5 +1,5 @@
 // Reading inputs and cutting them into documents.
-#include "penstock/data/prepare/documents.h"
+#include "penstock/data/corpus/documents.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // Finding a dataset's files, and what is computed on labels alone.
-#include "penstock/data/classification.h"
+#include "penstock/data/classification/classification_data.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/random.h"
 #include "penstock/data/classification/readers.h"
-#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/text_files.h"
 
 namespace penstock {
 namespace {
