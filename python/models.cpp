@@ -11,7 +11,7 @@
 #include "penstock/data/vocabulary.h"
 #include "penstock/eval/passes.h"
 #include "penstock/eval/sequences.h"
-#include "penstock/eval/text.h"
+#include "penstock/eval/text_windows.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/files/model_directory.h"

@@ -21,7 +21,7 @@
 #include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
-#include "penstock/finetune/learned.h"
+#include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/test_result.h"
 #include "penstock/io/toml.h"

@@ -15,7 +15,7 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
 #include "penstock/data/corpus/corpus.h"
-#include "penstock/routers/named.h"
+#include "penstock/routers/part_names.h"
 
 namespace penstock {
 namespace {

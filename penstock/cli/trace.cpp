@@ -18,7 +18,7 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

@@ -13,7 +13,7 @@
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/all_outputs.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/module_names.h"

@@ -1,6 +1,6 @@
 // How a layer says which tensors it has without being built: what each is called in files, its
 // shape, what it is for, and which parameter holds it. Each layer describes its own beside its
-// constructor, from the same options; models/counts/tensor_shapes.h puts those of a model together.
+// constructor, from the same options; models/counts/model_tensors.h puts those of a model together.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "penstock/finetune/head.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {

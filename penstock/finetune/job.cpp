@@ -8,7 +8,7 @@
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/pretrained.h"
-#include "penstock/finetune/words.h"
+#include "penstock/finetune/word_encoding.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/routers/option_changes.h"

@@ -4,7 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_files.h"
-#include "penstock/finetune/words.h"
+#include "penstock/finetune/word_encoding.h"
 
 namespace penstock {
 namespace {

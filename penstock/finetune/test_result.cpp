@@ -1,8 +1,8 @@
 #include "penstock/finetune/test_result.h"
 
 #include "penstock/base/error.h"
+#include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/k_points.h"
-#include "penstock/finetune/learned.h"
 #include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/routers/plain_router.h"

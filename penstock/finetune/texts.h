@@ -1,5 +1,5 @@
 // Texts as token ids, and the sets of them. What encodes them is model_encoder.h's (a model's
-// tokenizer) or words.h's.
+// tokenizer) or word_encoding.h's.
 #pragma once
 
 #include <cstdint>

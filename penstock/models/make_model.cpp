@@ -1,7 +1,7 @@
 #include "penstock/models/make_model.h"
 
 #include "penstock/models/decoder.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/transformer_xl.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // What the names of a model's parameters, and of tensors in files, say of the layer that they
-// belong to. The whole names in files are those of models/counts/tensor_shapes.h.
+// belong to. The whole names in files are those of models/counts/model_tensors.h.
 #pragma once
 
 #include <cstdint>

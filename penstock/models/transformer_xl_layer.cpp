@@ -1,14 +1,10 @@
 #include "penstock/models/transformer_xl_layer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 
 #include <utility>
 
-#include "penstock/base/random.h"
 #include "penstock/models/layer_again.h"
-#include "penstock/models/pass_draws.h"
-#include "penstock/ops/ops.h"
 
 namespace penstock {
 namespace {
@@ -24,21 +20,6 @@ std::int64_t layer_site(std::int64_t layer, LayerSite site) {
 
 RelativeAttentionConfig relative_attention_config(const ModelConfig& config) {
   return {.d_model = config.d_model, .heads = config.heads, .head_dim = config.head_dim};
-}
-
-DropoutSeeds::DropoutSeeds(double p, const RoutingContext& context)
-    : p_(p), active_(context.training) {
-  if (!active_) return;
-  draw_ = next_bits(context.generator ? *context.generator : at::detail::getDefaultCPUGenerator());
-}
-
-std::optional<std::int64_t> DropoutSeeds::seed(std::int64_t site) const {
-  if (!active_) return std::nullopt;
-  return static_cast<std::int64_t>(random_bits(draw_, 0, static_cast<std::uint64_t>(site)) >> 1);
-}
-
-at::Tensor DropoutSeeds::apply(const at::Tensor& x, std::int64_t site) const {
-  return active_ && p_ > 0 ? ops::dropout(x, p_, *seed(site)) : x;
 }
 
 TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPlace& place,

@@ -14,6 +14,7 @@
 #include "penstock/layers/moe.h"
 #include "penstock/layers/norm.h"
 #include "penstock/layers/relative_attention.h"
+#include "penstock/models/dropout_seeds.h"
 #include "penstock/models/model_config.h"
 #include "penstock/models/model_place.h"
 
@@ -21,24 +22,6 @@ namespace penstock {
 
 /// Of a layer's attention, and of the position biases that it or the model has.
 RelativeAttentionConfig relative_attention_config(const ModelConfig& config);
-
-/// Seeds of a pass's dropouts, from one draw of its generator; none outside training.
-class DropoutSeeds {
- public:
-  /// Sites of dropout outside the layers; the layers' have the numbers from kFirstLayer on.
-  enum Site : std::int64_t { kEmbedding, kDistances, kOutput, kFirstLayer };
-
-  DropoutSeeds(double p, const RoutingContext& context);
-  /// x as it is, or with the dropout of that site. Sites have numbers of their own.
-  at::Tensor apply(const at::Tensor& x, std::int64_t site) const;
-  /// nullopt: no dropout.
-  std::optional<std::int64_t> seed(std::int64_t site) const;
-
- private:
-  double p_;
-  bool active_ = false;
-  std::uint64_t draw_ = 0;
-};
 
 /// x ← Norm(x + Drop(Attention(x, memory)));  x ← Norm(x + Drop(FFN or MoE(x))).
 class TransformerXlLayer : public torch::nn::Module {

@@ -1,5 +1,5 @@
 // A part of a tensor that a rank holds, where ranks divide a tensor between them. Who holds what is
-// decided in models/formats/tensor_slices.h.
+// decided in models/formats/rank_slices.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

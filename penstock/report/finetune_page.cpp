@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/finetune/learned.h"
+#include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
 #include "penstock/report/html.h"

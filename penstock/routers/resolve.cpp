@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "penstock/routers/named.h"
+#include "penstock/routers/part_names.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {

@@ -1,7 +1,7 @@
 #include "penstock/train/longer_run.h"
 
 #include "penstock/base/error.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/run_identity.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
-#include "penstock/routers/named.h"
+#include "penstock/routers/part_names.h"
 #include "penstock/routers/plain_router.h"
 #include "penstock/train/recipe.h"
 

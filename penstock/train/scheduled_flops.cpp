@@ -3,7 +3,7 @@
 #include <map>
 
 #include "penstock/models/counts/flops.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {

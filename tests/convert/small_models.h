@@ -11,8 +11,8 @@
 #include "penstock/data/tokenizers/bytes_tokenizer.h"
 #include "penstock/models/decoder.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/make_model.h"
 #include "tests/base/temp_directory.h"
 

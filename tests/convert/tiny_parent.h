@@ -12,8 +12,8 @@
 #include "penstock/data/tokenizer.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/make_model.h"
 
 namespace penstock::testing {

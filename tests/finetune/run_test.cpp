@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "penstock/base/error.h"
-#include "penstock/finetune/learned.h"
+#include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
 #include "penstock/io/toml.h"

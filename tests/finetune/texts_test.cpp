@@ -10,7 +10,7 @@
 #include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/text_order.h"
-#include "penstock/finetune/words.h"
+#include "penstock/finetune/word_encoding.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {

@@ -13,7 +13,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/language_model.h"
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"

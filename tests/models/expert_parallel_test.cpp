@@ -8,7 +8,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/language_model.h"
 #include "penstock/routers/step_statistics.h"
 #include "tests/base/test_names.h"

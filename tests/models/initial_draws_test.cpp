@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/counts/parameter_count.h"
-#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"

@@ -5,7 +5,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/language_model.h"
 #include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"

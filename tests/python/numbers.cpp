@@ -13,7 +13,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 
 namespace penstock::testing {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "penstock/dist/transport.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/formats/tensor_names.h"
-#include "penstock/models/formats/tensor_slices.h"
 #include "penstock/models/make_model.h"
 #include "penstock/train/ranks/model_exchange.h"
 #include "penstock/train/ranks/shared_optimizer.h"

@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/dist/transport.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/read_recipe.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"

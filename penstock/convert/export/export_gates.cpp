@@ -1,7 +1,7 @@
 #include "penstock/convert/export/export_gates.h"
 
 #include "penstock/convert/export/not_portable.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/layers/scorer_tensors.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/module_names.h"
 #include "penstock/routers/option_changes.h"

@@ -5,7 +5,7 @@
 
 #include "penstock/convert/export/export_hugging_face_config.h"
 #include "penstock/convert/export/not_portable.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/routers/parameter_names.h"
 #include "penstock/routers/plain_router.h"

@@ -6,7 +6,7 @@
 
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {

@@ -11,7 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/expert_copies.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"

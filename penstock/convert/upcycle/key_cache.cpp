@@ -10,7 +10,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/models/files/fingerprint.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 namespace {

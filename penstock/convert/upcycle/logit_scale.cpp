@@ -12,7 +12,7 @@
 #include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/layers/moe.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {

@@ -15,7 +15,7 @@
 #include "penstock/convert/upcycle/logit_scale.h"
 #include "penstock/convert/upcycle/spherical_means.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/routers/parameter_names.h"

@@ -14,7 +14,7 @@
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/convert/upcycle/upcycled_size.h"
 #include "penstock/convert/upcycle/upcycling_json.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/lazy_tensors.h"
 #include "penstock/ops/initial_draws.h"

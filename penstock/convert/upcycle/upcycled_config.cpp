@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "penstock/base/error.h"
-#include "penstock/routers/named.h"
 #include "penstock/routers/option_changes.h"
+#include "penstock/routers/part_names.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {

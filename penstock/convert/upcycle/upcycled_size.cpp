@@ -6,7 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/number_text.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {

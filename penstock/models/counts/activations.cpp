@@ -4,7 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/flops.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/decoder_layer.h"
 #include "penstock/models/transformer_xl_layer.h"
 

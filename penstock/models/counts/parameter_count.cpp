@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 
 namespace penstock {
 

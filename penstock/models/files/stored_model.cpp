@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"

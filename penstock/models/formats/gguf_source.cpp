@@ -13,10 +13,10 @@
 #include "penstock/base/mapped_file.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/safetensors.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/formats/gguf_layout.h"
 #include "penstock/models/formats/gguf_tokenizer.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 namespace {

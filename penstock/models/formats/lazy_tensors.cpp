@@ -6,7 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/safetensors_stream.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/mapped_file.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 

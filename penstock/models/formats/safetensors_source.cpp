@@ -2,7 +2,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_files.h"
-#include "penstock/models/formats/tensor_places.h"
+#include "penstock/models/formats/published_layouts.h"
 
 namespace penstock {
 

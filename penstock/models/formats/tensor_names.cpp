@@ -4,7 +4,7 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 
 namespace penstock {
 

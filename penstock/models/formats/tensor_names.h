@@ -14,7 +14,7 @@ namespace penstock {
 /// Parameters and buffers of a model by their own names. They alias the model.
 std::map<std::string, at::Tensor> held_tensors(const LanguageModel& model);
 
-/// Views of every parameter and buffer under its file name (models/counts/tensor_shapes.h). The
+/// Views of every parameter and buffer under its file name (models/counts/model_tensors.h). The
 /// views alias the model.
 ///   layer_3.mlp.experts.gate_up [E, 2f, d] -> model.layers.3.mlp.experts.<e>.{gate,up}_proj.weight
 ///   layer_3.self_attn.qkv_proj.weight [(H+2G)·hd, d] ->

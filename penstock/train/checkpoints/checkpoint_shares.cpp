@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 
 namespace penstock {
 namespace {

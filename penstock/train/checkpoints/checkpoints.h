@@ -16,7 +16,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/file_system.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/checkpoints/checkpoint_pieces.h"
 
 namespace penstock {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/optim/adamw.h"
 
 namespace penstock {

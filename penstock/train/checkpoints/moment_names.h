@@ -3,7 +3,7 @@
 // some tensors. What is no moment keeps its name.
 #pragma once
 
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/model_config.h"
 
 namespace penstock {

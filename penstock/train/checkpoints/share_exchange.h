@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
-#include "penstock/models/formats/tensor_files.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/optim/optimizer_config.h"
 #include "penstock/train/checkpoints/checkpoint_shares.h"
 #include "penstock/train/ranks/shared_optimizer.h"

@@ -6,7 +6,7 @@
 
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/training_memory.h"
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/train/layouts/rank_traffic.h"
 #include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/step/objective.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/train/ranks/gradient_tree.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/formats/tensor_names.h"
-#include "penstock/models/formats/tensor_slices.h"
 
 namespace penstock {
 namespace {

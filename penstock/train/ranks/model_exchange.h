@@ -7,7 +7,7 @@
 #include <string>
 
 #include "penstock/dist/mesh.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/language_model.h"
 #include "penstock/ops/slice.h"
 #include "penstock/train/ranks/gradient_sharing.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {
 

@@ -8,8 +8,8 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/models/decoder.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {

@@ -6,7 +6,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/read_recipe.h"
 #include "tests/train/small_run.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"

@@ -1,4 +1,4 @@
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-#include "penstock/finetune/learned.h"
+#include "penstock/finetune/beats_guessing.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // What the ranks of a layout hold of a model: every part once, and drawn as the whole model's.
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/torch_safetensors.h"
 
 #include <torch/types.h>
 

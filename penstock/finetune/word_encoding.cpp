@@ -1,4 +1,4 @@
-#include "penstock/finetune/words.h"
+#include "penstock/finetune/word_encoding.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

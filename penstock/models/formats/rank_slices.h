@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/model_place.h"
 
 namespace penstock {

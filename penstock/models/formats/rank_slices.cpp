@@ -1,4 +1,4 @@
-#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/formats/rank_slices.h"
 
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-#include "penstock/eval/text.h"
+#include "penstock/eval/text_windows.h"
 
 #include <gtest/gtest.h>
 

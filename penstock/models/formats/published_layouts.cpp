@@ -1,4 +1,4 @@
-#include "penstock/models/formats/tensor_places.h"
+#include "penstock/models/formats/published_layouts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/formats/architectures.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "penstock/routers/named.h"
+#include "penstock/routers/part_names.h"
 
 #include <algorithm>
 
