@@ -52,8 +52,8 @@ std::vector<std::string> verdict(Variants variants, const Comparison& comparison
 bool order_may_be_told(Variants variants, const Comparison& comparison,
                        std::optional<std::int64_t> k = {});
 
-/// Whether a table may tint the best of its columns: all spent the same compute (equal_compute.h), and
-/// none is undertrained.
+/// Whether a table may tint the best of its columns: all spent the same compute (equal_compute.h),
+/// and none is undertrained.
 bool may_be_tinted(Variants variants, const Comparison& comparison);
 
 /// One model, or one variant's seeds, at one number of experts per token.
