@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "penstock/doctor/doctor.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/evaluation_mode.h"
 #include "penstock/train/step/layer_step.h"
 
 namespace penstock::doctor {
@@ -116,7 +116,7 @@ void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& 
   const at::Tensor tokens = windows.slice(0, 0, 1);  // [1, L]
   std::vector<LayerInput> inputs;
   {
-    const torch::NoGradGuard no_grad;
+    const EvaluationMode measuring(model);
     model.forward({.tokens = tokens}, {}, [&](std::int64_t, const RoutingResult& result) {
       inputs.push_back({result.hidden.clone(), tokens.reshape({-1})});
     });

@@ -1,13 +1,13 @@
 // The doctor's look at what the model computes beside its dense parent.
 #include <fmt/format.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
 #include <ranges>
 
 #include "penstock/doctor/doctor.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock::doctor {
 namespace {
@@ -23,7 +23,7 @@ struct View {
 
 /// Logits of the first tokens and the mean loss of all.
 View view_of(LanguageModel& model, const at::Tensor& windows, std::int64_t k) {
-  const torch::NoGradGuard no_grad;
+  const EvaluationMode measuring(model);
   View out;
   double sum = 0;
   std::int64_t tokens = 0;

@@ -1,7 +1,6 @@
 // The doctor's look at the routers: gates, entropy, balance, ties, folding.
 #include <fmt/format.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "penstock/doctor/doctor.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/evaluation_mode.h"
 #include "penstock/routers/coefficients.h"
 
 namespace penstock::doctor {
@@ -250,7 +250,7 @@ void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagn
 }  // namespace
 
 void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis) {
-  const torch::NoGradGuard no_grad;
+  const EvaluationMode measuring(model);
   std::map<std::int64_t, Seen> seen;
   for (std::int64_t row = 0; row < windows.size(0); ++row)
     model.forward(

@@ -1,11 +1,11 @@
 #include "penstock/convert/export/certificate.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock {
 namespace {
@@ -33,7 +33,7 @@ std::int64_t beyond_ties(const at::Tensor& ours, const at::Tensor& theirs,
 }  // namespace
 
 Observed observe(LanguageModel& model, const at::Tensor& tokens) {
-  const torch::NoGradGuard no_grad;
+  const EvaluationMode measuring(model);
   Observed out;
   const auto tap = [&](std::int64_t, const RoutingResult& result) {
     out.chosen.push_back(chosen_experts(result.plan));

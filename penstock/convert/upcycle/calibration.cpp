@@ -1,7 +1,6 @@
 #include "penstock/convert/upcycle/calibration.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/models/counts/model_tensors.h"
+#include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"
@@ -137,7 +137,6 @@ class TwoCopies : public ModelSource {
 
 std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
                                   const KeyOptions& options, const ConversionProgress& progress) {
-  const torch::NoGradGuard no_grad;
   const ModelConfig& config = dense.config();
   PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0,
                  "keys are collected from a dense decoder");
@@ -145,6 +144,7 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
                  "keys that are normed or clipped before attention uses them are not collected: "
                  "Router Upcycling knows none such; take another options.method");
   const auto model = open_model(dense);
+  const EvaluationMode measuring(*model);
   std::vector<KeySum> sums;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     sums.emplace_back(dense, layer, options);
@@ -166,9 +166,9 @@ void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
     const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit,
     const ConversionProgress& progress) {
-  const torch::NoGradGuard no_grad;
   const TwoCopies copies(dense);
   const auto model = open_model(copies);
+  const EvaluationMode measuring(*model);
   const std::int64_t rows = rows_of_pass(windows);
   for (std::int64_t row = 0; row < windows.size(0); row += rows) {
     tell(progress, "routers over the text", share(row, windows));
