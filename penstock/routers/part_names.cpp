@@ -7,23 +7,31 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kKinds[] = {"method", "scorer", "selector", "balancer"};
+constexpr PartKind kKinds[] = {PartKind::method, PartKind::scorer, PartKind::selector,
+                               PartKind::balancer};
 
-std::vector<std::string> names_of(const std::string& kind) {
-  if (kind == "scorer") return scorer_registry().names();
-  if (kind == "selector") return selector_registry().names();
-  if (kind == "balancer") return balancer_registry().names();
-  return method_registry().names();
+std::vector<std::string> names_of(PartKind kind) {
+  switch (kind) {
+    case PartKind::method:
+      return method_registry().names();
+    case PartKind::scorer:
+      return scorer_registry().names();
+    case PartKind::selector:
+      return selector_registry().names();
+    case PartKind::balancer:
+      return balancer_registry().names();
+  }
+  return {};
 }
 
-bool is_of(const std::string& name, const std::string& kind) {
+bool is_of(const std::string& name, PartKind kind) {
   return std::ranges::count(names_of(kind), name) > 0;
 }
 
 /// The nearest name of any kind, of `kind` where several are as near; "" where none is near.
-std::string nearest_of_any_kind(const std::string& name, const std::string& kind) {
+std::string nearest_of_any_kind(const std::string& name, PartKind kind) {
   std::vector<std::string> names = names_of(kind);
-  for (const char* const other : kKinds) {
+  for (const PartKind other : kKinds) {
     const auto more = names_of(other);
     names.insert(names.end(), more.begin(), more.end());
   }
@@ -31,9 +39,9 @@ std::string nearest_of_any_kind(const std::string& name, const std::string& kind
 }
 
 /// The line of a recipe that takes a name of that kind.
-std::string line_for(const std::string& name, const std::string& kind) {
-  if (kind == "balancer") return concat("model.router.balancers = [\"", name, "\"]");
-  return concat("model.router.", kind, " = \"", name, "\"");
+std::string line_for(const std::string& name, PartKind kind) {
+  if (kind == PartKind::balancer) return concat("model.router.balancers = [\"", name, "\"]");
+  return concat("model.router.", word(kind), " = \"", name, "\"");
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -45,9 +53,9 @@ std::string listed(const std::vector<std::string>& names) {
 /// "'relu' is a selector: write ..."; "" for a name of no kind.
 std::string where_it_belongs(const std::string& name) {
   std::string out;
-  for (const char* const kind : kKinds)
+  for (const PartKind kind : kKinds)
     if (is_of(name, kind))
-      out += concat(out.empty() ? "" : "; ", "'", name, "' is a ", kind, ": write ",
+      out += concat(out.empty() ? "" : "; ", "'", name, "' is a ", word(kind), ": write ",
                     line_for(name, kind));
   const auto methods = methods_with(name);
   if (!out.empty() && !methods.empty() && !method_registry().contains(name))
@@ -55,13 +63,13 @@ std::string where_it_belongs(const std::string& name) {
   return out;
 }
 
-void check_kind(const std::string& name, const std::string& kind, const std::string& key) {
+void check_kind(const std::string& name, PartKind kind, const std::string& key) {
   if (is_of(name, kind)) return;
   const std::string belongs = where_it_belongs(name);
   PENSTOCK_CHECK(belongs.empty(), key, ": ", belongs);
   const std::string nearest = nearest_of_any_kind(name, kind);
   if (nearest.empty() || is_of(nearest, kind)) return;  // the registry says that
-  fail(key, ": unknown ", kind, " '", name, "'; did you mean '", nearest, "'? ",
+  fail(key, ": unknown ", word(kind), " '", name, "'; did you mean '", nearest, "'? ",
        where_it_belongs(nearest));
 }
 
@@ -77,22 +85,33 @@ std::vector<std::string> methods_with(const std::string& part) {
 }
 
 const Method& method_named(const std::string& name, const std::string& key) {
-  check_kind(name, "method", key);
+  check_kind(name, PartKind::method, key);
   return method_registry().at(name, key);
 }
 
 void fail_unknown_name(const std::string& name, const std::string& key) {
-  const std::string nearest = nearest_of_any_kind(name, "method");
+  const std::string nearest = nearest_of_any_kind(name, PartKind::method);
   fail(key, ": '", name, "' is neither a method nor a part of a router",
        nearest.empty() ? "" : "; did you mean '" + nearest + "'?",
        " (`penstock routers` lists them all)");
 }
 
-void check_part_name(const std::string& name, const std::string& kind, const std::string& key) {
+void check_part_name(const std::string& name, PartKind kind, const std::string& key) {
   check_kind(name, kind, key);
-  if (kind == "scorer") scorer_registry().at(name, key);
-  if (kind == "selector") selector_registry().at(name, key);
-  if (kind == "balancer") balancer_registry().at(name, key);
+  switch (kind) {
+    case PartKind::method:
+      method_registry().at(name, key);
+      break;
+    case PartKind::scorer:
+      scorer_registry().at(name, key);
+      break;
+    case PartKind::selector:
+      selector_registry().at(name, key);
+      break;
+    case PartKind::balancer:
+      balancer_registry().at(name, key);
+      break;
+  }
 }
 
 }  // namespace penstock

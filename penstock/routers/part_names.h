@@ -2,7 +2,10 @@
 // belongs, an unknown one the nearest.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "penstock/routers/router.h"
 
@@ -12,9 +15,14 @@ namespace penstock {
 /// name; where that is a part's, it says which keys take it.
 const Method& method_named(const std::string& name, const std::string& key);
 
-/// Throws Error, opened by `key`, where the name is of no part of that kind ("scorer", "selector"
-/// or "balancer").
-void check_part_name(const std::string& name, const std::string& kind, const std::string& key);
+/// What has a name: a method, or a part of that kind.
+enum class PartKind { method, scorer, selector, balancer };
+constexpr std::array<std::string_view, 4> words(PartKind) {
+  return {"method", "scorer", "selector", "balancer"};
+}
+
+/// Throws Error, opened by `key`, where the name is of nothing of that kind.
+void check_part_name(const std::string& name, PartKind kind, const std::string& key);
 
 /// Throws Error, opened by `key`, for a name that is neither a method's nor a part's, with the
 /// nearest of all these names.

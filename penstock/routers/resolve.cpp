@@ -38,10 +38,10 @@ void check_parts(const RouterConfig& config, const ResolvedRouter& router) {
   PENSTOCK_CHECK(!router.scorer.empty() && !router.selector.empty(), "model.router: method '",
                  config.method, "' has no ", router.scorer.empty() ? "scorer" : "selector",
                  "; name one");
-  check_part_name(router.scorer, "scorer", "model.router.scorer");
-  check_part_name(router.selector, "selector", "model.router.selector");
+  check_part_name(router.scorer, PartKind::scorer, "model.router.scorer");
+  check_part_name(router.selector, PartKind::selector, "model.router.selector");
   for (const auto& balancer : router.balancers)
-    check_part_name(balancer, "balancer", "model.router.balancers");
+    check_part_name(balancer, PartKind::balancer, "model.router.balancers");
   const std::string reason = compatible(router.scorer, router.selector, router.balancers);
   PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
 }
