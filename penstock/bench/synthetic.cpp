@@ -45,7 +45,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
 }
 
 void check_bench(const Recipe& recipe) {
-  PENSTOCK_CHECK(recipe.run.device == "cpu", "run.device = '", recipe.run.device,
+  PENSTOCK_CHECK(recipe.run.on_cpu(), "run.device = '", recipe.run.device,
                  "': the bench measures the processor; set run.device = 'cpu'");
 }
 

@@ -39,7 +39,7 @@ double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
 
 void check_memory(const ConfigNode& node, const RunRanks& ranks) {
   const Recipe recipe = read_recipe(node);
-  if (recipe.run.device != "cpu" || recipe.data.corpus.empty()) return;  // train_run() says of it
+  if (!recipe.run.on_cpu() || recipe.data.corpus.empty()) return;  // train_run() says of it
   const int processes = processes_of(recipe);
   naming_origins(node, [&] {
     check_training_memory(with_vocabulary(recipe, Corpus::open(recipe.data.corpus)),

@@ -133,6 +133,8 @@ struct RunConfig {
   bool report = true;
   bool background_checkpoints = true;
 
+  bool on_cpu() const { return device == "cpu"; }
+
   template <class V>
   void visit(V& v) {
     v("threads", threads, {.help = "0: the physical cores", .min = 0, .max = 4096});

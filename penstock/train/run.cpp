@@ -80,7 +80,7 @@ Trainer make_trainer(const Recipe& given, const TrainControl& control, const dis
                      double available) {
   RunText text = open_text(given.data, /*verify=*/true);
   const Recipe recipe = with_vocabulary(given, text.measured);
-  if (!control.force && recipe.run.device == "cpu")
+  if (!control.force && recipe.run.on_cpu())
     check_training_memory(recipe, available,
                           processes_of_run(control.group, control.processes_here));
   return Trainer(recipe, std::move(text), mesh);
@@ -104,7 +104,7 @@ class TrainTask : public RunTask {
   Leader& leader() { return leader_; }
   /// Bytes that training leaves, as counted.
   double memory_left() const {
-    if (recipe().run.device != "cpu") return available_;
+    if (!recipe().run.on_cpu()) return available_;
     return available_ - bytes_of_process(recipe(), processes_of_run(group_, processes_here_));
   }
 
@@ -277,7 +277,7 @@ class TrainTask : public RunTask {
                            .optimizer = std::move(optimizer),
                            .trainer = {{"seed", recipe().train.seed},
                                        {"corpus_hash", trainer_.text().content_hash()}}};
-    if (recipe().run.device == "cpu") record_product_unit(recipe().train.precision, out.trainer);
+    if (recipe().run.on_cpu()) record_product_unit(recipe().train.precision, out.trainer);
     return out;
   }
 

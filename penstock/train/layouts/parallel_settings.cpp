@@ -236,7 +236,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
                  "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",
                  "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");
-  PENSTOCK_CHECK(recipe.run.device == "cpu", "run.device = '", recipe.run.device,
+  PENSTOCK_CHECK(recipe.run.on_cpu(), "run.device = '", recipe.run.device,
                  "': several processes train on the CPU only; start one");
   PENSTOCK_CHECK(
       recipe.train.gradient_sum != GradientOrder::in_turn,

@@ -18,7 +18,7 @@ void prepare_products(const ProductSettings& settings) {
 }
 
 void prepare_products(const Recipe& recipe) {
-  if (recipe.run.device != "cpu") return;
+  if (!recipe.run.on_cpu()) return;
   prepare_products({.precision = recipe.train.precision,
                     .emulate = recipe.run.emulate_bf16,
                     .precision_key = "train.precision",
