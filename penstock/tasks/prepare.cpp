@@ -1,5 +1,9 @@
 #include "penstock/tasks/prepare.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
 #include "penstock/base/error.h"
 #include "penstock/data/text/unicode.h"
 #include "penstock/tasks/python_literal.h"
@@ -75,21 +79,37 @@ Row wsc_passage(Row row) {
   return row;
 }
 
+struct Preparation {
+  std::string_view name;
+  Row (*apply)(Row);
+};
+
+constexpr Preparation kPreparations[] = {
+    {"race-problems", [](Row row) { return race_problems(std::move(row), false); }},
+    {"race-problems-2.0", [](Row row) { return race_problems(std::move(row), true); }},
+    {"wsc-passage", wsc_passage}};
+
+/// Null where none has that name.
+const Preparation* find_preparation(std::string_view name) {
+  const auto* const found = std::ranges::find(kPreparations, name, &Preparation::name);
+  return found == std::ranges::end(kPreparations) ? nullptr : found;
+}
+
 }  // namespace
 
 Row prepared(const std::string& preparation, Row row) {
   if (preparation.empty()) return row;
-  if (preparation == "race-problems") return race_problems(std::move(row), false);
-  if (preparation == "race-problems-2.0") return race_problems(std::move(row), true);
-  PENSTOCK_ASSERT(preparation == "wsc-passage");
-  return wsc_passage(std::move(row));
+  const Preparation* const found = find_preparation(preparation);
+  PENSTOCK_ASSERT(found);
+  return found->apply(std::move(row));
 }
 
 void check_preparation(const std::string& name, const std::string& origin) {
-  for (const char* known : {"race-problems", "race-problems-2.0", "wsc-passage"})
-    if (name == known) return;
-  fail(origin, ": there is no preparation '", name,
-       "'; there are race-problems, race-problems-2.0 and wsc-passage");
+  if (find_preparation(name)) return;
+  std::string known;
+  for (const Preparation& each : kPreparations)
+    known += concat(known.empty() ? "" : ", ", each.name);
+  fail(origin, ": there is no preparation '", name, "'; there are ", known);
 }
 
 }  // namespace penstock::tasks
