@@ -362,22 +362,23 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
     add_bos = out.ignore_merges;
     out.add_space_prefix = false;
   } else if (model == "llama" || model == "t5") {
-    out.kind = model == "t5" ? Kind::kSentencePieceUnigram : Kind::kSentencePieceBpe;
+    const bool unigram = model == "t5";
+    out.kind = unigram ? Kind::kSentencePieceUnigram : Kind::kSentencePieceBpe;
     PENSTOCK_CHECK(keys.find("scores"), keys.where("scores"), " is missing");
     PENSTOCK_CHECK(
         !keys.truth("remove_extra_whitespaces", false) && !keys.find("precompiled_charsmap"),
         file.origin(), ": its tokenizer rewrites text first, which is not supported");
-    if (model == "t5") read_characters_as_bytes(out.pieces);
-    if (model == "t5")
+    if (unigram) read_characters_as_bytes(out.pieces);
+    if (unigram)
       for (auto& piece : out.pieces)
         if (piece.type == PieceType::kUserDefined)
           piece.text = replaced(piece.text, " ", kSpaceMark);
     out.add_space_prefix = keys.truth("add_space_prefix", true);
-    add_bos = model == "llama";
-    if (model == "llama") bos = 1;
-    out.begins_anew = model == "llama";
-    eos = model == "llama" ? 2 : 1;
-    unknown = model == "llama" ? 0 : 2;
+    add_bos = !unigram;
+    if (!unigram) bos = 1;
+    out.begins_anew = !unigram;
+    eos = unigram ? 1 : 2;
+    unknown = unigram ? 2 : 0;
   } else {
     fail(keys.where("model"), " is '", model.substr(0, 80), "'; gpt2, llama and t5 are read");
   }
