@@ -20,16 +20,26 @@ using nlohmann::json;
 // The share of a run whose steep losses would press the rest of the curve flat.
 constexpr double kCutShare = 0.04;
 
+/// What a chart of training shows besides its curves, or leaves out.
+enum class Extra { none, first_steps_cut, sparsity_targets, clips };
+
+struct TrainingChart {
+  Chart chart;
+  Extra extra = Extra::none;
+};
+
 /// A chart without its series. Its id is the curve's name.
-Chart kind(const std::string& curve, const char* section, const std::string& title,
-           const std::string& caption, const std::string& y_title, json axes = json::object()) {
+TrainingChart kind(const std::string& curve, const char* section, const std::string& title,
+                   const std::string& caption, const std::string& y_title,
+                   json axes = json::object(), Extra extra = Extra::none) {
   json drawn = {{"id", curve},
                 {"x_title", "step"},
                 {"y_title", y_title},
                 {"x_min", 0},
                 {"lines", json::array()}};
   drawn.update(axes);
-  return {.section = section, .title = title, .caption = caption, .drawn = std::move(drawn)};
+  return {{.section = section, .title = title, .caption = caption, .drawn = std::move(drawn)},
+          extra};
 }
 
 json over_log_steps(json axes) {
@@ -37,12 +47,12 @@ json over_log_steps(json axes) {
   return axes;
 }
 
-std::vector<Chart> fixed_kinds() {
+std::vector<TrainingChart> fixed_kinds() {
   const json from_zero = {{"y_min", 0}}, points = {{"points", true}};
-  std::vector<Chart> out{
+  std::vector<TrainingChart> out{
       kind("loss", "loss", "Training loss",
            "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run.",
-           "nats per token"),
+           "nats per token", json::object(), Extra::first_steps_cut),
       kind("validation_loss", "loss", "Validation loss",
            "Measured during training on a fixed part of the validation split, before the first "
            "step too.",
@@ -50,7 +60,7 @@ std::vector<Chart> fixed_kinds() {
       kind("learning_rate", "training", "Learning rate", "", "learning rate", from_zero),
       kind("grad_norm", "training", "Gradient norm",
            "Of all parameters together, before clipping. Dashed: where it is clipped.", "norm",
-           from_zero),
+           from_zero, Extra::clips),
       kind("tokens_per_second", "training", "Speed",
            "Tokens per second of each step, smoothed over a fiftieth of the run.",
            "tokens per second", from_zero),
@@ -72,7 +82,7 @@ std::vector<Chart> fixed_kinds() {
            "sd ÷ mean", from_zero),
       kind("sparsity", "routing", "Sparsity",
            "Mean over layers of the share of gates that are off.", "share of gates that are off",
-           over_log_steps({{"y_max", 1}})),
+           over_log_steps({{"y_max", 1}}), Extra::sparsity_targets),
       kind("active_experts", "routing", "Active experts",
            "Mean per token and MoE layer, while training.", "experts per token",
            over_log_steps(from_zero)),
@@ -84,13 +94,13 @@ std::vector<Chart> fixed_kinds() {
 }
 
 /// One for each auxiliary loss that some run has.
-std::vector<Chart> auxiliary_kinds(Variants variants) {
+std::vector<TrainingChart> auxiliary_kinds(Variants variants) {
   std::set<std::string> names;
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
       for (const auto& [name, curve] : row->curves)
         if (auxiliary_loss(name)) names.insert(name);
-  std::vector<Chart> out;
+  std::vector<TrainingChart> out;
   for (const auto& name : names)
     out.push_back(kind(name, "training", "Auxiliary loss: " + *auxiliary_loss(name),
                        "As it is added to the cross-entropy, summed over the MoE layers, smoothed "
@@ -221,30 +231,33 @@ std::optional<double> clip_of(const RunRow& row) {
   return clip > 0 ? std::optional(clip) : std::nullopt;
 }
 
-void draw(Chart& chart, Variants variants) {
+Chart drawn(TrainingChart one_kind, Variants variants) {
+  Chart chart = std::move(one_kind.chart);
   json& out = chart.drawn;
   out["series"] = series_of(variants, chart);
   double last = 1;
   for (const auto& one : out["series"]) last = std::max(last, one["steps"].back().get<double>());
   out["x_max"] = last;
-  if (out["id"] == "loss") {
+  if (one_kind.extra == Extra::first_steps_cut) {
     cut_first_steps(out);
     if (out.contains("y_max")) chart.caption += " The axis leaves out values of the first steps.";
   }
   if (out.contains("x_log")) mark_stages(out, variants);
-  if (out["id"] == "sparsity")
+  if (one_kind.extra == Extra::sparsity_targets)
     mark_levels(out, variants, "target 1 − k/E", [](const RunRow& r) { return r.target_sparsity; });
-  if (out["id"] == "grad_norm") mark_levels(out, variants, "clipped above", clip_of);
+  if (one_kind.extra == Extra::clips) mark_levels(out, variants, "clipped above", clip_of);
   if (std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; }))
     chart.caption += " Lines are means over seeds, bands their range.";
+  return chart;
 }
 
 }  // namespace
 
 std::vector<Chart> training_charts(Variants variants) {
-  std::vector<Chart> out = fixed_kinds();
-  for (Chart& chart : auxiliary_kinds(variants)) out.push_back(std::move(chart));
-  for (Chart& chart : out) draw(chart, variants);
+  std::vector<Chart> out;
+  for (TrainingChart& one : fixed_kinds()) out.push_back(drawn(std::move(one), variants));
+  for (TrainingChart& one : auxiliary_kinds(variants))
+    out.push_back(drawn(std::move(one), variants));
   std::erase_if(out, [](const Chart& chart) { return chart.drawn["series"].empty(); });
   return out;
 }

@@ -152,8 +152,7 @@ Section active_section(Variants variants) {
 std::string speed_section(Variants variants) {
   std::string cards;
   for (const auto& column : filled_columns(variants))
-    if (column.title == "tokens/s" || column.title == "share of peak" || column.title == "memory")
-      cards += bar_card(variants, column);
+    if (column.of_machine) cards += bar_card(variants, column);
   return cards.empty() ? ""
                        : "<h2>Speed and memory</h2><div class=\"grid thirds\">" + cards + "</div>";
 }

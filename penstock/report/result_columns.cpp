@@ -35,6 +35,11 @@ ResultColumn settled_column() {
           unsettled};
 }
 
+ResultColumn of_machine(ResultColumn column) {
+  column.of_machine = true;
+  return column;
+}
+
 /// A narrow terminal keeps the losses, the active experts and the speed longest.
 std::vector<ResultColumn> all_columns() {
   using V = const VariantSummary&;
@@ -58,10 +63,13 @@ std::vector<ResultColumn> all_columns() {
       {"FLOPs", "useful training FLOPs, summed over the steps", [](V v) { return v.total_flops; },
        prefixed(""), 5},
       settled_column(),
-      {"tokens/s", "median over the steps", [](V v) { return v.tokens_per_second; }, fixed(0), 3},
-      {"share of peak", "useful FLOPs per second over the measured peak of the machine",
-       [](V v) { return v.share_of_peak; }, [](double x) { return fixed(1)(100 * x) + " %"; }, 11},
-      {"memory", "peak of the process", [](V v) { return v.peak_bytes; }, prefixed("B"), 7},
+      of_machine({"tokens/s", "median over the steps", [](V v) { return v.tokens_per_second; },
+                  fixed(0), 3}),
+      of_machine({"share of peak", "useful FLOPs per second over the measured peak of the machine",
+                  [](V v) { return v.share_of_peak; },
+                  [](double x) { return fixed(1)(100 * x) + " %"; }, 11}),
+      of_machine(
+          {"memory", "peak of the process", [](V v) { return v.peak_bytes; }, prefixed("B"), 7}),
   };
 }
 

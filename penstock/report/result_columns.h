@@ -17,6 +17,7 @@ struct ResultColumn {
   bool lower_is_better = false;
   /// What a variant's runs without a value have instead, such as "never"; may be null.
   std::function<std::string(const study::VariantSummary&)> remark = {};
+  bool of_machine = false;  ///< what the run took of the machine: speed, memory
 
   /// "1.2345 ± 0.0012", "1.2345" for one run, "–" for none, with the remark.
   study::Cell cell(const study::VariantSummary& variant) const;
