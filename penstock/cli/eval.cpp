@@ -15,6 +15,7 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
+#include "penstock/eval/perplexity.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/tasks/task.h"
 
@@ -137,8 +138,8 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
   command
       .add_option("--streams", a.streams,
                   "cut the split into so many streams and carry memory along each; 0: windows with "
-                  "nothing before them; default: as the run was evaluated, or 10 for "
-                  "transformer-xl, else 0")
+                  "nothing before them; default: as the run was evaluated, or " +
+                      usual_streams_text())
       ->check(whole_number(0));
   command
       .add_option("--memory", a.memory,

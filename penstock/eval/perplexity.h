@@ -38,9 +38,14 @@ struct Evaluation {
   std::map<std::string, RoutingTotals> routing_by_domain;
 };
 
-/// Streams that a split is cut into unless someone says otherwise: 10 for a model that carries
+/// Streams that a split is cut into unless someone says otherwise: so many for a model that carries
 /// memory along them, 0 for others.
-inline std::int64_t usual_streams(const ModelConfig& model) { return model.has_memory() ? 10 : 0; }
+inline constexpr std::int64_t kStreamsOfMemory = 10;
+inline std::int64_t usual_streams(const ModelConfig& model) {
+  return model.has_memory() ? kStreamsOfMemory : 0;
+}
+/// The same for a help: "10 for transformer-xl, else 0".
+std::string usual_streams_text();
 
 struct EvaluateOptions {
   Split split = Split::kValidation;

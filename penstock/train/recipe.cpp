@@ -1,8 +1,18 @@
 #include "penstock/train/recipe.h"
 
+#include <string>
+
 #include "penstock/eval/perplexity.h"
 
 namespace penstock {
+
+std::string_view eval_streams_help() {
+  static const std::string text =
+      "evaluation cuts a split into so many streams and carries memory along each; 0: windows with "
+      "nothing before them; -1: " +
+      usual_streams_text();
+  return text;
+}
 
 Recipe result_settings(Recipe recipe) {
   const TrainConfig defaults;

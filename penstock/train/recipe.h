@@ -60,6 +60,9 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
   return {"auto", "in-turn", "tree"};
 }
 
+/// Of train.eval_streams: it names usual_streams' number.
+std::string_view eval_streams_help();
+
 struct TrainConfig : TrainingBasics {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
@@ -111,10 +114,7 @@ struct TrainConfig : TrainingBasics {
       {.help = "tokens of the last validation; 0: the whole split", .min = 0});
     v("eval_sequence_length", eval_sequence_length,
       {.help = "tokens per sequence in evaluation; 0: as sequence_length", .min = 0});
-    v("eval_streams", eval_streams,
-      {.help = "evaluation cuts a split into so many streams and carries memory along each; 0: "
-               "windows with nothing before them; -1: 10 for transformer-xl, else 0",
-       .min = -1});
+    v("eval_streams", eval_streams, {.help = eval_streams_help(), .min = -1});
     v("eval_memory", eval_memory,
       {.help = "positions of memory in evaluation; -1: model.transformer_xl.memory", .min = -1});
     v("eval_k", eval_k,
