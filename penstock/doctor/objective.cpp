@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "penstock/doctor/doctor.h"
-#include "penstock/routers/coefficients.h"
+#include "penstock/train/step/objective_watch.h"
 
 namespace penstock::doctor {
 namespace {
@@ -80,7 +80,7 @@ void judge(const std::string& check, const std::string& what, Figure figure, Dia
   else
     diagnosis.add(check, CheckState::warning,
                   fmt::format("{} outweighs the cross-entropy: {}", largest->name, finding),
-                  remedy_for_loss(largest->name));
+                  remedy_by_command(largest->name));
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ void add_coefficients(const Registry<PartEntry<Part>>& registry, const std::stri
     if (field.coefficient) out.push_back(field.path);
 }
 
+}  // namespace
+
 bool acts_on_logits(const std::string& part) {
   return balancer_registry().contains(part) && balancer_registry().at(part).traits.needs_logits;
 }
-
-}  // namespace
 
 std::vector<std::string> coefficients(const std::string& part) {
   std::vector<std::string> out;
@@ -53,11 +53,7 @@ std::string remedy_for_loss(const std::string& part) {
                   " = 0 leaves the loss out)");
   }
   if (out.empty()) out = concat("look at its options (`penstock routers ", part, "`)");
-  if (acts_on_logits(part))
-    out +=
-        ", or start from smaller logits (`penstock upcycle --start parent`, or a higher "
-        "entropy at the start, `penstock upcycle --start-entropy`)";
-  return out;
+  return acts_on_logits(part) ? out + ", or start from smaller logits" : out;
 }
 
 }  // namespace penstock

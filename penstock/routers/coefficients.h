@@ -19,8 +19,11 @@ std::vector<std::string> coefficient_keys(const RouterConfig& router);
 /// The router with the coefficients that `asked` has for the same parts, all options written out.
 RouterConfig with_coefficients(const RouterConfig& router, const RouterConfig& asked);
 
+/// Whether the part adds a loss of the router's logits, which smaller logits make smaller.
+bool acts_on_logits(const std::string& part);
+
 /// What to do where the loss that a part adds is too large: the keys to lower and, for a loss that
-/// acts on the logits, where smaller ones come from.
+/// acts on the logits, smaller ones.
 std::string remedy_for_loss(const std::string& part);
 
 }  // namespace penstock

@@ -8,8 +8,15 @@
 
 namespace penstock {
 
+std::string remedy_by_command(const std::string& part) {
+  return remedy_for_loss(part) +
+         (acts_on_logits(part) ? " (`penstock upcycle --start parent`, or a higher entropy at the "
+                                 "start, `penstock upcycle --start-entropy`)"
+                               : "");
+}
+
 ObjectiveWatch::ObjectiveWatch(WatchedSettings settings) : settings_(std::move(settings)) {
-  if (!settings_.remedy) settings_.remedy = remedy_for_loss;
+  if (!settings_.remedy) settings_.remedy = remedy_by_command;
 }
 
 std::vector<RunWarning> ObjectiveWatch::see(const WatchedStep& step) {

@@ -21,12 +21,15 @@ struct WatchedStep {
   double active_experts = 0;                       ///< per token, mean over the layers
 };
 
+/// remedy_for_loss() and, where it asks for smaller logits, the commands that start from such.
+std::string remedy_by_command(const std::string& part);
+
 /// How the settings are called that help, in a recipe or in fine-tuning.
 struct WatchedSettings {
   double clip = 0;              ///< largest norm of the gradient; 0: nothing is clipped
   double steered_experts = 0;   ///< active experts per token that a balancer steers to; 0: none
   std::string keys = "train.";  ///< what stands before clip, lr and warmup_steps
-  /// What to do where the loss that a part adds is too large; null: remedy_for_loss().
+  /// What to do where the loss that a part adds is too large; null: remedy_by_command().
   std::function<std::string(const std::string& part)> remedy = {};
 };
 
