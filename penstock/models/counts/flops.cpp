@@ -71,7 +71,7 @@ ModelProducts::ModelProducts(const ModelConfig& c) {
       {TensorRole::expert, &experts}};
   for (const ModelTensor& tensor : backbone_tensors(c))
     for (const auto& [role, sum] : sums)
-      if (tensor.role == role && tensor.shape.size() == 2)  // biases are no products
+      if (tensor.role == role)  // a matrix: the role of biases is `rest`
         *sum += static_cast<double>(tensor.size());
   head = static_cast<double>(c.d_model * c.vocab);
   pair =

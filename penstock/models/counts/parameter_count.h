@@ -25,8 +25,8 @@ struct ParameterCounts {
   PartCounts by_part;
 };
 
-/// Counts trained parameters, and by part all. The scorers' share is counted on a scorer built for
-/// the shape. REQUIRES: config is resolved.
+/// Counts trained parameters, and by part all. For the scorers' share those of all layers are built
+/// and summed. REQUIRES: config is resolved.
 ParameterCounts count_parameters(const ModelConfig& config);
 
 }  // namespace penstock

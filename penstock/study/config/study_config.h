@@ -44,8 +44,7 @@ struct StudyConfig {
   std::vector<Variant> variants;                         ///< in the file's order
   RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< which one is measured
   Measurements measurements;  ///< one of each kind, with what the study asks of it
-  /// Shown besides: "entropy" and "samples" of the runs' routers; "settings" and "closed-forms",
-  /// for which nothing has to be trained.
+  /// Shown besides: words of report_words() (study_fields.h).
   std::vector<std::string> report;
   std::vector<ClosedForm> closed_forms;  ///< in the file's order
 
