@@ -17,7 +17,7 @@ namespace penstock::ops {
 /// @param keys, values [B, C, G, hd], written at positions lengths[r] .. lengths[r] + n − 1
 /// @param rows [R] i64 CPU: which of the B sequences, each at most once
 /// @param lengths [R] i64 CPU: positions that each holds so far
-/// @param rotation [≥ C, hd]: see rotation_table; row p turns position p.  nullopt: not
+/// @param rotation [≥ C, hd]: see rotation_table; row p rotates position p.  nullopt: not
 /// @param rope_adjacent  as in causal_attention
 /// @return [R, n, H·hd].  No gradient: throws where one is wanted.
 /// Cost: a prompt that begins a sequence, and several positions that go on, run through

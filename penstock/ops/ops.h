@@ -35,7 +35,7 @@ std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x, const at::T
 ///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given
 /// @param qkv [B, T, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
 /// @param rotation [T, hd]: see rotation_table; queries and keys are rotated by it.  nullopt: not
-/// @param rope_adjacent turns the pairs (2i, 2i+1), else (i, i + hd/2) as Hugging Face's Llama does
+/// @param rope_adjacent rotates pairs (2i, 2i+1), else (i, i + hd/2) as Hugging Face's Llama does
 /// @param start [B, T] i64: first position that row t may read (document borders), or nullopt
 /// @return [B, T, H·hd].  Gradient: qkv.
 at::Tensor causal_attention(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,

@@ -62,8 +62,8 @@ def norm(x, gain):
     return x / torch.sqrt((x * x).mean() + EPS) * gain
 
 
-def turned(x, place):
-    """Halves (i, i + HEAD/2) of a head turned by place * BASE^(-2i/HEAD)."""
+def rotated(x, place):
+    """Halves (i, i + HEAD/2) of a head rotated by place * BASE^(-2i/HEAD)."""
     out = []
     for i in range(HEAD):
         j = i % (HEAD // 2)
@@ -88,8 +88,8 @@ def attention(p, at, x, norms, cut):
         heads = []
         for h in range(HEADS):
             g = h // (HEADS // GROUPS)
-            q = turned(projected["q"][t][h * HEAD:(h + 1) * HEAD], t)
-            scores = [q @ turned(projected["k"][s][g * HEAD:(g + 1) * HEAD], s) / math.sqrt(HEAD)
+            q = rotated(projected["q"][t][h * HEAD:(h + 1) * HEAD], t)
+            scores = [q @ rotated(projected["k"][s][g * HEAD:(g + 1) * HEAD], s) / math.sqrt(HEAD)
                       for s in range(t + 1)]
             weights = torch.softmax(torch.stack(scores), 0)
             heads.append(sum(w * projected["v"][s][g * HEAD:(g + 1) * HEAD]

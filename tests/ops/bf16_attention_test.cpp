@@ -24,14 +24,14 @@ constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // of a product of two round
 
 struct Case {
   std::int64_t batch, length, heads, kv_heads, hd;
-  bool turned = false, borders = false;
+  bool rotated = false, borders = false;
 };
 
 TensorFunction attention(const Case& c) {
   return [c](const std::vector<at::Tensor>& x) {
     const PrecisionScope scope(ProductPrecision::bf16);
     std::optional<at::Tensor> rotation, start;
-    if (c.turned)
+    if (c.rotated)
       rotation = rotation_table(c.length, c.hd, 100.0, x[0].options().requires_grad(false));
     if (c.borders)
       start = torch::arange(c.length).div(23, "floor").mul(23).expand({c.batch, c.length});

@@ -21,16 +21,17 @@ struct Case {
   double scale() const { return 1 / std::sqrt(static_cast<double>(hd)); }
 };
 
-enum class Turn { kNone, kHalves, kAdjacent };
+enum class Pairs { kNone, kHalves, kAdjacent };
 
 /// Of in[0]; in[1], where given, is `start`.
-TensorFunction attention(const Case& c, double scale, Turn turn = Turn::kNone) {
+TensorFunction attention(const Case& c, double scale, Pairs pairs = Pairs::kNone) {
   return [=](const std::vector<at::Tensor>& in) {
     std::optional<at::Tensor> rotation, start;
-    if (turn != Turn::kNone) rotation = ops::rotation_table(c.length, c.hd, 100.0, in[0].options());
+    if (pairs != Pairs::kNone)
+      rotation = ops::rotation_table(c.length, c.hd, 100.0, in[0].options());
     if (in.size() > 1) start = in[1];
     return ops::causal_attention(in[0], c.heads, c.kv_heads, scale, rotation,
-                                 turn == Turn::kAdjacent, start);
+                                 pairs == Pairs::kAdjacent, start);
   };
 }
 
@@ -68,8 +69,8 @@ TEST(CausalAttention, HeadsReadTheirGroupsKeysAndValues) {
 }
 
 TEST(CausalAttention, RotationWorkedByHand) {
-  // Row 1 of one head with hd = 4, turned by the angles 1 and 0.1 (base 100), reads rows 0, which
-  // is not turned, and 1.  The score with row 1 is q·k unturned; that with row 0 is (turned q)·k.
+  // Row 1 of one head with hd = 4, rotated by the angles 1 and 0.1 (base 100), reads rows 0, which
+  // is not rotated, and 1.  With row 1 the score is q·k unrotated, with row 0 (rotated q)·k.
   const std::vector<double> q = {1, 2, 3, 4}, k = {0.5, -1, 0.25, 0.75};
   const double c0 = std::cos(1.0), s0 = std::sin(1.0), c1 = std::cos(0.1), s1 = std::sin(0.1);
   const std::vector<double> halves = {q[0] * c0 - q[2] * s0, q[1] * c1 - q[3] * s1,
@@ -98,7 +99,7 @@ TEST(CausalAttention, RotationWorkedByHand) {
 }
 
 TEST(RotationTable, HoldsCosinesThenSines) {
-  // hd = 4, base 100: the pairs turn by p and p/10.
+  // hd = 4, base 100: the pairs rotate by p and p/10.
   const auto table = ops::rotation_table(4, 4, 100.0, torch::kDouble);
   const std::vector<double> row = {std::cos(3.0), std::cos(0.3), std::sin(3.0), std::sin(0.3)};
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(table[3][i].item<double>(), row[i], 1e-12);
@@ -111,10 +112,10 @@ TEST(RotationTable, HoldsCosinesThenSines) {
 
 TEST(CausalAttention, GradientsOfTheReference) {
   const Case c{2, 5, 4, 2, 4};
-  for (const Turn turn : {Turn::kNone, Turn::kHalves, Turn::kAdjacent}) {
-    auto report = check_gradients(attention(c, 0.7, turn), {c.qkv()});
+  for (const Pairs pairs : {Pairs::kNone, Pairs::kHalves, Pairs::kAdjacent}) {
+    auto report = check_gradients(attention(c, 0.7, pairs), {c.qkv()});
     EXPECT_LT(report.error, 1e-7) << report.where;
-    report = check_gradients(attention(c, 0.7, turn), {c.qkv(), borders(2, 5, 3)});
+    report = check_gradients(attention(c, 0.7, pairs), {c.qkv(), borders(2, 5, 3)});
     EXPECT_LT(report.error, 1e-7) << report.where;
   }
 }
@@ -134,11 +135,11 @@ TEST(CausalAttention, FastPathOnOddShapes) {
                                          {1, 45, 16, 1, 8},
                                          {1, 19, 70, 1, 4}}) {
     const auto qkv = c.qkv(), start = borders(c.batch, c.length, 23);
-    for (const Turn turn : {Turn::kNone, Turn::kHalves, Turn::kAdjacent}) {
-      if (turn != Turn::kNone && c.hd % 2) continue;
+    for (const Pairs pairs : {Pairs::kNone, Pairs::kHalves, Pairs::kAdjacent}) {
+      if (pairs != Pairs::kNone && c.hd % 2) continue;
       SCOPED_TRACE(concat("B=", c.batch, " T=", c.length, " H=", c.heads, " G=", c.kv_heads,
-                          " hd=", c.hd, " turn=", static_cast<int>(turn)));
-      const auto f = attention(c, c.scale(), turn);
+                          " hd=", c.hd, " pairs=", static_cast<int>(pairs)));
+      const auto f = attention(c, c.scale(), pairs);
       expect_fast_path("causal_attention", "cpu", f, {qkv});
       expect_fast_path("causal_attention", "cpu", f, {qkv, start});
     }
@@ -152,10 +153,10 @@ TEST(CausalAttention, FastPathOnRandomShapes) {
     const std::int64_t groups = draw.size(1, 4);
     const Case c{draw.size(1, 3), draw.size(1, 150), groups * draw.size(1, 6), groups,
                  2 * draw.size(1, 48)};
-    const Turn turn = draw.coin() ? Turn::kHalves : Turn::kAdjacent;
+    const Pairs pairs = draw.coin() ? Pairs::kHalves : Pairs::kAdjacent;
     SCOPED_TRACE(concat("trial ", trial, ": B=", c.batch, " T=", c.length, " H=", c.heads,
                         " G=", c.kv_heads, " hd=", c.hd));
-    const auto f = attention(c, c.scale(), turn);
+    const auto f = attention(c, c.scale(), pairs);
     if (draw.coin())
       expect_fast_path("causal_attention", "cpu", f, {c.qkv()});
     else
@@ -167,7 +168,7 @@ TEST(CausalAttention, FastPathOnRandomShapes) {
 TEST(CausalAttention, ReadsASliceOfAWiderTensor) {
   const Case c{2, 40, 4, 2, 16};
   const TensorFunction sliced = [c](const std::vector<at::Tensor>& in) {
-    return attention(c, 0.25, Turn::kHalves)({in[0].narrow(2, 5, 128)});
+    return attention(c, 0.25, Pairs::kHalves)({in[0].narrow(2, 5, 128)});
   };
   expect_fast_path("causal_attention", "cpu", sliced, {normal({2, 40, 140})});
 }
@@ -182,14 +183,14 @@ TEST(CausalAttention, LargeScoresDoNotOverflow) {
 TEST(CausalAttention, Repeats) {
   // 16 × 256 = 4096 rows.
   const Case c{16, 256, 4, 2, 16};
-  expect_repeats(attention(c, 0.25, Turn::kHalves), {c.qkv()});
+  expect_repeats(attention(c, 0.25, Pairs::kHalves), {c.qkv()});
 }
 
 TEST(CausalAttention, EmptyIsNormal) {
   for (const auto type : {at::kDouble, at::kFloat})
     for (const auto& [batch, length] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {2, 0}}) {
       const Case c{batch, length, 2, 1, 8};
-      const auto results = value_and_gradients(attention(c, 1.0, Turn::kHalves), {c.qkv()}, type);
+      const auto results = value_and_gradients(attention(c, 1.0, Pairs::kHalves), {c.qkv()}, type);
       EXPECT_EQ(results[0].sizes(), (at::IntArrayRef{batch, length, 16}));
       EXPECT_EQ(results[1].numel(), 0);
     }

@@ -82,11 +82,11 @@ def test_attention():
 
     def expected(qkv):
         x = qkv.view(batch, length, heads + 2 * kv_heads, width).transpose(1, 2)
-        turned = torch.view_as_complex(torch.stack(x[:, :heads + kv_heads].chunk(2, -1), -1))
-        turned = turned * torch.polar(torch.ones_like(angle), angle)
-        turned = torch.cat([turned.real, turned.imag], -1)
-        q = turned[:, :heads]
-        k = turned[:, heads:].repeat_interleave(heads // kv_heads, 1)
+        rotated = torch.view_as_complex(torch.stack(x[:, :heads + kv_heads].chunk(2, -1), -1))
+        rotated = rotated * torch.polar(torch.ones_like(angle), angle)
+        rotated = torch.cat([rotated.real, rotated.imag], -1)
+        q = rotated[:, :heads]
+        k = rotated[:, heads:].repeat_interleave(heads // kv_heads, 1)
         v = x[:, heads + kv_heads:].repeat_interleave(heads // kv_heads, 1)
         index = torch.arange(length)
         readable = (index <= index[:, None]) & (index >= start[0][:, None])

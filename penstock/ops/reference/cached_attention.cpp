@@ -8,7 +8,7 @@
 namespace penstock::ops::reference {
 namespace {
 
-/// Turns the pairs of x [n, heads, hd], at positions `first` and on, by the table's angles.
+/// Rotates the pairs of x [n, heads, hd], at positions `first` and on, by the table's angles.
 at::Tensor rotated(const CachedAttention& p, const at::Tensor& x, std::int64_t first) {
   if (!p.rotation.defined()) return x;
   const std::int64_t half = p.head_dim() / 2;

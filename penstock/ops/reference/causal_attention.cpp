@@ -8,7 +8,7 @@
 namespace penstock::ops::reference {
 namespace {
 
-/// Turns the pairs of x [B, T, heads, hd] by the table's angles, or back when `inverse`.
+/// Rotates the pairs of x [B, T, heads, hd] by the table's angles, or back when `inverse`.
 at::Tensor rotate(const at::Tensor& x, const AttentionOptions& options, bool inverse) {
   if (!options.rotation.defined()) return x;
   const auto sizes = x.sizes().vec();

@@ -132,9 +132,10 @@ TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
     const auto after = open_model_source(out);
     for (const std::string& name : before->names()) {
       if (name.starts_with("penstock.")) continue;
-      const bool turned = item.config.rope_adjacent && (name.find("q_proj") != std::string::npos ||
-                                                        name.find("k_proj") != std::string::npos);
-      if (turned) continue;  // rows in another order
+      const bool reordered =
+          item.config.rope_adjacent &&
+          (name.find("q_proj") != std::string::npos || name.find("k_proj") != std::string::npos);
+      if (reordered) continue;  // rows in another order
       // Twice as large under a gate of 1/2, where the model has no gate.
       const bool halved = item.architecture == "qwen2moe" && item.config.moe.shared_width > 0 &&
                           !item.config.moe.shared_gate &&

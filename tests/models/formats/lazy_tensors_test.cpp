@@ -30,14 +30,14 @@ TEST(LazyTensors, AreTheSameFileAsTensorsWrittenWhole) {
   const testing::TempDirectory temp;
   const std::string path = temp.path().string() + "/lazy";
   const at::Tensor a = torch::randn({3, 4}), b = torch::randn({5}).to(at::kBFloat16),
-                   turned = torch::randn({2, 6}).t();
+                   transposed = torch::randn({2, 6}).t();
   int made = 0;
   const std::string bytes =
       written(path, {lazy("b", b, at::kBFloat16, made), lazy("a", a, at::kFloat, made),
-                     lazy("t", turned, at::kHalf, made)});
+                     lazy("t", transposed, at::kHalf, made)});
   EXPECT_EQ(made, 3);
   save_tensors(real_file_system(), temp.path() / "whole",
-               {{"a", a}, {"b", b}, {"t", turned.to(at::kHalf)}}, {{"format", "pt"}});
+               {{"a", a}, {"b", b}, {"t", transposed.to(at::kHalf)}}, {{"format", "pt"}});
   EXPECT_EQ(bytes, real_file_system().read(temp.path() / "whole"));
 }
 

@@ -7,10 +7,10 @@
 namespace penstock::ops::cpu::attention {
 namespace {
 
-/// One head: to = factor · from, its pairs turned by the angles, or back where `sign` is −1.
+/// One head: to = factor · from, its pairs rotated by the angles, or back where `sign` is −1.
 template <bool adjacent>
-PENSTOCK_INLINE void turn(const float* from, float* to, const float* cos, const float* sin,
-                          std::int64_t half, float factor, float sign) {
+PENSTOCK_INLINE void rotate(const float* from, float* to, const float* cos, const float* sin,
+                            std::int64_t half, float factor, float sign) {
 #pragma omp simd
   for (std::int64_t i = 0; i < half; ++i) {
     const std::int64_t first = adjacent ? 2 * i : i, second = adjacent ? 2 * i + 1 : i + half;
@@ -21,8 +21,8 @@ PENSTOCK_INLINE void turn(const float* from, float* to, const float* cos, const 
 }
 
 /// The same for halves, sixteen pairs at a time.  REQUIRES: half is a multiple of 16.
-PENSTOCK_INLINE void turn_vectors(const float* from, float* to, const float* cos, const float* sin,
-                                  std::int64_t half, float factor, float sign) {
+PENSTOCK_INLINE void rotate_vectors(const float* from, float* to, const float* cos,
+                                    const float* sin, std::int64_t half, float factor, float sign) {
   for (std::int64_t i = 0; i < half; i += kLanes) {
     const Vec16 a = factor * load(from + i), b = factor * load(from + half + i);
     const Vec16 c = load(cos + i), s = sign * load(sin + i);
@@ -37,11 +37,11 @@ PENSTOCK_INLINE void copy_head(const HeadRows& layout, const float* from, float*
   if (layout.rotation) {
     const float* cos = layout.rotation + position * hd;
     if (layout.adjacent)
-      turn<true>(from, to, cos, cos + half, half, factor, sign);
+      rotate<true>(from, to, cos, cos + half, half, factor, sign);
     else if (half % kLanes == 0)
-      turn_vectors(from, to, cos, cos + half, half, factor, sign);
+      rotate_vectors(from, to, cos, cos + half, half, factor, sign);
     else
-      turn<false>(from, to, cos, cos + half, half, factor, sign);
+      rotate<false>(from, to, cos, cos + half, half, factor, sign);
   } else if (hd % kLanes == 0) {
     for (std::int64_t i = 0; i < hd; i += kLanes) store(to + i, factor * load(from + i));
   } else {

@@ -1,5 +1,5 @@
 // Heads in and out of a packed projection [B, T, (H+2G)·hd]: copied to blocks of contiguous rows
-// and turned by their rotary angles on the way, or back. Rows are stacked as attention_tiles.h
+// and rotated by their rotary angles on the way, or back. Rows are stacked as attention_tiles.h
 // says.
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace penstock::ops::cpu::attention {
 
-/// How heads of one position are laid out in memory, and how they are turned.
+/// How heads of one position are laid out in memory, and how they are rotated.
 struct HeadRows {
   std::int64_t stride;  ///< from position to position
   std::int64_t heads, hd;
   const float* rotation = nullptr;  ///< [T, hd] or null
   bool adjacent = false;
 };
-/// out [positions · heads, hd] = factor · x, turned.  `x` is where position `first` starts.
+/// out [positions · heads, hd] = factor · x, rotated.  `x` is where position `first` starts.
 void pack_rows(const HeadRows& layout, const float* x, std::int64_t first, std::int64_t positions,
                float factor, float* out);
-/// The way back: x = factor · packed, turned back; times each row's own factor where there is one.
+/// The way back: x = factor · packed, rotated back; times each row's own factor where there is one.
 void unpack_rows(const HeadRows& layout, const float* packed, std::int64_t first,
                  std::int64_t positions, float factor, float* x, const float* row_factor = nullptr);
 /// Asks for rows that are read, or written, one block of work later, so that memory works
@@ -57,11 +57,11 @@ class PackedHeads {
   float* head(std::int64_t b, std::int64_t position, std::int64_t h) const {
     return data_ + (b * shape_.length + position) * shape_.width() + h * shape_.hd;
   }
-  HeadRows rows(std::int64_t heads, bool turned) const {
+  HeadRows rows(std::int64_t heads, bool rotated) const {
     return {.stride = shape_.width(),
             .heads = heads,
             .hd = shape_.hd,
-            .rotation = turned && rotation_.defined() ? rotation_.data_ptr<float>() : nullptr,
+            .rotation = rotated && rotation_.defined() ? rotation_.data_ptr<float>() : nullptr,
             .adjacent = adjacent_};
   }
 

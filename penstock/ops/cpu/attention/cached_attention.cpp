@@ -35,11 +35,11 @@ struct CacheView {
   bool adjacent;
 
   std::int64_t width() const { return (h + 2 * g) * hd; }
-  HeadRows rows(std::int64_t heads, bool turned) const {
+  HeadRows rows(std::int64_t heads, bool rotated) const {
     return {.stride = width(),
             .heads = heads,
             .hd = hd,
-            .rotation = turned ? rotation_data : nullptr,
+            .rotation = rotated ? rotation_data : nullptr,
             .adjacent = adjacent};
   }
   /// The new positions of a sequence behind those that it holds.
@@ -99,7 +99,7 @@ PENSTOCK_INLINE void weigh(const float* weights, std::int64_t count, const float
   for (int v = 0; v < V; ++v) store(y + v * kLanes, sums[v]);
 }
 
-/// One key/value head and its group of queries q [group, hd], already turned and scaled, over
+/// One key/value head and its group of queries q [group, hd], already rotated and scaled, over
 /// `count` positions.  scores: [group, count].
 PENSTOCK_PER_CPU void attend_group(const CacheView& view, const float* q, const float* keys,
                                    const float* values, std::int64_t count, float* scores,

@@ -19,13 +19,13 @@ using namespace relative;
 
 struct BackwardProducts {
   explicit BackwardProducts(const relative::Shape& shape)
-      : near(strip_products(shape, shape.padded_keys(), false)),
-        far(strip_products(shape, shape.distances(), true)),
-        d_near(relative::row_products(shape, false)),
-        d_far(relative::row_products(shape, true)),
+      : content(strip_products(shape, shape.padded_keys(), false)),
+        position(strip_products(shape, shape.distances(), true)),
+        d_content(relative::row_products(shape, false)),
+        d_position(relative::row_products(shape, true)),
         d_keys(column_products(shape, false)),
         d_distances(column_products(shape, true)) {}
-  ChunkProducts near, far, d_near, d_far, d_keys, d_distances;
+  ChunkProducts content, position, d_content, d_position, d_keys, d_distances;
 };
 
 /// One thread's memory.
@@ -37,15 +37,16 @@ struct BackwardWork {
       *part = cursor.take(shape.strip());
       std::fill_n(*part, shape.strip(), 0.0f);  // the margins: added to, and read as zeros
     }
-    for (float** part : {&near, &far, &d_near, &d_far, &dy}) *part = cursor.take(kRows * shape.hd);
+    for (float** part : {&content, &position, &d_content, &d_position, &dy})
+      *part = cursor.take(kRows * shape.hd);
   }
   static std::int64_t size(const relative::Shape& shape) {
     return 5 * shape.padded_keys() * shape.hd + 2 * shape.strip() + 5 * kRows * shape.hd +
            12 * kStep;
   }
-  float *keys, *keys_t, *values_t, *d_keys, *d_values;  ///< [padded, hd], turned [hd, padded]
+  float *keys, *keys_t, *values_t, *d_keys, *d_values;  ///< [padded, hd], transposed [hd, padded]
   float *strip, *d_strip;                               ///< [kRows, stride]
-  float *near, *far, *d_near, *d_far, *dy;              ///< [kRows, hd]
+  float *content, *position, *d_content, *d_position, *dy;  ///< [kRows, hd]
 };
 
 /// Gradients that a task sums over its sequences.
@@ -120,16 +121,16 @@ class RelativeBackward {
     const float* const by_column =
         distances_.columns.data_ptr<float>() + h * hd * shape_.distances();
     add_biases(rows, hd, q_.data_ptr<float>() + at, width, u_.data_ptr<float>() + h * hd,
-               v_.data_ptr<float>() + h * hd, work.near, work.far);
+               v_.data_ptr<float>() + h * hd, work.content, work.position);
     for (std::int64_t p = 0; p < rows; ++p)
       std::copy_n(grad_.data_ptr<float>() + at + p * width, hd, work.dy + p * hd);
     each_chunk(block, [&](std::int64_t c, std::int64_t n) {
-      products_.near.at(rows, n)(work.near, work.keys_t + c, by_key(work.strip) + c);
-      products_.near.at(rows, n)(work.dy, work.values_t + c, by_key(work.d_strip) + c);
+      products_.content.at(rows, n)(work.content, work.keys_t + c, by_key(work.strip) + c);
+      products_.content.at(rows, n)(work.dy, work.values_t + c, by_key(work.d_strip) + c);
     });
     each_chunk(block, [&](std::int64_t c, std::int64_t n) {
-      products_.far.at(rows, n)(work.far, by_column + block.distance + c,
-                                by_distance(block, work.strip) + c);
+      products_.position.at(rows, n)(work.position, by_column + block.distance + c,
+                                     by_distance(block, work.strip) + c);
     });
     const float* const lse =
         logsumexp_.data_ptr<float>() + (b * shape_.heads + h) * shape_.length + block.first;
@@ -138,24 +139,24 @@ class RelativeBackward {
                 dot(hd, work.dy + p * hd, y_.data_ptr<float>() + at + p * width),
                 by_key(work.strip) + p * shape_.stride(),
                 by_key(work.d_strip) + p * shape_.stride());
-    std::fill_n(work.d_near, rows * hd, 0.0f);
-    std::fill_n(work.d_far, rows * hd, 0.0f);
+    std::fill_n(work.d_content, rows * hd, 0.0f);
+    std::fill_n(work.d_position, rows * hd, 0.0f);
     each_chunk(block, [&](std::int64_t c, std::int64_t n) {
       float* const slopes = by_key(work.d_strip) + c;
       float* const shifted = by_distance(block, work.d_strip) + c;
       const std::int64_t distance = (block.distance + c) * hd;
       products_.d_keys.at(rows, n)(by_key(work.strip) + c, work.dy, work.d_values + c * hd);
-      products_.d_keys.at(rows, n)(slopes, work.near, work.d_keys + c * hd);
-      products_.d_near.at(rows, n)(slopes, work.keys + c * hd, work.d_near);
-      products_.d_far.at(rows, n)(shifted, by_row + distance, work.d_far);
-      products_.d_distances.at(rows, n)(shifted, work.far, sums.r + distance);
+      products_.d_keys.at(rows, n)(slopes, work.content, work.d_keys + c * hd);
+      products_.d_content.at(rows, n)(slopes, work.keys + c * hd, work.d_content);
+      products_.d_position.at(rows, n)(shifted, by_row + distance, work.d_position);
+      products_.d_distances.at(rows, n)(shifted, work.position, sums.r + distance);
     });
-    add_rows(rows, hd, work.d_near, sums.u);
-    add_rows(rows, hd, work.d_far, sums.v);
+    add_rows(rows, hd, work.d_content, sums.u);
+    add_rows(rows, hd, work.d_position, sums.v);
     for (std::int64_t p = 0; p < rows; ++p) {
       float* const to = dq_.data_ptr<float>() + at + p * width;
-      scaled_row(hd, 1.0f, work.d_near + p * hd, false, to);
-      scaled_row(hd, 1.0f, work.d_far + p * hd, true, to);
+      scaled_row(hd, 1.0f, work.d_content + p * hd, false, to);
+      scaled_row(hd, 1.0f, work.d_position + p * hd, true, to);
     }
   }
 

@@ -14,10 +14,10 @@ using namespace relative;
 
 struct ForwardProducts {
   explicit ForwardProducts(const relative::Shape& shape)
-      : near(strip_products(shape, shape.padded_keys(), false)),
-        far(strip_products(shape, shape.distances(), true)),
+      : content(strip_products(shape, shape.padded_keys(), false)),
+        position(strip_products(shape, shape.distances(), true)),
         values(relative::row_products(shape, false)) {}
-  ChunkProducts near, far, values;
+  ChunkProducts content, position, values;
 };
 
 /// One thread's memory.
@@ -26,17 +26,17 @@ struct ForwardWork {
       : keys(cursor.take(shape.padded_keys() * shape.hd)),
         values(cursor.take(shape.padded_keys() * shape.hd)),
         strip(cursor.take(shape.strip())),
-        near(cursor.take(kRows * shape.hd)),
-        far(cursor.take(kRows * shape.hd)),
+        content(cursor.take(kRows * shape.hd)),
+        position(cursor.take(kRows * shape.hd)),
         out(cursor.take(kRows * shape.hd)) {
     std::fill_n(strip, shape.strip(), 0.0f);  // what margins hold is added to
   }
   static std::int64_t size(const relative::Shape& shape) {
     return 2 * shape.padded_keys() * shape.hd + shape.strip() + 3 * kRows * shape.hd + 6 * kStep;
   }
-  float *keys, *values;     ///< [hd, padded], [padded, hd]
-  float* strip;             ///< [kRows, stride]
-  float *near, *far, *out;  ///< [kRows, hd]
+  float *keys, *values;             ///< [hd, padded], [padded, hd]
+  float* strip;                     ///< [kRows, stride]
+  float *content, *position, *out;  ///< [kRows, hd]
 };
 
 }  // namespace
@@ -69,13 +69,13 @@ RelativeResult relative_attention(const RelativeProblem& problem) {
         const relative::Block block(shape, first);
         const std::int64_t at = (b * shape.length + first) * width + h * hd;
         add_biases(block.rows, hd, q.data_ptr<float>() + at, width, u.data_ptr<float>() + h * hd,
-                   v.data_ptr<float>() + h * hd, work.near, work.far);
+                   v.data_ptr<float>() + h * hd, work.content, work.position);
         each_chunk(block, [&](std::int64_t c, std::int64_t n) {
-          products.near.at(block.rows, n)(work.near, work.keys + c, by_key(work.strip) + c);
+          products.content.at(block.rows, n)(work.content, work.keys + c, by_key(work.strip) + c);
         });
         each_chunk(block, [&](std::int64_t c, std::int64_t n) {
-          products.far.at(block.rows, n)(work.far, by_column + block.distance + c,
-                                         by_distance(block, work.strip) + c);
+          products.position.at(block.rows, n)(work.position, by_column + block.distance + c,
+                                              by_distance(block, work.strip) + c);
         });
         float total[kRows];
         for (std::int64_t p = 0; p < block.rows; ++p)

@@ -82,11 +82,11 @@ void pack_keys(const Shape& shape, const float* x, std::int64_t stride, float* r
 }
 
 PENSTOCK_PER_CPU void add_biases(std::int64_t rows, std::int64_t hd, const float* q,
-                                 std::int64_t stride, const float* u, const float* v, float* near,
-                                 float* far) {
+                                 std::int64_t stride, const float* u, const float* v,
+                                 float* content, float* position) {
   for (std::int64_t p = 0; p < rows; ++p) {
     const float* from = q + p * stride;
-    float *a = near + p * hd, *b = far + p * hd;
+    float *a = content + p * hd, *b = position + p * hd;
 #pragma omp simd
     for (std::int64_t i = 0; i < hd; ++i) {
       a[i] = from[i] + u[i];

@@ -110,9 +110,9 @@ struct PackedDistances {
 void pack_keys(const Shape& shape, const float* x, std::int64_t stride, float* rows, float* columns,
                float* scratch);
 
-/// near = q + u, far = q + v, [rows, hd].
+/// content = q + u, position = q + v, [rows, hd].
 void add_biases(std::int64_t rows, std::int64_t hd, const float* q, std::int64_t stride,
-                const float* u, const float* v, float* near, float* far);
+                const float* u, const float* v, float* content, float* position);
 
 /// Scores become 2^.. weights: x[j] ← exp(scale·x[j] − most) for j < count, 0 up to `columns`.
 /// @return their sum;  `logsumexp` gets log of Σ exp(scale·x).

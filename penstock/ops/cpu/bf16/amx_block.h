@@ -40,7 +40,7 @@ void amx_block(const AmxBlock& block);
 
 /// The tiles of a panel's sixteen columns from `from` on, which are rows of a, so many pairs deep;
 /// the last tile filled up with zeros.  `to` has room for whole tiles, each in one piece.
-void turned_left(const Pair* from, std::int64_t pairs, Pair* to);
+void transposed_left(const Pair* from, std::int64_t pairs, Pair* to);
 /// The same of up to sixteen rows of a; what belongs to no row is undefined.
 void copied_left(const Pair* from, std::int64_t row, std::int64_t rows, std::int64_t pairs,
                  Pair* to);

@@ -55,7 +55,7 @@ PENSTOCK_AMX inline void transpose(Row (&x)[16]) {
 
 }  // namespace
 
-PENSTOCK_AMX void turned_left(const Pair* from, std::int64_t pairs, Pair* to) {
+PENSTOCK_AMX void transposed_left(const Pair* from, std::int64_t pairs, Pair* to) {
   for (; pairs > 0; pairs -= kTile, from += kTile * kPanel, to += kTile * kTile) {
     Row rows[16] = {};
 #pragma GCC unroll 16

@@ -28,7 +28,7 @@ class Left {
     const LeftTiles own{.at = memory, .row = kTile, .step = kTile * kTile};
     if (i >= p_.rows) return own;
     if (p_.a_row == 0) {
-      turned_left(a_ + i / kPanel * p_.a_panel + k * kPanel + i % kPanel, pairs, memory);
+      transposed_left(a_ + i / kPanel * p_.a_panel + k * kPanel + i % kPanel, pairs, memory);
       return own;
     }
     const Pair* from = a_ + i * p_.a_row + k;

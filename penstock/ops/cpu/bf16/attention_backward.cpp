@@ -18,8 +18,8 @@ class Products {
     Work(const Shape& shape, Scratch::Cursor cursor) : BackwardWork(shape, cursor) {
       for (Pair** rows : {&key_rows, &value_rows}) *rows = take_pairs(cursor, key_row_pairs(shape));
       key_panels = take_pairs(cursor, key_panel_pairs(shape));
-      for (Pair** rows : {&turned_queries, &turned_grads})
-        *rows = take_pairs(cursor, turned_pairs(shape));
+      for (Pair** rows : {&transposed_queries, &transposed_grads})
+        *rows = take_pairs(cursor, transposed_pairs(shape));
       for (Pair** panels : {&query_panels, &grad_panels})
         *panels = take_pairs(cursor, row_panel_pairs(shape));
       for (Pair** rows : {&weight_rows, &slope_rows})
@@ -28,16 +28,16 @@ class Products {
     }
     static std::int64_t size(const Shape& shape) {
       return BackwardWork::size(shape) + key_panel_pairs(shape) + tile_panel_pairs(shape) +
-             2 * (key_row_pairs(shape) + turned_pairs(shape) + row_panel_pairs(shape) +
+             2 * (key_row_pairs(shape) + transposed_pairs(shape) + row_panel_pairs(shape) +
                   tile_row_pairs(shape));
     }
     ProductBatch batch;
-    Pair *key_rows, *value_rows;          ///< [T][hd / 2]
-    Pair* key_panels;                     ///< of hd columns, T deep
-    Pair *turned_queries, *turned_grads;  ///< a panel of rows, hd deep
-    Pair *query_panels, *grad_panels;     ///< of hd columns, a block's rows deep
-    Pair *weight_rows, *slope_rows;       ///< of a part: [keys][rows / 2]
-    Pair* slope_panel;                    ///< of a part: of rows, its keys deep
+    Pair *key_rows, *value_rows;                  ///< [T][hd / 2]
+    Pair* key_panels;                             ///< of hd columns, T deep
+    Pair *transposed_queries, *transposed_grads;  ///< a panel of rows, hd deep
+    Pair *query_panels, *grad_panels;             ///< of hd columns, a block's rows deep
+    Pair *weight_rows, *slope_rows;               ///< of a part: [keys][rows / 2]
+    Pair* slope_panel;                            ///< of a part: of rows, its keys deep
   };
 
   explicit Products(const Shape& shape) : shape_(shape) {}
@@ -48,12 +48,12 @@ class Products {
     pack_keys(shape_, work.keys, work.key_panels);
   }
   void take_rows(const Block& block, Work& work) const {
-    take(block, work.queries, work.turned_queries, work.query_panels);
-    take(block, work.grads, work.turned_grads, work.grad_panels);
+    take(block, work.queries, work.transposed_queries, work.query_panels);
+    take(block, work.grads, work.transposed_grads, work.grad_panels);
   }
   void scores(const Block& block, const TilePart& part, Work& work) const {
-    multiply_keys(shape_, block, part, work.key_rows, work.turned_queries, work.weights);
-    multiply_keys(shape_, block, part, work.value_rows, work.turned_grads, work.slopes);
+    multiply_keys(shape_, block, part, work.key_rows, work.transposed_queries, work.weights);
+    multiply_keys(shape_, block, part, work.value_rows, work.transposed_grads, work.slopes);
   }
   void gradients(const Block& block, const TilePart& part, Work& work) const {
     const std::int64_t row = shape_.rows;
@@ -70,8 +70,8 @@ class Products {
   }
 
  private:
-  void take(const Block& block, const float* rows, Pair* turned, Pair* panels) const {
-    pack_turned(0, 1, block.rows, shape_.hd, rows, turned);
+  void take(const Block& block, const float* rows, Pair* transposed, Pair* panels) const {
+    pack_transposed(0, 1, block.rows, shape_.hd, rows, transposed);
     pack_rows(0, block.rows / 2, block.rows, shape_.hd, rows, panels, shape_.rows / 2 * kPanel);
   }
   /// keys += part · rows.

@@ -1,4 +1,4 @@
-// Causal attention forward with products in bf16: keys, values, turned queries and the weights of a
+// Causal attention forward with products in bf16: keys, values, queries and the weights of a
 // tile are rounded; scores, softmax and sums are f32. The weights of a row are those over its
 // largest score so far, whose sum in f32 divides them in the end.
 #include "penstock/ops/cpu/attention/attention_forward.h"
@@ -17,11 +17,11 @@ class Products {
         : ForwardWork(shape, cursor),
           key_rows(take_pairs(cursor, key_row_pairs(shape))),
           value_panels(take_pairs(cursor, key_panel_pairs(shape))),
-          queries(take_pairs(cursor, turned_pairs(shape))),
+          queries(take_pairs(cursor, transposed_pairs(shape))),
           weights(take_pairs(cursor, tile_panel_pairs(shape))) {}
     static std::int64_t size(const Shape& shape) {
       return ForwardWork::size(shape) + key_row_pairs(shape) + key_panel_pairs(shape) +
-             turned_pairs(shape) + tile_panel_pairs(shape);
+             transposed_pairs(shape) + tile_panel_pairs(shape);
     }
     ProductBatch batch;
     Pair* key_rows;      ///< [T][hd / 2]
@@ -37,7 +37,7 @@ class Products {
     pack_keys(shape_, work.values, work.value_panels);
   }
   void take_queries(const Block& block, Work& work) const {
-    pack_turned(0, 1, block.rows, shape_.hd, work.rows, work.queries);
+    pack_transposed(0, 1, block.rows, shape_.hd, work.rows, work.queries);
   }
   void scores(const Block& block, const TilePart& part, Work& work) const {
     multiply_keys(shape_, block, part, work.key_rows, work.queries, work.tile);

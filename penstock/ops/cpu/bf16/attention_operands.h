@@ -24,8 +24,8 @@ inline std::int64_t key_row_pairs(const Shape& shape) {
 inline std::int64_t key_panel_pairs(const Shape& shape) {
   return panel_pairs(shape.hd, shape.padded_length() / 2);
 }
-/// Of a block's rows [rows, hd], turned.
-inline std::int64_t turned_pairs(const Shape& shape) { return kPanel * pairs_of(shape.hd); }
+/// Of a block's rows [rows, hd], transposed.
+inline std::int64_t transposed_pairs(const Shape& shape) { return kPanel * pairs_of(shape.hd); }
 /// Of a tile [keys, rows] as a panel.
 inline std::int64_t tile_panel_pairs(const Shape& shape) { return shape.tile_keys() / 2 * kPanel; }
 
@@ -37,16 +37,16 @@ inline void pack_keys(const Shape& shape, const float* from, Pair* panels) {
   pack_rows(0, length / 2, length, shape.hd, from, panels, length / 2 * kPanel);
 }
 
-/// The tile's part = keys · rowsᵀ, of rows that are turned.
+/// The tile's part = keys · rowsᵀ, of rows that are transposed.
 inline void multiply_keys(const Shape& shape, const Block& block, const TilePart& part,
-                          const Pair* key_rows, const Pair* turned, float* tile) {
+                          const Pair* key_rows, const Pair* transposed, float* tile) {
   multiply({.rows = part.count,
             .columns = block.rows - part.skipped,
             .pairs = shape.hd / 2,
             .a_row = shape.hd / 2,
             .b_panel = 0,
             .c_row = shape.rows},
-           key_rows + part.key * shape.hd / 2, turned + part.skipped,
+           key_rows + part.key * shape.hd / 2, transposed + part.skipped,
            tile + part.at + part.skipped);
 }
 

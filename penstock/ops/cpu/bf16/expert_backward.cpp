@@ -36,7 +36,7 @@ struct Scratch {
 struct Backward {
   const Operands& in;
   const PackedExperts& weights;
-  const PackedExperts* turned;  ///< where inputs are computed again
+  const PackedExperts* transposed;  ///< where inputs are computed again
   Activation activation;
   Dropout dropout;
   const float* d_output;  ///< [T, d]
@@ -115,7 +115,7 @@ struct Backward {
                  const Scratch& s) const {
     const std::int64_t n = end - begin, lanes = in.lanes(slice), row = partial_row(task, begin);
     const float* inputs = kept ? kept + in.kept_at(slice, begin) : s.inputs;
-    if (!kept) slice_inputs(in, *turned, task.expert, slice, n, s.x, s.inputs);
+    if (!kept) slice_inputs(in, *transposed, task.expert, slice, n, s.x, s.inputs);
     multiply({.rows = n,
               .columns = lanes,
               .pairs = dy.row,
@@ -209,14 +209,14 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                                    const at::Tensor& kept) {
   const Operands in(problem);
   const PackedExperts weights(in, PackedExperts::Order::straight);
-  std::optional<PackedExperts> turned;
+  std::optional<PackedExperts> transposed;
   if (!kept.defined())
-    turned.emplace(in, PackedExperts::Order::turned, PackedExperts::Matrices::inputs);
+    transposed.emplace(in, PackedExperts::Order::transposed, PackedExperts::Matrices::inputs);
   const at::Tensor dy = d_output.contiguous();
   const ExpertGradient result = cpu::empty_gradient(problem);
   Backward backward{.in = in,
                     .weights = weights,
-                    .turned = turned ? &*turned : nullptr,
+                    .transposed = transposed ? &*transposed : nullptr,
                     .activation = problem.activation,
                     .dropout = problem.drop(),
                     .d_output = dy.data_ptr<float>(),

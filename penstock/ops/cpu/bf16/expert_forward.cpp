@@ -76,7 +76,7 @@ std::string declines_expert_ffn(const ExpertProblem& problem, bool) {
 
 ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   const Operands in(problem);
-  const PackedExperts weights(in, PackedExperts::Order::turned);
+  const PackedExperts weights(in, PackedExperts::Order::transposed);
   const auto options = problem.w_in.options().requires_grad(false);
   ExpertOutput result{at::empty({in.tokens, in.width}, options), at::Tensor()};
   if (keep) result.kept = at::empty({in.kept_floats()}, options);

@@ -8,7 +8,7 @@
 namespace penstock::ops::bf16 {
 
 /// tile [rows][m][lanes] = x [rows, x.row] · W_inᵀ + b_in of a slice of f.
-inline void slice_inputs(const Operands& in, const PackedExperts& turned, std::int64_t expert,
+inline void slice_inputs(const Operands& in, const PackedExperts& transposed, std::int64_t expert,
                          std::int64_t slice, std::int64_t rows, const Pair* x, float* tile) {
   const std::int64_t lanes = in.lanes(slice);
   for (std::int64_t i = 0; i < in.inputs; ++i) {
@@ -16,9 +16,9 @@ inline void slice_inputs(const Operands& in, const PackedExperts& turned, std::i
               .columns = lanes,
               .pairs = in.x.row,
               .a_row = in.x.row,
-              .b_panel = turned.panel(i),
+              .b_panel = transposed.panel(i),
               .c_row = in.inputs * lanes},
-             x, turned.at(expert, i, slice), tile + i * lanes);
+             x, transposed.at(expert, i, slice), tile + i * lanes);
     if (const float* bias = in.bias_in(expert, i))
       cpu::add_bias_rows({rows, lanes}, i, in.inputs, in.columns(slice), bias + slice * kInner,
                          tile);

@@ -76,10 +76,10 @@ void PackedExperts::pack(std::int64_t e, std::int64_t i, std::int64_t part, std:
   const std::int64_t rows = out ? operands_.width : operands_.inner,
                      columns = out ? operands_.inner : operands_.width;
   Pair* to = data_ + (at(e, i, 0) - data_);
-  const std::int64_t all = is_turned() ? divide_up(rows, kPanel) : pairs_of(rows);
+  const std::int64_t all = is_transposed() ? divide_up(rows, kPanel) : pairs_of(rows);
   const std::int64_t first = all * part / parts, last = all * (part + 1) / parts;
-  if (is_turned())
-    pack_turned(first, last, rows, columns, from, to);
+  if (is_transposed())
+    pack_transposed(first, last, rows, columns, from, to);
   else
     pack_rows(first, last, rows, columns, from, to, panel(i));
 }

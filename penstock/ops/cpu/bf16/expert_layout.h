@@ -39,7 +39,7 @@ struct Operands : cpu::ExpertViews {
 /// The experts' matrices in panels: transposed as the forward pass reads them, or as they are.
 class PackedExperts {
  public:
-  enum class Order { turned, straight };
+  enum class Order { transposed, straight };
   enum class Matrices { all, inputs };
   /// Packs those of experts with rows.  Cost: one sweep over them, on all threads.
   PackedExperts(const Operands& operands, Order order, Matrices which = Matrices::all);
@@ -52,9 +52,9 @@ class PackedExperts {
 
  private:
   void pack(std::int64_t e, std::int64_t i, std::int64_t part, std::int64_t parts);
-  bool is_turned() const { return order_ == Order::turned; }
+  bool is_transposed() const { return order_ == Order::transposed; }
   /// Whether the panels' columns are those of f, and the depth is d.
-  bool columns_are_inner(std::int64_t i) const { return (i < operands_.inputs) == is_turned(); }
+  bool columns_are_inner(std::int64_t i) const { return (i < operands_.inputs) == is_transposed(); }
   std::int64_t size(std::int64_t i) const;
   /// Pairs of one expert.
   std::int64_t expert() const;

@@ -34,7 +34,7 @@ std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   const std::int64_t rows = x.size(0), in = w.size(1), out = w.size(0);
-  const Panels panels = turned_panels(w.contiguous());
+  const Panels panels = transposed_panels(w.contiguous());
   at::Tensor y = at::empty({rows, out}, w.options().requires_grad(false));
   if (b.defined()) y.copy_(b.expand({rows, out}));
   blocked_product(

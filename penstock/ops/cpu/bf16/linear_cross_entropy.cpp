@@ -30,14 +30,14 @@ HeadLoss linear_cross_entropy(const at::Tensor& hidden_in, const at::Tensor& w_i
   if (options.dhidden) out.dhidden = at::empty({rows, width}, f32);
   if (options.dw) out.dw = at::empty({vocabulary, width}, f32);
 
-  const Panels turned = turned_panels(w);
+  const Panels transposed = transposed_panels(w);
   const Panels straight = options.dhidden ? row_panels(w) : Panels();
   const at::Tensor buffer = at::empty({std::min(rows, options.chunk), vocabulary}, f32);
   for (std::int64_t from = 0; from < rows; from += options.chunk) {
     const std::int64_t count = std::min(rows - from, options.chunk);
     const at::Tensor x = hidden.narrow(0, from, count), logits = buffer.narrow(0, 0, count);
     blocked_product({.rows = count, .columns = vocabulary, .depth = width, .c_row = vocabulary},
-                    pair_rows(x), turned, logits.data_ptr<float>());
+                    pair_rows(x), transposed, logits.data_ptr<float>());
     cpu::softmax_loss(logits.data_ptr<float>(), count, vocabulary,
                       targets.data_ptr<std::int64_t>() + from, scale,
                       out.losses.data_ptr<float>() + from);

@@ -84,7 +84,7 @@ namespace {
 
 /// One panel: up to kPanel rows [depth] from `from` are its columns.
 void turn_panel(std::int64_t count, std::int64_t depth, const float* from, Pair* to) {
-  constexpr std::int64_t kGroup = 16, kChunk = 256;  // rows and pairs that are turned together
+  constexpr std::int64_t kGroup = 16, kChunk = 256;  // rows and pairs that are transposed together
   const std::int64_t pairs = pairs_of(depth);
   alignas(64) std::uint16_t rows[kGroup][2 * kChunk];
   for (std::int64_t i = 0; i < kPanel; i += kGroup)
@@ -123,8 +123,8 @@ void pack_rows(std::int64_t first, std::int64_t last, std::int64_t rows, std::in
   pack_any(first, last, rows, columns, x, to, panel);
 }
 
-void pack_turned(std::int64_t first, std::int64_t last, std::int64_t n, std::int64_t depth,
-                 const float* w, Pair* to) {
+void pack_transposed(std::int64_t first, std::int64_t last, std::int64_t n, std::int64_t depth,
+                     const float* w, Pair* to) {
   for (std::int64_t panel = first; panel < last; ++panel)
     turn_panel(std::min(kPanel, n - panel * kPanel), depth, w + panel * kPanel * depth,
                to + panel * kPanel * pairs_of(depth));
@@ -135,12 +135,12 @@ Panels empty_panels(std::int64_t columns, std::int64_t depth) {
   return {at::empty({panel_pairs(columns, pairs)}, at::kInt), pairs};
 }
 
-Panels turned_panels(const at::Tensor& w) {
+Panels transposed_panels(const at::Tensor& w) {
   const std::int64_t n = w.size(0), depth = w.size(1);
   const Panels out = empty_panels(n, depth);
   const float* from = w.data_ptr<float>();
   cpu::parallel_ranges((n + kPanel - 1) / kPanel, 1, [&](std::int64_t begin, std::int64_t end) {
-    pack_turned(begin, end, n, depth, from, out.data());
+    pack_transposed(begin, end, n, depth, from, out.data());
   });
   return out;
 }

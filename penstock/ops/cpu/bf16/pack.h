@@ -24,8 +24,8 @@ void pack_rows(std::int64_t first, std::int64_t last, std::int64_t rows, std::in
 
 /// Panels [first, last) of wᵀ, w [n, depth]; each has pairs_of(depth) pairs, zeros beyond the
 /// depth.
-void pack_turned(std::int64_t first, std::int64_t last, std::int64_t n, std::int64_t depth,
-                 const float* w, Pair* to);
+void pack_transposed(std::int64_t first, std::int64_t last, std::int64_t n, std::int64_t depth,
+                     const float* w, Pair* to);
 
 /// A matrix in panels.
 struct Panels {
@@ -38,7 +38,7 @@ struct Panels {
 Panels empty_panels(std::int64_t columns, std::int64_t depth);
 
 /// wᵀ of w [n, depth] f32, contiguous.  Cost: one sweep, on all threads.
-Panels turned_panels(const at::Tensor& w);
+Panels transposed_panels(const at::Tensor& w);
 /// x [depth, n], f32 or bf16, contiguous, pairs of its rows.  Cost: one sweep, on all threads.
 Panels row_panels(const at::Tensor& x);
 

@@ -19,13 +19,13 @@ struct Gradients {
 
 /// Scratch of one thread.
 struct Scratch {
-  float *x, *dy;           ///< [chunk][kBlock, d] rows
-  float *turned_dy, *d_x;  ///< [chunk][d, kBlock]
-  float* turned_x;         ///< [chunk][d, kBlock], where inputs are computed again
-  float *inputs, *p;       ///< tiles of a block
-  float *d_in, *h;         ///< tiles of a chunk: [m][kPanel, kBackwardRows] and one of them
-  float* weight;           ///< [kBlock]: a block's weights, zero-filled
-  float* d_out;            ///< [the task's panels of f, d]: w_out's gradient, transposed
+  float *x, *dy;               ///< [chunk][kBlock, d] rows
+  float *transposed_dy, *d_x;  ///< [chunk][d, kBlock]
+  float* transposed_x;         ///< [chunk][d, kBlock], where inputs are computed again
+  float *inputs, *p;           ///< tiles of a block
+  float *d_in, *h;             ///< tiles of a chunk: [m][kPanel, kBackwardRows] and one of them
+  float* weight;               ///< [kBlock]: a block's weights, zero-filled
+  float* d_out;                ///< [the task's panels of f, d]: w_out's gradient, transposed
 };
 
 struct Backward {
@@ -49,7 +49,8 @@ struct Backward {
     };
     const std::int64_t chunk = kBackwardRows * in.width;
     Scratch s;
-    for (float** part : {&s.x, &s.dy, &s.turned_dy, &s.d_x, &s.turned_x}) *part = take(chunk);
+    for (float** part : {&s.x, &s.dy, &s.transposed_dy, &s.d_x, &s.transposed_x})
+      *part = take(chunk);
     s.inputs = take(in.inputs * kPanel * kBlock);
     s.p = take(kPanel * kBlock);
     s.d_in = take(in.inputs * kPanel * kBackwardRows);
@@ -81,8 +82,8 @@ struct Backward {
       const std::int64_t w = block.width(), at = (b - begin) * step;
       cpu::gather_rows(block.rows, w, width, in.hidden, in.token + block.begin, s.x + at);
       cpu::gather_rows(block.rows, w, width, d_output, in.token + block.begin, s.dy + at);
-      cpu::transpose(w, width, s.dy + at, width, s.turned_dy + at, w);
-      if (!kept) cpu::transpose(w, width, s.x + at, width, s.turned_x + at, w);
+      cpu::transpose(w, width, s.dy + at, width, s.transposed_dy + at, w);
+      if (!kept) cpu::transpose(w, width, s.x + at, width, s.transposed_x + at, w);
       start_gates(task, block, s.dy + at);
     }
     const std::int64_t rows = (end - 1 - begin) * kBlock + blocks[end - 1].width();
@@ -123,8 +124,9 @@ struct Backward {
     const std::int64_t j = panel * kPanel;
     const TileProducts& product = products.at(columns, w);
     const float* inputs = kept ? kept + kept_offset(in, block, panel) : s.inputs;
-    if (!kept) panel_inputs(in, products, task.expert, panel, w, s.turned_x + at * width, s.inputs);
-    (*product.back)(in.out(task.expert) + j, s.turned_dy + at * width, s.p);
+    if (!kept)
+      panel_inputs(in, products, task.expert, panel, w, s.transposed_x + at * width, s.inputs);
+    (*product.back)(in.out(task.expert) + j, s.transposed_dy + at * width, s.p);
     float gates[kBlock] = {};
     std::copy_n(in.weight + block.begin, block.rows, s.weight);
     std::fill_n(s.weight + block.rows, w - block.rows, 0.0f);

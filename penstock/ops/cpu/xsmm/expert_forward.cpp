@@ -31,13 +31,13 @@ struct Forward {
     const std::int64_t d = in.width;
     float* x = scratch;
     float* y = x + kForwardBlocks * d * kBlock;
-    float* turned = y + kForwardBlocks * d * kBlock;
-    float* tile = turned + d * kBlock;
+    float* transposed = y + kForwardBlocks * d * kBlock;
+    float* tile = transposed + d * kBlock;
     float* h = tile + in.inputs * kPanel * kBlock;
     const Block* blocks = in.blocks.data() + task.block_begin;
     const std::int64_t count = task.block_end - task.block_begin;
     for (std::int64_t b = 0; b < count; ++b)
-      gather_turned(in, blocks[b], in.hidden, turned, x + b * d * kBlock);
+      gather_transposed(in, blocks[b], in.hidden, transposed, x + b * d * kBlock);
     for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p) {
       const std::int64_t columns = in.panel_width(p);
       for (std::int64_t b = 0; b < count; ++b) {
@@ -52,18 +52,18 @@ struct Forward {
       }
     }
     for (std::int64_t b = 0; b < count; ++b)
-      finish(task.expert, blocks[b], y + b * d * kBlock, turned);
+      finish(task.expert, blocks[b], y + b * d * kBlock, transposed);
   }
 
-  void finish(std::int64_t expert, const Block& block, float* y, float* turned) const {
+  void finish(std::int64_t expert, const Block& block, float* y, float* transposed) const {
     const std::int64_t d = in.width, w = block.width();
     if (const float* bias = in.bias_out(expert)) cpu::add_bias({d, w}, bias, y);
-    cpu::transpose(d, w, y, w, turned, d);  // [w, d]
+    cpu::transpose(d, w, y, w, transposed, d);  // [w, d]
     for (std::int64_t r = 0; r < block.rows; ++r) {
       const std::int64_t a = block.begin + r, t = in.token[a];
       const bool only = in.token_offsets[t + 1] - in.token_offsets[t] == 1;
       float* to = only ? output + t * d : rows + (a - first_row) * d;
-      cpu::scaled_row(d, only ? in.weight[a] : 1.0f, turned + r * d, false, to);
+      cpu::scaled_row(d, only ? in.weight[a] : 1.0f, transposed + r * d, false, to);
     }
   }
 };

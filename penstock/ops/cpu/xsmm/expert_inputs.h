@@ -8,9 +8,9 @@
 
 namespace penstock::ops::xsmm {
 
-/// x [d, w] = the block's rows of hidden, turned, zero-filled.  `rows` [w, d] is scratch.
-inline void gather_turned(const Operands& in, const Block& block, const float* source, float* rows,
-                          float* x) {
+/// x [d, w] = the block's rows of hidden, transposed, zero-filled.  `rows` [w, d] is scratch.
+inline void gather_transposed(const Operands& in, const Block& block, const float* source,
+                              float* rows, float* x) {
   const std::int64_t w = block.width();
   cpu::gather_rows(block.rows, w, in.width, source, in.token + block.begin, rows);
   cpu::transpose(w, in.width, rows, in.width, x, w);

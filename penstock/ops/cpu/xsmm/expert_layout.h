@@ -2,7 +2,7 @@
 // into tasks. No arithmetic on data here.
 //
 // Tiles lie transposed, [f or d, rows of a block]: then the weights are the products' left operand
-// and are read where they lie, and only a block's rows are turned on gathering.
+// and are read where they lie, and only a block's rows are transposed on gathering.
 //
 // Every cut depends on the problem alone, and what a task writes no other task writes; so results
 // do not depend on the number of threads.
