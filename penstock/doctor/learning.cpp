@@ -36,14 +36,14 @@ bool moved(const at::Tensor& tensor) {
 
 /// What one pass of a layer left behind.
 struct Pass {
-  std::vector<bool> asked;                  // by expert: some token gives it weight
+  std::vector<bool> used;                   // by expert: some token gives it weight
   std::map<std::string, at::Tensor> state;  // the optimizer's
   std::string failure;                      // why it did not update
 };
 
 /// By expert: whether some token's gate for it is large enough to learn by. Sharp routers give
 /// gates of 1e-30, which f32 makes zeros of on the way back.
-std::vector<bool> asked_experts(const Plan& plan) {
+std::vector<bool> used_experts(const Plan& plan) {
   constexpr double kLeastGate = 1e-12;
   std::vector<bool> out(static_cast<std::size_t>(plan.experts), plan.merges());
   if (plan.merges()) return out;
@@ -68,7 +68,7 @@ Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
   LayerStep step(layer, [&](const auto& x, const auto& how) { return layer.forward(x, how); },
                  {.weight_decay = 0});
   const LayerStepOutcome out = step.advance(input.hidden.detach().clone(), direction, context, 0);
-  return {.asked = asked_experts(out.output.routing.plan),
+  return {.used = used_experts(out.output.routing.plan),
           .state = step.optimizer().state(),
           .failure = out.update.failure};
 }
@@ -78,7 +78,7 @@ void look_at_experts(MoeLayer& layer, const Pass& pass, std::vector<bool>& seen,
                      Findings& findings) {
   for (std::size_t e = 0; e < seen.size(); ++e) {
     const auto index = static_cast<std::int64_t>(e);
-    if (seen[e] || !pass.asked[e]) continue;
+    if (seen[e] || !pass.used[e]) continue;
     seen[e] = true;
     ++findings.seen;
     for (const auto& item : layer.named_parameters()) {
@@ -98,7 +98,7 @@ void look_at(MoeLayer& layer, const LayerInput& input, const RouterTraits& trait
              Findings& findings) {
   const Pass own = train_once(layer, input, 0);
   if (findings.failure.empty()) findings.failure = own.failure;
-  std::vector<bool> seen(own.asked.size());
+  std::vector<bool> seen(own.used.size());
   look_at_experts(layer, own, seen, findings);
   bool router_moves = false;
   for (const auto& item : layer.router().scorer().named_parameters())

@@ -89,7 +89,7 @@ RouterTraits traits_of(const ResolvedRouter& router) {
     PENSTOCK_CHECK(
         !balancing.back().by_sequence || !selects.drops, "model.router.", balancer,
         ".scope = \"sequence\": selector '", router.selector,
-        "' counts what its experts are asked for over a micro-batch; take another scope");
+        "' counts what is requested of its experts over a micro-batch; take another scope");
   }
   const RouterTraits traits =
       combined(under_options(scorer_registry(), router.scorer), selects, balancing);

@@ -109,7 +109,7 @@ struct SelectorTraits {
       {.help = "a balancer's bias counts in the choice; in the gates only where they are relu"});
     v("takes_thresholds", takes_thresholds,
       {.help = "experts choose tokens, and outside training can do so by thresholds of their own"});
-    v("drops", drops, {.help = "may refuse a token an expert that it asked for"});
+    v("drops", drops, {.help = "may refuse a token an expert that it requested"});
     v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
     v("estimates_gradient", estimates_gradient,
       {.help = "in training it passes back an estimate, not the derivative of its gates"});

@@ -54,7 +54,7 @@ def check_settings_and_names(shell):
                      "model.router.topk.schedule.start=2", "--out", "unread")
     shell.expect("a part's unread option", done.returncode == 0 and "schedule.start = 2: nothing reads this" in
                  done.stderr, done.stderr)
-    shell.mistake(1, ["model.router.gshard.capacity = 0 leaves experts no room"], "train", "recipe.toml", "--set",
+    shell.mistake(1, ["model.router.gshard.capacity = 0 leaves experts no capacity"], "train", "recipe.toml", "--set",
                   "model.router.method=gshard", "--set", "model.router.gshard.capacity=0", "--out", "other")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector = \"relu\""], "train", "recipe.toml",
                   "--set", "model.router.method=relu", "--out", "other")

@@ -33,7 +33,7 @@ def over(row, chosen):
 
 
 def topk_capacity(z, k, factor, after):
-    room = math.ceil(factor * k * T / E)
+    capacity = math.ceil(factor * k * T / E)
     load, demand, lost = [0] * E, [0] * E, 0
     weights = torch.zeros(T, E)
     for t, row in enumerate(z):
@@ -41,7 +41,7 @@ def topk_capacity(z, k, factor, after):
         gate = over(row, chosen) if after else dict(enumerate(softmax(row)))
         for e in sorted(chosen):
             demand[e] += 1
-            if load[e] < room:
+            if load[e] < capacity:
                 load[e] += 1
                 weights[t, e] = gate[e]
             else:
@@ -51,13 +51,13 @@ def topk_capacity(z, k, factor, after):
 
 def gshard(z, factor, draws):
     """Algorithm 1 of GShard; draws None keeps every second expert."""
-    room = math.ceil(factor * 2 * T / E)
+    capacity = math.ceil(factor * 2 * T / E)
     count, lost = [0] * E, 0
     weights = torch.zeros(T, E)
     gates = [over(row, best(row, 2)) for row in z]
     for t, row in enumerate(z):
         e = best(row, 1)[0]
-        if count[e] < room:
+        if count[e] < capacity:
             weights[t, e] = gates[t][e]
         else:
             lost += 1
@@ -67,7 +67,7 @@ def gshard(z, factor, draws):
         e = best(row, 2)[1]
         if draws is not None and not 2 * gates[t][e] > draws[t]:
             continue
-        if count[e] < room:
+        if count[e] < capacity:
             weights[t, e] = gates[t][e]
         else:
             lost += 1

@@ -45,10 +45,10 @@ void expect_gradient(const at::Tensor& objective, const at::Tensor& leaf,
 void expect_case(const std::string& name, const CapacityCase& expected, Options options,
                  bool training) {
   SCOPED_TRACE(concat(name, " k = ", expected.k, ", capacity ", expected.capacity));
-  const double elsewhere = 100;                            // what the other mode would use
-  const double room = std::max(expected.capacity, 1e-12);  // 0 is refused
-  options["capacity"] = training ? room : elsewhere;
-  options["eval_capacity"] = training ? elsewhere : room;
+  const double elsewhere = 100;                                // what the other mode would use
+  const double capacity = std::max(expected.capacity, 1e-12);  // 0 is refused
+  options["capacity"] = training ? capacity : elsewhere;
+  options["eval_capacity"] = training ? elsewhere : capacity;
   const at::Tensor logits = table(kLogits).requires_grad_();
   const Plan plan = plan_of(name, static_cast<double>(expected.k), logits, options, training);
   EXPECT_LT((dense_weights(plan) - table(expected.weights)).abs().max().item<double>(), 1e-12)
@@ -94,7 +94,7 @@ TEST(KOfTheContext, MakesTheSelectorOneWithThatK) {
   EXPECT_THROW(gshard->select({.logits = table(kLogits)}, {.k = 3}), Error);
 }
 
-TEST(TopKCapacity, WithRoomForAllItIsTopK) {
+TEST(TopKCapacity, WithCapacityForAllItIsTopK) {
   for (const std::string softmax : {"before", "after"}) {
     const Plan capped = plan_of("topk-capacity", 2, table(kLogits),
                                 {{"capacity", 9.0}, {"softmax", softmax}}, true);
@@ -114,9 +114,9 @@ TEST(GShard, SecondExpertsAreDrawnByTheirGates) {
     expect_case("gshard", expected, {}, true);
     expect_case("gshard", expected, {{"random_eval", true}}, false);
   }
-  const Options room{{"capacity", 9.0}, {"eval_capacity", 9.0}};
-  EXPECT_EQ(plan_of("gshard", 2, table(kLogits), room, false).assignments(), 16);
-  EXPECT_LT(plan_of("gshard", 2, table(kLogits), room, true).assignments(), 16);
+  const Options capacity{{"capacity", 9.0}, {"eval_capacity", 9.0}};
+  EXPECT_EQ(plan_of("gshard", 2, table(kLogits), capacity, false).assignments(), 16);
+  EXPECT_LT(plan_of("gshard", 2, table(kLogits), capacity, true).assignments(), 16);
 }
 
 TEST(GShard, AtOneExpertItIsTheFirstAlone) {
@@ -137,7 +137,7 @@ TEST(Capacity, RoundsUpButNotByTheErrorOfAProduct) {
   EXPECT_EQ(expert_capacity(1, 2, 0, 4), 0);
 }
 
-TEST(Router, SaysHowManyAssignmentsFoundNoRoom) {
+TEST(Router, SaysHowManyAssignmentsExceedTheCapacity) {
   const ResolvedRouter resolved =
       resolve({.scorer = "linear",
                .selector = "topk-capacity",

@@ -31,10 +31,10 @@ bool without_loss(const std::string& balancer) {
   return balancer == "loss-free" || balancer == "threshold" || balancer == "expert-threshold";
 }
 
-/// The balancer's loss, entry by entry from its published formula. `asked`: choices per token that
-/// count before any is refused; 0 where what was assigned counts.
+/// The balancer's loss, entry by entry from its published formula. `requested`: choices per token
+/// that count before any is refused; 0 where what was assigned counts.
 double loss_by_hand(const std::string& name, const Scores& scores, const Plan& plan, double lambda,
-                    std::int64_t asked) {
+                    std::int64_t requested) {
   const at::Tensor noisy = scores.logits.detach().contiguous();
   const at::Tensor clean =
       scores.clean_logits.defined() ? scores.clean_logits.detach().contiguous() : noisy;
@@ -62,7 +62,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
     for (std::int64_t t = 0; t < rows; ++t) {
       double total = 0;
       for (std::int64_t i = 0; i < experts; ++i) total += std::exp(c[t][i]);
-      count += (asked > 0 ? z[t][e] >= nth_largest(z[t], asked) : on[t][e]) ? 1 : 0;
+      count += (requested > 0 ? z[t][e] >= nth_largest(z[t], requested) : on[t][e]) ? 1 : 0;
       gates += w[t][e];
       probability += std::exp(c[t][e]) / total;
       if (scores.noise_scale.defined()) {  // the k-th highest of the others' logits
@@ -76,7 +76,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
     loads.push_back(load);
     if (name == "load-balance")
       loss += 0.5 * static_cast<double>(experts) * count /
-              (static_cast<double>(asked > 0 ? asked : 2) * tokens) * probability / tokens;
+              (static_cast<double>(requested > 0 ? requested : 2) * tokens) * probability / tokens;
     else if (name == "locality")  // this rank's home is expert 0; a fifth is left to the others
       loss += 0.3 * probability / tokens_scored *
               std::log(probability / tokens_scored /
@@ -101,12 +101,12 @@ std::string losses_agree(Combination& parts) {
   if (names.empty()) return routing.loss.defined() ? "a loss without balancers" : "";
   if (!routing.loss.defined()) return std::ranges::all_of(names, without_loss) ? "" : "no loss";
   const std::string& selector = parts.resolved().selector;
-  const std::int64_t asked = selector == "gshard" ? 1 : selector == "topk-capacity" ? 2 : 0;
+  const std::int64_t requested = selector == "gshard" ? 1 : selector == "topk-capacity" ? 2 : 0;
   double expected = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto state = parts.balancers()[i]->state();
     const double lambda = state.contains("lambda") ? state.at("lambda") : 0;
-    expected += loss_by_hand(names[i], routing.scores, routing.plan, lambda, asked);
+    expected += loss_by_hand(names[i], routing.scores, routing.plan, lambda, requested);
   }
   const double actual = routing.loss.item<double>();
   return std::abs(actual - expected) <= 1e-10 * std::max(1.0, std::abs(expected))

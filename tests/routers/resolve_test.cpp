@@ -95,15 +95,15 @@ TEST(CheckOptions, SaysWhatBuildingWouldSay) {
   }
 }
 
-TEST(CheckOptions, RefusesExpertsWithoutRoom) {
+TEST(CheckOptions, RefusesExpertsWithoutCapacity) {
   for (const char* const selector : {"topk-capacity", "gshard"})
     for (const char* const key : {"capacity", "eval_capacity"}) {
       RouterConfig config{.method = "topk", .scorer = "linear", .selector = selector};
       config.parts[selector] = node({{key, 0.0}});
       EXPECT_EQ(refusal(config, {.d_model = 8, .experts = 4, .k = 1}, check_options),
                 concat("model.router.", selector, ".", key,
-                       " = 0 leaves experts no room, so that none computes anything; set it above "
-                       "0, for example to 1.25"));
+                       " = 0 leaves experts no capacity, so that none computes anything; set it "
+                       "above 0, for example to 1.25"));
     }
 }
 

@@ -41,7 +41,7 @@ TEST(Recipe, TakesAScopeOfLoadsThatTheSelectorCanCount) {
   EXPECT_EQ(refusal({key + "sequence"}), "accepted");
   const std::string refused = refusal({key + "sequence", "model.router.method=switch"});
   EXPECT_NE(refused.find("model.router.load-balance.scope = \"sequence\": selector "
-                         "'topk-capacity' counts what its experts are asked for"),
+                         "'topk-capacity' counts what is requested of its experts"),
             std::string::npos)
       << refused;
 }

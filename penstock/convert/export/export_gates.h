@@ -12,8 +12,8 @@ struct ExportGates {
 };
 
 /// The gates of an MoE outside training, by its selector and options.
-/// Throws NotPortableError for a selector that is no top-k of a fixed k per token: ReLU, limited
-/// room that may refuse tokens, experts that choose, merging; and for a scorer that does not fold.
+/// Throws NotPortableError for a selector that is no top-k of a fixed k per token: ReLU, a capacity
+/// that may refuse tokens, experts that choose, merging; and for a scorer that does not fold.
 ExportGates export_gates(const ModelConfig& config);
 
 }  // namespace penstock

@@ -28,7 +28,7 @@ std::int64_t LoadScope::groups(const Plan& plan, const RoutingContext& context) 
   return plan.tokens / context.sequence_length;
 }
 
-at::Tensor asked_of_experts(const Plan& plan) {
+at::Tensor requested_of_experts(const Plan& plan) {
   const at::Tensor& counts = plan.demand.defined() ? plan.demand : expert_counts(plan);
   return at::cat(
       {counts.to(at::kDouble), at::full({1}, static_cast<double>(plan.tokens), at::kDouble)});
@@ -43,9 +43,11 @@ at::Tensor load_fraction(const Plan& plan, const LoadScope& scope, const Routing
     const at::Tensor ones = at::ones(plan.token.sizes(), plan.token.options().dtype(at::kDouble));
     return sum_by_group(plan, groups, ones).mul_(static_cast<double>(plan.experts) / choices);
   }
-  at::Tensor asked = asked_of_experts(plan);
-  if (scope.scope == Scope::global && context.reduce) asked = context.reduce(context.layer, asked);
-  const at::Tensor counts = asked.slice(0, 0, plan.experts), tokens = asked.slice(0, plan.experts);
+  at::Tensor requested = requested_of_experts(plan);
+  if (scope.scope == Scope::global && context.reduce)
+    requested = context.reduce(context.layer, requested);
+  const at::Tensor counts = requested.slice(0, 0, plan.experts),
+                   tokens = requested.slice(0, plan.experts);
   // What a selector counts as demand may be fewer than k choices a token.
   const at::Tensor choices =
       plan.demand.defined() ? counts.sum().clamp_min(1) : tokens.clamp_min(1) * plan.k;

@@ -43,7 +43,7 @@ struct LoadScope {
 
 /// What a pass asks of its experts, [E + 1] f64 on the CPU: choices of each, before any refusal,
 /// and tokens. REQUIRES: the plan does not merge.
-at::Tensor asked_of_experts(const Plan& plan);
+at::Tensor requested_of_experts(const Plan& plan);
 
 /// f_ge = E·c_ge / (k·T_g), 1 for every expert in perfect balance at k active experts; 0 without
 /// tokens. Where the plan has a demand, c is that, and k·T its sum.

@@ -19,8 +19,8 @@ std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::
 void check_capacity(const char* selector, double capacity, double eval_capacity) {
   const auto check = [&](const char* key, double value) {
     PENSTOCK_CHECK(value > 0, "model.router.", selector, ".", key, " = ", value,
-                   " leaves experts no room, so that none computes anything; set it above 0, for "
-                   "example to 1.25");
+                   " leaves experts no capacity, so that none computes anything; set it above 0, "
+                   "for example to 1.25");
   };
   check("capacity", capacity);
   check("eval_capacity", eval_capacity);

@@ -1,4 +1,4 @@
-// How many tokens an expert takes at most, who goes without, and the gates of those that asked.
+// How many tokens an expert takes at most, who goes without, and the gates of those requested.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,14 +7,14 @@
 
 namespace penstock {
 
-/// ⌈factor·k·T/E⌉, the room of one expert where `factor` times the even share is allowed.
+/// ⌈factor·k·T/E⌉, the capacity of one expert where `factor` times the even share is allowed.
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts);
 
 /// Throws Error for a `capacity` or `eval_capacity` of the selector's options that leaves experts
-/// without any room.
+/// without any capacity.
 void check_capacity(const char* selector, double capacity, double eval_capacity);
 
-/// Whether an expert has room for all tokens at once, of whom each asks for it once at most.
+/// Whether an expert's capacity holds all tokens at once, of whom each requests it once at most.
 bool never_full(double factor, double k, std::int64_t experts);
 
 /// Keeps each column's first true entries, counted down the rows: those for which

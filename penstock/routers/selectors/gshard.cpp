@@ -29,12 +29,13 @@ struct Config {
   }
 };
 
-/// g₁, g₂ = softmax over the two highest logits; the first expert always asks, the second when
-/// training only where 2·g₂ > u, u ~ U(0, 1). Room C = ⌈capacity·k·T/E⌉ is given to first choices
-/// in the order of tokens, then to second ones. Weights stay g₁ and g₂ whatever was refused. k is
-/// 2, or 1 for the first expert alone (g₁ = 1). A later token's first choice can so push out an
-/// earlier one's second: not causal, as published. Balance losses count first choices, before any
-/// refusal; HyperRouter's code counts both, and has room per expert for ⌈1.2·T⌉, which cannot bind.
+/// g₁, g₂ = softmax over the two highest logits; the first expert is always requested, the second
+/// when training only where 2·g₂ > u, u ~ U(0, 1). The capacity C = ⌈capacity·k·T/E⌉ is given to
+/// first choices in the order of tokens, then to second ones. Weights stay g₁ and g₂ whatever was
+/// refused. k is 2, or 1 for the first expert alone (g₁ = 1). A later token's first choice can so
+/// push out an earlier one's second: not causal, as published. Balance losses count first choices,
+/// before any refusal; HyperRouter's code counts both, and its capacity is per expert ⌈1.2·T⌉,
+/// which cannot bind.
 class GShard : public CapacitySelector<Config> {
  public:
   using CapacitySelector::CapacitySelector;
@@ -43,7 +44,7 @@ class GShard : public CapacitySelector<Config> {
     const at::Tensor& logits = scores.logits;  // [T, E]
     const double k = nominal_k(context);
     PENSTOCK_CHECK(k <= 2, "[gshard] k = ", k, "; this selector takes 1 or 2");
-    const std::int64_t room = places(logits, context);
+    const std::int64_t capacity = places(logits, context);
     const at::Tensor first = ops::top_mask(logits.detach(), 1);
     const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k));
     const at::Tensor gates = softmax_among(logits, both);
@@ -53,7 +54,7 @@ class GShard : public CapacitySelector<Config> {
           (2 * gates.detach()).gt(draw_uniform({logits.size(0), 1}, gates, context)));
     const at::Tensor demand = first.sum(0);  // [E]
     const at::Tensor kept =
-        within_capacity(first, room).logical_or(within_capacity(second, room, demand));
+        within_capacity(first, capacity).logical_or(within_capacity(second, capacity, demand));
     Plan plan = make_plan(gates, kept);
     const at::Tensor counts = at::stack({demand, second.sum(0)}).cpu();  // [2, E], read at once
     plan.demand = counts[0];

@@ -24,35 +24,35 @@ struct Config {
       {.help = "places of an expert, in even shares k·T/E of the micro-batch; above 0", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
-  bool over_asked() const { return softmax == Softmax::after; }
+  bool over_requested() const { return softmax == Softmax::after; }
   void check(const RouterShape& shape) const {
     check_whole_k(shape, "topk-capacity");
     check_capacity("topk-capacity", capacity, eval_capacity);
   }
   void refine(SelectorTraits& traits) const {
-    traits.unit_gates = over_asked();
-    traits.gates = over_asked() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
+    traits.unit_gates = over_requested();
+    traits.gates = over_requested() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
   }
 };
 
-/// The k highest logits of each token ask; expert e takes the first C = ⌈capacity·k·T/E⌉ of them in
-/// the order of tokens. weight = softmax over all logits, or over the k that asked.
-/// A token refused by all its experts gets output 0. T counts the micro-batch's tokens.
-/// Balance losses count what was asked, as Switch's f does (Eq. 5); HyperRouter's code counts what
-/// was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
+/// Each token requests the experts of its k highest logits; expert e takes the first C =
+/// ⌈capacity·k·T/E⌉ of them in the order of tokens. weight = softmax over all logits, or over the k
+/// requested. A token refused by all its experts gets output 0. T counts the micro-batch's tokens.
+/// Balance losses count what was requested, as Switch's f does (Eq. 5); HyperRouter's code counts
+/// what was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
 class TopKCapacity : public CapacitySelector<Config> {
  public:
   using CapacitySelector::CapacitySelector;
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
-    const at::Tensor asked =
+    const at::Tensor requested =
         ops::top_mask(logits.detach(), static_cast<std::int64_t>(nominal_k(context)));
-    const at::Tensor kept = within_capacity(asked, places(logits, context));
+    const at::Tensor kept = within_capacity(requested, places(logits, context));
     const at::Tensor gates =
-        config_.over_asked() ? softmax_among(logits, asked) : logits.softmax(1);
+        config_.over_requested() ? softmax_among(logits, requested) : logits.softmax(1);
     Plan plan = make_plan(gates, kept);
-    plan.demand = asked.sum(0).cpu();
+    plan.demand = requested.sum(0).cpu();
     plan.overflow = total(plan.demand) - plan.assignments();
     return plan;
   }
@@ -60,7 +60,7 @@ class TopKCapacity : public CapacitySelector<Config> {
 
 static const RegisterSelector<TopKCapacity, Config> registered{
     "topk-capacity",
-    "the k experts of highest logit, each with room for so many tokens; overflow to the residual",
+    "the k experts of highest logit, each with a capacity; overflow to the residual",
     "Switch Transformer, arXiv:2101.03961, Eq. 3 and section 2.2",
     {.order_matters = true, .has_k = true, .takes_highest = true, .drops = true}};
 

@@ -221,17 +221,17 @@ class ByActive : public Measurement {
  public:
   void read_keys(FieldReader& keys, KeysOf part) override {
     if (part == KeysOf::command_line) return;
-    std::optional<std::vector<double>> asked;
-    keys("eval_active", asked,
+    std::optional<std::vector<double>> requested;
+    keys("eval_active", requested,
          {.help = "mean experts per token that finished runs with ReLU gates are measured with, by "
                   "a shift of the logits",
           .min = 0});
-    if (asked) asked_ = std::move(*asked);
+    if (requested) requested_ = std::move(*requested);
   }
   void settle(std::span<const std::string>, const std::string& path) override {
-    PENSTOCK_CHECK(std::set(asked_.begin(), asked_.end()).size() == asked_.size(), path,
+    PENSTOCK_CHECK(std::set(requested_.begin(), requested_.end()).size() == requested_.size(), path,
                    ": eval_active has the same number twice");
-    PENSTOCK_CHECK(std::ranges::find(asked_, 0) == asked_.end(), path,
+    PENSTOCK_CHECK(std::ranges::find(requested_, 0) == requested_.end(), path,
                    ": eval_active has a 0: no shift leaves a mean of no experts");
   }
 
@@ -239,7 +239,7 @@ class ByActive : public Measurement {
     std::vector<double> lacking;
     const auto have = report_of(row);
     if (why_no_shift(run.model).empty())
-      for (const double active : asked_)
+      for (const double active : requested_)
         if (active <= static_cast<double>(run.model.total_experts()) &&
             (!have || have->checkpoint != run.checkpoint || !have->at(active)))
           lacking.push_back(active);
@@ -303,7 +303,7 @@ class ByActive : public Measurement {
   }
 
  private:
-  std::vector<double> asked_;
+  std::vector<double> requested_;
 };
 
 const RegisterMeasurement<ByActive> registered("by_active");

@@ -120,10 +120,10 @@ class Flips : public Measurement {
  public:
   std::vector<std::string_view> report_words() const override { return {"flips"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
-    asked_ = std::ranges::find(report, "flips") != report.end();
+    requested_ = std::ranges::find(report, "flips") != report.end();
   }
   std::vector<Work> missing(const FinishedRun&, const RunRow& row) const override {
-    if (!asked_ || report_of(row)) return {};
+    if (!requested_ || report_of(row)) return {};
     return {{.what = "measuring the flips of single steps"}};
   }
   std::optional<json> measure(const FinishedRun& run, const Work&,
@@ -168,7 +168,7 @@ class Flips : public Measurement {
   }
 
  private:
-  bool asked_ = false;
+  bool requested_ = false;
 };
 
 const RegisterMeasurement<Flips> registered("flips");

@@ -232,7 +232,7 @@ class Routers : public Measurement {
       return std::ranges::find(report, word) != report.end();
     };
     entropy_ = has("entropy");
-    asked_ = entropy_ || has("samples");
+    requested_ = entropy_ || has("samples");
   }
   std::string showable() const override {
     return "layer1 and layer1-sd with report = [\"entropy\"]";
@@ -243,7 +243,7 @@ class Routers : public Measurement {
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
-    if (!asked_ || (have && have->checkpoint == run.checkpoint)) return {};
+    if (!requested_ || (have && have->checkpoint == run.checkpoint)) return {};
     return {
         {.what = fmt::format("measuring the routers of the {} checkpoint", word(run.checkpoint))}};
   }
@@ -275,7 +275,7 @@ class Routers : public Measurement {
   }
 
  private:
-  bool entropy_ = false, asked_ = false;
+  bool entropy_ = false, requested_ = false;
 };
 
 const RegisterMeasurement<Routers> registered("routers");

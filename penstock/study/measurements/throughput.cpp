@@ -51,17 +51,17 @@ class Throughput : public Measurement {
  public:
   std::vector<std::string_view> report_words() const override { return {"throughput"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
-    asked_ = std::ranges::find(report, "throughput") != report.end();
+    requested_ = std::ranges::find(report, "throughput") != report.end();
   }
   bool shows(const std::string& name) const override {
-    return asked_ && (name == "train-tflops" || name == "infer-tflops");
+    return requested_ && (name == "train-tflops" || name == "infer-tflops");
   }
   std::string showable() const override {
     return "train-tflops and infer-tflops with report = [\"throughput\"]";
   }
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = inference_of(row);
-    if (!asked_ || (have && have->checkpoint == run.checkpoint)) return {};
+    if (!requested_ || (have && have->checkpoint == run.checkpoint)) return {};
     return {{.what = "measuring the speed of inference"}};
   }
   std::optional<json> measure(const FinishedRun& run, const Work&,
@@ -119,7 +119,7 @@ class Throughput : public Measurement {
   }
 
  private:
-  bool asked_ = false;
+  bool requested_ = false;
 };
 
 const RegisterMeasurement<Throughput> registered("throughput");

@@ -228,13 +228,13 @@ class TokenExpertsReport : public Measurement {
   }
   std::vector<std::string_view> report_words() const override { return {"token-experts"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
-    asked_ = std::ranges::find(report, "token-experts") != report.end();
+    requested_ = std::ranges::find(report, "token-experts") != report.end();
   }
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
-    if (!asked_ || (have && have->checkpoint == run.checkpoint && have->reading == kReading &&
-                    have->asked_layer == layer_))
+    if (!requested_ || (have && have->checkpoint == run.checkpoint && have->reading == kReading &&
+                        have->asked_layer == layer_))
       return {};
     return {{.what = fmt::format("counting experts by token with the {} checkpoint",
                                  word(run.checkpoint))}};
@@ -283,7 +283,7 @@ class TokenExpertsReport : public Measurement {
   }
 
  private:
-  bool asked_ = false;
+  bool requested_ = false;
   std::int64_t layer_ = -1;
 };
 

@@ -85,13 +85,13 @@ class ClosedCounter {
                    ".k = ", cell.k.value_or(0), ": variant '", variant.name, "' has ",
                    config.moe.experts, " experts");
     const double k = cell.k ? static_cast<double>(*cell.k) : config.router.k;
-    const ClosedWork& asked = form_.work;
-    EvaluationWork work{.sequences = asked.sequences,
-                        .length = asked.length,
-                        .memory = asked.memory,
+    const ClosedWork& requested = form_.work;
+    EvaluationWork work{.sequences = requested.sequences,
+                        .length = requested.length,
+                        .memory = requested.memory,
                         .active_experts = k * static_cast<double>(config.moe.granularity)};
     const double useful = linear_layer_flops(config, work);
-    work.queries_of_memory = asked.queries_of_memory;
+    work.queries_of_memory = requested.queries_of_memory;
     const std::string row = routes ? fmt::format("k = {:g}", k) : "all";
     return {.row = cell.label.empty() ? row : cell.label,
             .column = variant.label,

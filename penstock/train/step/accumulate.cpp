@@ -93,9 +93,11 @@ bool know_loads(StepWork& work, std::uint64_t draw_seed, const std::vector<Model
                 const PartSharing& sharing, RoutingContext& context, std::exception_ptr& thrown) {
   if (!work.pools() || work.parts() == 1) return true;
   try {
-    const at::Tensor asked = count_step(work, context, draw_seed, memory, sharing);
-    context.reduce = [asked](std::int64_t layer, const at::Tensor&) { return asked[layer]; };
-    return asked.isfinite().all().item<bool>();
+    const at::Tensor requested = count_step(work, context, draw_seed, memory, sharing);
+    context.reduce = [requested](std::int64_t layer, const at::Tensor&) {
+      return requested[layer];
+    };
+    return requested.isfinite().all().item<bool>();
   } catch (const dist::LostRank&) {
     throw;
   } catch (...) {

@@ -14,8 +14,8 @@ namespace penstock {
 /// passes that are trained, and adds up over the ranks that divide the parts: whole numbers, so
 /// that neither order nor ranks change them. Every rank calls it; where one fails, that one throws
 /// its failure when all have counted, or at once where others are in the middle of a pass with it.
-/// @return [L, E + 1] f64 by MoE layer: choices of each expert and tokens (asked_of_experts); NaN
-/// where another rank failed
+/// @return [L, E + 1] f64 by MoE layer: choices of each expert and tokens (requested_of_experts);
+/// NaN where another rank failed
 at::Tensor count_step(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                       const std::vector<ModelMemory>& memory, const PartSharing& sharing);
 

@@ -228,7 +228,7 @@ TEST(ExportTarget, RefusesWhatNoProgramComputes) {
   EXPECT_THROW(choose_export_target(small_dense().resolved(), kHf, "gpt"), Error);
 }
 
-TEST(ExportTarget, RoomThatCannotRunOutIsNoObstacle) {
+TEST(ExportTarget, CapacityThatCannotRunOutIsNoObstacle) {
   ModelConfig config = with_method("switch", 1);
   EXPECT_NE(refusal(config, kHf).find("full"), std::string::npos);
   ConfigNode options;
