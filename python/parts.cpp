@@ -101,7 +101,7 @@ class PythonScorer : public Scorer {
       else
         item.value().zero_();
   }
-  std::int64_t products_per_token() const override {
+  std::int64_t multiply_adds_per_token() const override {
     std::int64_t out = 0;
     for (const at::Tensor& parameter : parameters()) out += parameter.numel();
     return out;

@@ -50,7 +50,9 @@ class ActiveExperts::ShiftedScorer : public Scorer {
   void initialize(double std, const InitialDraws& draws) override {
     scorer_->initialize(std, draws);
   }
-  std::int64_t products_per_token() const override { return scorer_->products_per_token(); }
+  std::int64_t multiply_adds_per_token() const override {
+    return scorer_->multiply_adds_per_token();
+  }
 
  private:
   std::shared_ptr<Scorer> scorer_;

@@ -124,12 +124,12 @@ class LayerRunner {
 
 /// Of one MoE layer, or the dense one, as useful_training_flops counts: times 3 for forward and
 /// backward.
-double useful_flops(const ModelConfig& model, const ModelProducts& products, double tokens,
+double useful_flops(const ModelConfig& model, const ModelMultiplyAdds& multiply_adds, double tokens,
                     double assignments) {
   const auto layers = static_cast<double>(model.moe_layers());
-  if (layers == 0) return 6 * tokens * products.dense / static_cast<double>(model.layers);
-  return 6 *
-         (tokens * (products.shared + products.routing) / layers + assignments * products.expert);
+  if (layers == 0) return 6 * tokens * multiply_adds.dense / static_cast<double>(model.layers);
+  return 6 * (tokens * (multiply_adds.shared + multiply_adds.routing) / layers +
+              assignments * multiply_adds.expert);
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
     prepare_products(recipe);
     const ops::PrecisionScope products(recipe.train.precision);
     LayerRunner runner(recipe, out.tokens, options);
-    const ModelProducts products_of_model(recipe.model);
+    const ModelMultiplyAdds multiply_adds(recipe.model);
     for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
     const auto peak = [&] {
       return ops::measure_peak_flops(out.machine.threads, 0.2, recipe.train.precision);
@@ -167,7 +167,7 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
       forward.push_back(step.step.forward_seconds);
       backward.push_back(step.step.backward_seconds);
       optimizer.push_back(step.step.update_seconds);
-      const double flops = useful_flops(recipe.model, products_of_model,
+      const double flops = useful_flops(recipe.model, multiply_adds,
                                         static_cast<double>(out.tokens), step.assignments);
       rates.push_back(flops / passes);
       out.useful_flops += flops / static_cast<double>(options.steps);

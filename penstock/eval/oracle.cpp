@@ -78,7 +78,9 @@ class ToldScorer : public Scorer {
   void initialize(double std, const InitialDraws& draws) override {
     scorer_->initialize(std, draws);
   }
-  std::int64_t products_per_token() const override { return scorer_->products_per_token(); }
+  std::int64_t multiply_adds_per_token() const override {
+    return scorer_->multiply_adds_per_token();
+  }
   const std::shared_ptr<Scorer>& own() const { return scorer_; }
 
   at::Tensor mask;  ///< [T, E] bool; undefined: the scorer's own

@@ -52,7 +52,7 @@ class Attention : public torch::nn::Module {
   /// Adds the tensors of such a layer, as if one rank had them all.
   static void describe(const AttentionConfig& config, const LayerTensors& at);
   /// Multiply-adds of a token for each position that it reads: score and value.
-  static std::int64_t products_per_pair(const AttentionConfig& config) {
+  static std::int64_t multiply_adds_per_pair(const AttentionConfig& config) {
     return 2 * config.heads * config.head_dim;
   }
   /// Projections of q, k and v ~ N(0, std²), the one back into the residual stream ~

@@ -37,7 +37,7 @@ class RelativeAttention : public torch::nn::Module {
   static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
   /// Multiply-adds of a token for each position that it reads: scores by content and by distance,
   /// and value.
-  static std::int64_t products_per_pair(const RelativeAttentionConfig& config) {
+  static std::int64_t multiply_adds_per_pair(const RelativeAttentionConfig& config) {
     return 3 * config.heads * config.head_dim;
   }
   /// All projections ~ N(0, std²).

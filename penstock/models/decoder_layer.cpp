@@ -62,8 +62,8 @@ void DecoderLayer::describe(const ModelConfig& config, const MoeOptions* moe,
                           TensorRole::dense, mlp);
 }
 
-std::int64_t DecoderLayer::products_per_pair(const ModelConfig& config) {
-  return Attention::products_per_pair(attention_config(config));
+std::int64_t DecoderLayer::multiply_adds_per_pair(const ModelConfig& config) {
+  return Attention::multiply_adds_per_pair(attention_config(config));
 }
 
 void DecoderLayer::initialize(const ModelConfig& config, const InitialDraws& draws) {

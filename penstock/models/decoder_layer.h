@@ -34,7 +34,7 @@ class DecoderLayer : public torch::nn::Module {
   /// @param moe  null for a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
   /// Multiply-adds of a token in a layer for each position that it reads.
-  static std::int64_t products_per_pair(const ModelConfig& config);
+  static std::int64_t multiply_adds_per_pair(const ModelConfig& config);
   void initialize(const ModelConfig& config, const InitialDraws& draws);
   Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
                    std::optional<RoutingResult>& routing);

@@ -13,7 +13,7 @@ LanguageModel::LanguageModel(const ModelConfig& config, ModelPlace place)
     : config_(config.resolved()),
       place_(std::move(place)),
       traits_(config_.traits()),
-      products_(config_) {}
+      multiply_adds_(config_) {}
 
 void LanguageModel::tie(const at::Tensor&) { PENSTOCK_ASSERT(false, "nothing is tied"); }
 

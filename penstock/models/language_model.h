@@ -104,7 +104,7 @@ class LanguageModel : public torch::nn::Module {
   /// Those of its router, read once (ModelConfig::traits).
   const RouterTraits& traits() const { return traits_; }
   /// What its passes multiply, counted once.
-  const ModelProducts& products() const { return products_; }
+  const ModelMultiplyAdds& multiply_adds() const { return multiply_adds_; }
   /// The layers with experts that it holds, in their order; empty for a dense model.
   const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
   /// What training passes compute again in the backward pass; nothing unless it is said. The bits
@@ -129,7 +129,7 @@ class LanguageModel : public torch::nn::Module {
   ModelConfig config_;
   ModelPlace place_;
   RouterTraits traits_;
-  ModelProducts products_;
+  ModelMultiplyAdds multiply_adds_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   std::vector<MoeLayer*> moe_layers_;
   Recomputation recomputed_;

@@ -62,8 +62,8 @@ void TransformerXlLayer::describe(const ModelConfig& config, const MoeOptions* m
                           TensorRole::dense, mlp);
 }
 
-std::int64_t TransformerXlLayer::products_per_pair(const ModelConfig& config) {
-  return RelativeAttention::products_per_pair(relative_attention_config(config));
+std::int64_t TransformerXlLayer::multiply_adds_per_pair(const ModelConfig& config) {
+  return RelativeAttention::multiply_adds_per_pair(relative_attention_config(config));
 }
 
 void TransformerXlLayer::initialize(double std, const InitialDraws& draws) {

@@ -34,7 +34,7 @@ class TransformerXlLayer : public torch::nn::Module {
   /// @param moe  null for a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
   /// Multiply-adds of a token in a layer for each position that it reads.
-  static std::int64_t products_per_pair(const ModelConfig& config);
+  static std::int64_t multiply_adds_per_pair(const ModelConfig& config);
   /// Matrices and biases of positions ~ N(0, std²), gains ~ N(1, std²).
   void initialize(double std, const InitialDraws& draws);
   /// @param shared  the model's position biases, or undefined where the layer has its own

@@ -57,7 +57,7 @@ class Scorer : public torch::nn::Module {
   /// the first layer's. Nothing by default.
   virtual void share(Scorer& first);
   /// Multiply-adds that the logits of one token take in training.
-  virtual std::int64_t products_per_token() const = 0;
+  virtual std::int64_t multiply_adds_per_token() const = 0;
   /// Numbers that a training pass keeps of a token besides its vector and its logits, where these
   /// may be many more than d; else 0, which leaves them uncounted.
   virtual std::int64_t kept_per_token() const { return 0; }

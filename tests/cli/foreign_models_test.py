@@ -167,8 +167,8 @@ def check_damage(shell, tensors):
     shell.mistake(1, [name, "missing"], "eval", "damaged", "--data", "corpus")
     notes = json.loads(shell.ok("info", "damaged", "--json"))["notes"]
     shell.expect("info of weights that do not fit", len(notes) == 1 and name in notes[0], notes)
-    turned = {**tensors, name: (tensors[name][0][::-1], tensors[name][1])}
-    write_model(os.path.join(shell.directory, "damaged"), turned)
+    transposed = {**tensors, name: (tensors[name][0][::-1], tensors[name][1])}
+    write_model(os.path.join(shell.directory, "damaged"), transposed)
     shell.mistake(1, [name, "transposed"], "analyse", "damaged", "--data", "corpus")
     write_model(os.path.join(shell.directory, "damaged"), {**tensors, "extra.bias": ([1], [0.0])})
     shell.mistake(1, ["extra.bias", "unknown"], "trace", "damaged", "--text", "a", "--out", "x.safetensors")

@@ -68,7 +68,7 @@ void update(LanguageModel& model, StepCounts& seen) {
   for (const auto& balancer : model.balancers()) balancer->after_step(statistics);
 }
 
-struct Course {
+struct History {
   std::vector<double> losses;  // by step and part
   std::map<std::string, at::Tensor> tensors;
 };
@@ -80,9 +80,9 @@ std::map<std::string, at::Tensor> tensors_of(LanguageModel& model) {
   return out;
 }
 
-Course alone(const ModelConfig& config, std::int64_t parts) {
+History alone(const ModelConfig& config, std::int64_t parts) {
   const auto model = testing::in_f64(config);
-  Course out;
+  History out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     StepCounts seen;
     for (std::int64_t part = 0; part < parts; ++part)
@@ -98,7 +98,7 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, const std:
   EXPECT_LT((found - expected).abs().max().item<double>(), 1e-11 * scale) << what;
 }
 
-void expect_as_alone(const ModelConfig& config, const Course& expected,
+void expect_as_alone(const ModelConfig& config, const History& expected,
                      const dist::ProcessGroup& world) {
   const dist::Mesh mesh = dist::make_mesh(world, {.data = world.size(), .expert = world.size()});
   const ModelPlace place = place_in(config, mesh);
@@ -138,7 +138,7 @@ TEST_P(ExpertParallel, TrainsAsOneProcess) {
   for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl})
     for (const int ranks : {2, 4}) {
       const ModelConfig config = config_of(method, architecture);
-      const Course expected = alone(config, ranks);
+      const History expected = alone(config, ranks);
       testing::on_ranks(ranks, [&](const dist::ProcessGroup& world) {
         expect_as_alone(config, expected, world);
       });

@@ -67,8 +67,8 @@ def cosine(step, total, low=8, high=16):
     return round(high - (high - low) * math.cos(math.pi * step / (2 * total)))
 
 
-def switches(course, total):
-    return [s for s in range(1, total + 1) if course(s, total) != course(s - 1, total)]
+def switches(schedule, total):
+    return [s for s in range(1, total + 1) if schedule(s, total) != schedule(s - 1, total)]
 
 
 print("linear 8 to 16:", switches(linear, 400_000))

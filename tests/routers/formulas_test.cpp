@@ -299,11 +299,11 @@ TEST(AdaptiveL1, AddsAConstantToEachPositiveGatesGradient) {
               {{.375, .25, 0, .375}, {0, .25, .25, .375}, {.375, 0, .25, .375}, {.375, 0, 0, 0}});
 }
 
-/// λ after a course of sparsities, at target 1 − 1/4 = 0.75, from 1 with factor 2.
-double lambda_after(const std::vector<double>& course, Options options) {
+/// λ after a schedule of sparsities, at target 1 − 1/4 = 0.75, from 1 with factor 2.
+double lambda_after(const std::vector<double>& schedule, Options options) {
   options.insert({{"initial", 1.0}, {"factor", 2.0}});
   const auto l1 = balancer("adaptive-l1", kOne, options);
-  for (const double sparsity : course) l1->after_step({.sparsity = sparsity});
+  for (const double sparsity : schedule) l1->after_step({.sparsity = sparsity});
   return l1->state().at("lambda");
 }
 

@@ -63,15 +63,15 @@ TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
 }
 
 /// Equal steps but for what is matched by FLOPs, and first logits of one size.
-TEST(QuestionStudies, Question1CrossesRoutersAndCourses) {
+TEST(QuestionStudies, Question1CrossesRoutersAndSchedules) {
   const StudyConfig study = study_of("question1-routers");
   for (const std::string router : {"trained", "random", "generated", "subspace"})
-    for (const std::string course : {"k2", "k2-16", "k8-16", "drawn", "k2-longer"}) {
-      SCOPED_TRACE(router + "-" + course);
-      const Variant& variant = variant_of(study, router + "-" + course);
+    for (const std::string schedule : {"k2", "k2-16", "k8-16", "drawn", "k2-longer"}) {
+      SCOPED_TRACE(router + "-" + schedule);
+      const Variant& variant = variant_of(study, router + "-" + schedule);
       const Recipe recipe = read_recipe(variant.recipe);
       const ResolvedRouter parts = resolve(recipe.model.router);
-      EXPECT_EQ(variant.match_compute, course == "k2-longer" ? router + "-k2-16" : "");
+      EXPECT_EQ(variant.match_compute, schedule == "k2-longer" ? router + "-k2-16" : "");
       EXPECT_EQ(parts.traits.trainable, router != "random");
       EXPECT_EQ(parts.scorer == "hypernetwork", router == "generated" || router == "subspace");
       EXPECT_EQ(std::get<bool>(option(parts, parts.scorer.c_str(), "bias").value()), false);

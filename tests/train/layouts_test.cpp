@@ -98,12 +98,12 @@ ModelConfig config_of(const std::string& method) {
 }
 
 /// What steps came to: numbers in an order of their own, and whole tensors by name.
-struct Course {
+struct History {
   std::vector<double> numbers;
   TensorMap weights, moments;  // on rank 0
 };
 
-Course train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how) {
+History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how) {
   static std::mutex building;  // the default generator is one for all threads
   std::unique_lock lock(building);
   const auto model = make_model(config, 1, place_in(config, mesh));
@@ -117,7 +117,7 @@ Course train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how)
                     sharing);
   const std::vector<std::int32_t> bytes(kVocab, 1);
   const PartRange mine = parts_of_rank(how.parts, mesh.data.rank(), mesh.data.size());
-  Course out;
+  History out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches(how.parts);
     for (std::size_t p = mine.first; p < mine.last; ++p)
@@ -149,22 +149,22 @@ Course train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how)
 }
 
 /// On rank 0; where another rank fails, all do.
-Course train_on_ranks(const ModelConfig& config, const Case& how) {
-  Course out;
+History train_on_ranks(const ModelConfig& config, const Case& how) {
+  History out;
   testing::on_ranks(how.layout.ranks(), [&](const dist::ProcessGroup& world) {
-    Course mine = train(config, dist::make_mesh(world, how.layout), how);
+    History mine = train(config, dist::make_mesh(world, how.layout), how);
     if (world.rank() == 0) out = std::move(mine);
   });
   return out;
 }
 
-void expect_near(const Course& found, const Course& expected) {
+void expect_near(const History& found, const History& expected) {
   ASSERT_EQ(found.numbers.size(), expected.numbers.size());
   for (std::size_t i = 0; i < found.numbers.size(); ++i)
     EXPECT_NEAR(found.numbers[i], expected.numbers[i],
                 kTolerance * std::max(1.0, std::fabs(expected.numbers[i])))
         << i;
-  for (const auto member : {&Course::weights, &Course::moments}) {
+  for (const auto member : {&History::weights, &History::moments}) {
     ASSERT_EQ((found.*member).size(), (expected.*member).size());
     for (const auto& [name, value] : expected.*member) {
       const double off = ((found.*member).at(name) - value).abs().max().item<double>();
@@ -173,9 +173,9 @@ void expect_near(const Course& found, const Course& expected) {
   }
 }
 
-void expect_same_bits(const Course& found, const Course& expected) {
+void expect_same_bits(const History& found, const History& expected) {
   EXPECT_EQ(found.numbers, expected.numbers);
-  for (const auto member : {&Course::weights, &Course::moments})
+  for (const auto member : {&History::weights, &History::moments})
     for (const auto& [name, value] : expected.*member)
       EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
 }
@@ -194,7 +194,7 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
   const auto index =
       static_cast<std::size_t>(std::ranges::find(methods, GetParam()) - methods.begin());
   const ModelConfig config = config_of(GetParam());
-  std::map<std::size_t, Course> alone;  // by number of parts
+  std::map<std::size_t, History> alone;  // by number of parts
   for (std::size_t i = 0; i < cases().size(); ++i) {
     const Case& how = cases()[i];
     if (!is_selected(index, i)) continue;
@@ -206,7 +206,7 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
       continue;
     }
     if (!alone.contains(how.parts)) alone[how.parts] = train(config, {}, how);
-    const Course found = train_on_ranks(config, how);
+    const History found = train_on_ranks(config, how);
     expect_near(found, alone[how.parts]);
     if (index % 5 == i % 5) expect_same_bits(train_on_ranks(config, how), found);
   }
@@ -220,7 +220,7 @@ TEST(DistilledLayouts, HaveTheNumbersOfOneProcess) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   ModelConfig config = config_of("topk");
   config.router.parts["topk"].set("distil", ConfigNode(0.5));
-  const Course alone = train(config, {}, {});
+  const History alone = train(config, {}, {});
   for (const Case& how : {Case{"dp2zero2", {.data = 2}, 2}, Case{"ep2", {.data = 2, .expert = 2}},
                           Case{"tp2seq", {.tensor = 2, .sequence = true}}}) {
     SCOPED_TRACE(how.name);

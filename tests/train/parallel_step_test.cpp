@@ -40,16 +40,16 @@ std::shared_ptr<LanguageModel> model_of(const std::string& method, std::int64_t 
 }
 
 /// What steps came to; compared bit for bit.
-struct Course {
+struct History {
   std::vector<double> numbers;
   std::vector<at::Tensor> state;  // weights and what balancers keep
 };
 
-Course train(LanguageModel& model, const GradientSharing& sharing, std::size_t parts = 4) {
+History train(LanguageModel& model, const GradientSharing& sharing, std::size_t parts = 4) {
   const std::vector<std::int32_t> bytes(256, 1);
   StepEngine engine(model, kOptimizer, {}, sharing);
   const PartRange mine = parts_of_rank(parts, sharing.data.rank(), sharing.data.size());
-  Course out;
+  History out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches(parts);
     for (std::size_t p = mine.first; p < mine.last; ++p)
@@ -76,7 +76,7 @@ Course train(LanguageModel& model, const GradientSharing& sharing, std::size_t p
   return out;
 }
 
-void expect_same_bits(const Course& found, const Course& expected, const std::string& what) {
+void expect_same_bits(const History& found, const History& expected, const std::string& what) {
   EXPECT_EQ(found.numbers, expected.numbers) << what;
   ASSERT_EQ(found.state.size(), expected.state.size()) << what;
   for (std::size_t i = 0; i < found.state.size(); ++i)
@@ -91,7 +91,7 @@ class Ranks : public ::testing::Test {
 };
 
 /// Trains the same model on so many ranks, and compares with what one process came to.
-void expect_bits_of_one(const std::string& method, int ranks, int zero, const Course& expected,
+void expect_bits_of_one(const std::string& method, int ranks, int zero, const History& expected,
                         std::size_t parts = 4, bool overlap = true, std::int64_t layers = 2) {
   // The generator that draws initial weights is one for all threads.
   std::vector<std::shared_ptr<LanguageModel>> models;
@@ -99,7 +99,7 @@ void expect_bits_of_one(const std::string& method, int ranks, int zero, const Co
   on_ranks(ranks, [&](const dist::ProcessGroup& group) {
     GradientSharing sharing = GradientSharing::among(group, zero);
     sharing.overlap = overlap;
-    const Course found = train(*models[static_cast<std::size_t>(group.rank())], sharing, parts);
+    const History found = train(*models[static_cast<std::size_t>(group.rank())], sharing, parts);
     expect_same_bits(found, expected, concat(method, " on ", group.name(), ", zero ", zero));
     EXPECT_GT(group.seconds(), 0);
   });
@@ -111,7 +111,7 @@ TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
   for (const std::string& method : method_registry().names()) {
     ++methods;
     const auto alone = model_of(method);
-    const Course expected = train(*alone, {.tree = true});
+    const History expected = train(*alone, {.tree = true});
     for (const int ranks : {2, 4})
       for (const int zero : {0, 1, 2, 3})
         if (all || (methods + ranks + zero) % 4 == 0)
@@ -123,7 +123,7 @@ TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
 TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
   for (const std::size_t parts : {3, 5, 7}) {
     const auto alone = model_of("remoe");
-    const Course expected = train(*alone, {.tree = true}, parts);
+    const History expected = train(*alone, {.tree = true}, parts);
     for (const int ranks : {2, 3})
       for (const int zero : {0, 1, 2, 3})
         for (const bool overlap : {true, false})
@@ -134,14 +134,14 @@ TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
 /// While the first rank computes its second part, the second has none left; more layers than
 /// exchanges that may wait.
 TEST_F(Ranks, TrainDeepModelsWithPartsThatDoNotDivideEvenly) {
-  const Course expected = train(*model_of("remoe", 8), {.tree = true}, 3);
+  const History expected = train(*model_of("remoe", 8), {.tree = true}, 3);
   for (const int zero : {2, 3}) expect_bits_of_one("remoe", 2, zero, expected, 3, true, 8);
 }
 
 TEST_F(Ranks, AddUpToWhatOneProcessAddsInTurn) {
   for (const std::string method : {"topk", "remoe"}) {
     const auto tree = model_of(method), in_turn = model_of(method);
-    const Course found = train(*tree, {.tree = true}), expected = train(*in_turn, {});
+    const History found = train(*tree, {.tree = true}), expected = train(*in_turn, {});
     ASSERT_EQ(found.numbers.size(), expected.numbers.size());
     for (std::size_t i = 0; i < found.numbers.size(); ++i)
       EXPECT_NEAR(found.numbers[i], expected.numbers[i],

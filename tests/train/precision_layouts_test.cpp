@@ -59,7 +59,7 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
   }
 
   /// Model and moments after four steps, whole on rank 0.
-  static TensorMap course(Trainer& trainer) {
+  static TensorMap history(Trainer& trainer) {
     while (trainer.step() < 4) EXPECT_EQ(trainer.advance().failure, "");
     TensorMap out;
     for (const auto& [name, value] : trainer.model_tensors()) out[name] = value.clone();
@@ -71,7 +71,7 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     one.parallel.zero = 0;
     one.train.memory_budget = "";
     Trainer trainer(one, *corpus_);
-    return course(trainer);
+    return history(trainer);
   }
   TensorMap on_ranks(ops::ProductPrecision precision) const {
     TensorMap out;
@@ -79,7 +79,7 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     testing::on_ranks(layout.ranks(), [&](const dist::ProcessGroup& world) {
       Trainer trainer(recipe(precision), *corpus_, dist::make_mesh(world, layout));
       EXPECT_EQ(recomputes_layer(of_layer(trainer.model().recomputed(), 0)), GetParam().layers);
-      TensorMap mine = course(trainer);
+      TensorMap mine = history(trainer);
       if (world.rank() == 0) out = std::move(mine);
     });
     return out;

@@ -82,16 +82,17 @@ ActivationCount::ActivationCount(const ModelConfig& c, const TrainingPass& pass)
   const std::int64_t row = 4 * c.vocab, tokens = pass.micro_batch * pass.sequence_length;
   chunk_ = static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes)));
 
-  const ModelProducts products(c);
+  const ModelMultiplyAdds multiply_adds(c);
   const double attention = kept_by_attention(c, length, tensors, share);
-  const double flops_of_attention = 2 *
-                                    (products.queries + products.keys_values + products.outputs +
-                                     products.distances + products.pair * (length + 1) / 2) /
-                                    all;
+  const double flops_of_attention =
+      2 *
+      (multiply_adds.queries + multiply_adds.keys_values + multiply_adds.outputs +
+       multiply_adds.distances + multiply_adds.pair * (length + 1) / 2) /
+      all;
   Layer dense{.input = bytes * 2 * share * static_cast<double>(c.d_model)}, moe = dense;
   dense.within = bytes * (attention + 3 * static_cast<double>(c.dense_width()) / tensors);
   dense.kept = dense.within + (bf16 ? bytes * more_in_bf16(c, false, tensors) : 0);
-  dense.flops = flops_of_attention + 2 * products.dense / std::max(1.0, all - moe_layers);
+  dense.flops = flops_of_attention + 2 * multiply_adds.dense / std::max(1.0, all - moe_layers);
   if (bf16) packed_head_ = 2 * kPacked * static_cast<double>(c.vocab * c.d_model);
   if (moe_layers > 0) {
     const ResolvedRouter router = resolve(c.router);
@@ -99,9 +100,10 @@ ActivationCount::ActivationCount(const ModelConfig& c, const TrainingPass& pass)
     moe.within = bytes * (attention + kept);
     moe.kept = moe.within + (bf16 ? bytes * more_in_bf16(c, true, tensors) : 0);
     moe.inner = bytes * inner;
-    const double of_experts = 2 * products.expert * c.active_experts();
-    moe.flops = flops_of_attention + 2 * (products.shared + products.routing) / moe_layers +
-                (router.traits.merges ? 2 * products.expert : of_experts);
+    const double of_experts = 2 * multiply_adds.expert * c.active_experts();
+    moe.flops = flops_of_attention +
+                2 * (multiply_adds.shared + multiply_adds.routing) / moe_layers +
+                (router.traits.merges ? 2 * multiply_adds.expert : of_experts);
     moe.flops_of_experts_again = router.traits.merges ? 0 : of_experts * share_of_inputs(c);
     if (bf16 && !router.traits.merges) {
       packed_experts_ = kPacked * static_cast<double>(c.total_experts()) * parameters_of_expert(c) /

@@ -16,12 +16,12 @@ struct ForwardFlops {
   double tokens = 0, remembered = 0;
 };
 
-ForwardFlops forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
-                           double assignments, const MemoryWork& memory) {
-  return {.tokens = 2 * (tokens * products.token() + products.pair * attended_pairs +
-                         assignments * products.expert),
-          .remembered = 2 * (products.keys_values * memory.positions +
-                             products.distances * memory.distances)};
+ForwardFlops forward_flops(const ModelMultiplyAdds& multiply_adds, double tokens,
+                           double attended_pairs, double assignments, const MemoryWork& memory) {
+  return {.tokens = 2 * (tokens * multiply_adds.token() + multiply_adds.pair * attended_pairs +
+                         assignments * multiply_adds.expert),
+          .remembered = 2 * (multiply_adds.keys_values * memory.positions +
+                             multiply_adds.distances * memory.distances)};
 }
 
 /// The same of `sequences` of that length, `memory` positions before each.
@@ -61,7 +61,7 @@ double published_flops_per_sequence(const ModelConfig& c, std::int64_t sequence_
           static_cast<double>(c.vocab) / (2 * layers * d));
 }
 
-ModelProducts::ModelProducts(const ModelConfig& c) {
+ModelMultiplyAdds::ModelMultiplyAdds(const ModelConfig& c) {
   const std::int64_t moe_layers = c.moe_layers();
   double experts = 0;  // one of each layer
   const std::pair<TensorRole, double*> sums[] = {
@@ -74,26 +74,28 @@ ModelProducts::ModelProducts(const ModelConfig& c) {
       if (tensor.role == role)  // a matrix: the role of biases is `rest`
         *sum += static_cast<double>(tensor.size());
   head = static_cast<double>(c.d_model * c.vocab);
-  pair =
-      static_cast<double>(c.layers * (c.transformer_xl() ? TransformerXlLayer::products_per_pair(c)
-                                                         : DecoderLayer::products_per_pair(c)));
+  pair = static_cast<double>(c.layers * (c.transformer_xl()
+                                             ? TransformerXlLayer::multiply_adds_per_pair(c)
+                                             : DecoderLayer::multiply_adds_per_pair(c)));
   if (moe_layers == 0) return;
   expert = experts / static_cast<double>(moe_layers);
   // One scorer stands for all.
-  auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
+  auto of_row = static_cast<double>(scorer_of(c, 0)->multiply_adds_per_token());
   if (c.traits().merges) of_row += static_cast<double>(c.total_experts()) * expert;
   routing = static_cast<double>(moe_layers) * rows_per_token(c) * of_row;
 }
 
-double useful_training_flops(const ModelProducts& products, double tokens, double attended_pairs,
-                             double assignments, const MemoryWork& memory) {
-  const ForwardFlops flops = forward_flops(products, tokens, attended_pairs, assignments, memory);
+double useful_training_flops(const ModelMultiplyAdds& multiply_adds, double tokens,
+                             double attended_pairs, double assignments, const MemoryWork& memory) {
+  const ForwardFlops flops =
+      forward_flops(multiply_adds, tokens, attended_pairs, assignments, memory);
   return 3 * flops.tokens + 2 * flops.remembered;
 }
 
-double useful_forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
-                            double assignments, const MemoryWork& memory) {
-  const ForwardFlops flops = forward_flops(products, tokens, attended_pairs, assignments, memory);
+double useful_forward_flops(const ModelMultiplyAdds& multiply_adds, double tokens,
+                            double attended_pairs, double assignments, const MemoryWork& memory) {
+  const ForwardFlops flops =
+      forward_flops(multiply_adds, tokens, attended_pairs, assignments, memory);
   return flops.tokens + flops.remembered;
 }
 

@@ -16,9 +16,9 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
 
 /// Multiply-adds of a forward pass, by what they grow with. Counting them lists a model's tensors
 /// and builds a router, so a model does it once.
-struct ModelProducts {
+struct ModelMultiplyAdds {
   /// REQUIRES: config is resolved, as all functions here do.
-  ModelProducts(const ModelConfig& config);  // NOLINT(google-explicit-constructor)
+  ModelMultiplyAdds(const ModelConfig& config);  // NOLINT(google-explicit-constructor)
 
   // Of a token, summed over layers:
   double queries = 0, keys_values = 0, outputs = 0;  ///< projections
@@ -53,12 +53,14 @@ double rows_per_token(const ModelConfig& config);
 /// @param tokens          tokens in the step
 /// @param attended_pairs  Σ over rows of the positions each may read (one layer)
 /// @param assignments     (token, expert) pairs, summed over MoE layers
-double useful_training_flops(const ModelProducts& products, double tokens, double attended_pairs,
-                             double assignments, const MemoryWork& memory = {});
+double useful_training_flops(const ModelMultiplyAdds& multiply_adds, double tokens,
+                             double attended_pairs, double assignments,
+                             const MemoryWork& memory = {});
 
 /// Useful FLOPs of a forward pass over the same.
-double useful_forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
-                            double assignments, const MemoryWork& memory = {});
+double useful_forward_flops(const ModelMultiplyAdds& multiply_adds, double tokens,
+                            double attended_pairs, double assignments,
+                            const MemoryWork& memory = {});
 
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);

@@ -36,7 +36,7 @@ bool AffineScorer::scale_logits(double factor) {
 
 std::set<std::string> AffineScorer::rows_by_expert() const { return {kScorerWeight, kScorerBias}; }
 
-std::int64_t AffineScorer::products_per_token() const { return weight_.numel(); }
+std::int64_t AffineScorer::multiply_adds_per_token() const { return weight_.numel(); }
 
 at::Tensor AffineScorer::logits(const at::Tensor& hidden) const {
   return ops::linear(hidden, weight_, bias_.defined() ? std::optional(bias_) : std::nullopt);

@@ -16,7 +16,7 @@ class AffineScorer : public Scorer {
   void initialize(double std, const InitialDraws& draws) override;
   bool scale_logits(double factor) override;
   std::set<std::string> rows_by_expert() const override;
-  std::int64_t products_per_token() const override;
+  std::int64_t multiply_adds_per_token() const override;
 
  protected:
   /// @param hidden [T, d].  @return [T, E]

@@ -67,7 +67,7 @@ class Cosine : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"experts"}; }
-  std::int64_t products_per_token() const override {
+  std::int64_t multiply_adds_per_token() const override {
     return projection_.numel() + experts_.numel();
   }
 

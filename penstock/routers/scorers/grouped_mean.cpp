@@ -43,7 +43,7 @@ class GroupedMean : public Scorer {
   }
   void initialize(double, const InitialDraws&) override {}
   /// A token's features are each added once.
-  std::int64_t products_per_token() const override { return d_model_; }
+  std::int64_t multiply_adds_per_token() const override { return d_model_; }
 
  private:
   std::int64_t d_model_;

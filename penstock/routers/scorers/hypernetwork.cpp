@@ -198,7 +198,7 @@ class Hypernetwork : public Scorer {
     shares_ = true;
     kept_ = {};
   }
-  std::int64_t products_per_token() const override { return experts_ * width_; }
+  std::int64_t multiply_adds_per_token() const override { return experts_ * width_; }
   ScorerParameters parameters_by_part() const override {
     ScorerParameters out{.router = experts_ * entries(), .embedding = embedding_.numel()};
     if (!shares_)

@@ -75,9 +75,9 @@ std::vector<std::int64_t> keys_by_expert(std::int64_t keys, std::int64_t experts
 /// collapsed: `weight` [E, d] = K·Σ_j W^j / √d' and with a bias `bias` [E]; the same function and
 /// the same start, other parameters to train.
 ///
-/// Under "sum", Σ_j W^j is formed first, so a token costs d·d' + d'·keys products whatever m is.
-/// Gradient: hidden, queries, keys, biases. Source: Router Upcycling, Eq. 4-8 and sections 5.2.1
-/// (several keys), 5.2.2 (max pooling). The paper has no bias (Eq. 6).
+/// Under "sum", Σ_j W^j is formed first, so a token costs d·d' + d'·keys multiply-adds whatever m
+/// is. Gradient: hidden, queries, keys, biases. Source: Router Upcycling, Eq. 4-8 and
+/// sections 5.2.1 (several keys), 5.2.2 (max pooling). The paper has no bias (Eq. 6).
 class Mixture : public Scorer {
  public:
   Mixture(const RouterShape& shape, const Config& config)
@@ -157,7 +157,7 @@ class Mixture : public Scorer {
   std::set<std::string> rows_by_expert() const override {
     return {kHeadKeys, kScorerWeight, kScorerBias};
   }
-  std::int64_t products_per_token() const override {
+  std::int64_t multiply_adds_per_token() const override {
     if (collapsed_) return weight_.numel();
     return (max_pool_ ? routers_ : 1) * width_ * (d_model_ + key_count_);
   }

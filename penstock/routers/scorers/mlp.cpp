@@ -55,7 +55,7 @@ class Mlp : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"w2", "b2"}; }
-  std::int64_t products_per_token() const override { return w1_.numel() + w2_.numel(); }
+  std::int64_t multiply_adds_per_token() const override { return w1_.numel() + w2_.numel(); }
 
  private:
   at::Tensor act(const at::Tensor& x) const {

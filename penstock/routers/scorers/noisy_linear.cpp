@@ -50,7 +50,7 @@ class NoisyLinear : public AffineScorer {
     draws.normal("noise_weight", noise_weight_, start);
   }
   std::set<std::string> rows_by_expert() const override { return {"weight", "noise_weight"}; }
-  std::int64_t products_per_token() const override { return 2 * weight_.numel(); }
+  std::int64_t multiply_adds_per_token() const override { return 2 * weight_.numel(); }
 
  private:
   Config config_;

@@ -19,7 +19,7 @@ class None : public Scorer {
     return {.logits = at::zeros({hidden.size(0), experts_}, hidden.options())};  // [T, E]
   }
   void initialize(double, const InitialDraws&) override {}
-  std::int64_t products_per_token() const override { return 0; }
+  std::int64_t multiply_adds_per_token() const override { return 0; }
 
  private:
   std::int64_t experts_;

@@ -124,10 +124,10 @@ RankEstimator::RankEstimator(const Recipe& recipe)
   }
   const TrainConfig& train = recipe.train;
   flops_ = nominal_training_flops(recipe.model, train.batch_sequences, train.sequence_length);
-  const double products = static_cast<double>(train.batch_sequences * train.sequence_length) *
-                          static_cast<double>(config_.d_model * config_.vocab);
-  head_share_ =
-      6 * products * static_cast<double>(training_objective(recipe.model.traits()).passes) / flops_;
+  const double multiply_adds = static_cast<double>(train.batch_sequences * train.sequence_length) *
+                               static_cast<double>(config_.d_model * config_.vocab);
+  head_share_ = 6 * multiply_adds *
+                static_cast<double>(training_objective(recipe.model.traits()).passes) / flops_;
 }
 
 RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
@@ -331,7 +331,7 @@ double hidden_tokens(double tokens, double shared_expert) {
 double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shape) const {
   const TrainConfig& train = recipe_.train;
   return 6 * shape.passes * static_cast<double>(train.micro_batch * train.sequence_length) *
-         recipe_.model.active_experts() * shape.moe_layers * ModelProducts(config_).expert /
+         recipe_.model.active_experts() * shape.moe_layers * ModelMultiplyAdds(config_).expert /
          layout.tensor;
 }
 

@@ -57,7 +57,7 @@ class RankEstimator {
   /// the last one also the head, which takes a share h of the FLOPs F of a step, and where the
   /// ranks of `tensor` divide the rows h / tensor:
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
-  ///       + (rank_load − 1) · 6 · T · k · l · the products of an expert / tensor / flops
+  ///       + (rank_load − 1) · 6 · T · k · l · the multiply-adds of an expert / tensor / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
   ///   - update = ((16 + 4 · moment) · parameters updated + 12 · (P − 1) · parameters)
   ///       / memory_bandwidth, with `moment` the bytes of one

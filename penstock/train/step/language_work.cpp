@@ -150,13 +150,13 @@ void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
 void LanguageWork::finish(double assignments, StepReport& report) {
   const double passes = objective_.passes;
   report.flops =
-      useful_training_flops(model_.products(), passes * static_cast<double>(report.tokens),
+      useful_training_flops(model_.multiply_adds(), passes * static_cast<double>(report.tokens),
                             passes * report.attended_pairs, assignments,
                             {.positions = passes * report.remembered.positions,
                              .distances = passes * report.remembered.distances});
   if (objective_.distillation > 0)
     report.flops += useful_forward_flops(
-        model_.products(), static_cast<double>(report.tokens), report.attended_pairs,
+        model_.multiply_adds(), static_cast<double>(report.tokens), report.attended_pairs,
         static_cast<double>(report.tokens * model_.config().moe_layers() *
                             model_.config().total_experts()),
         report.remembered);

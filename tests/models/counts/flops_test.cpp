@@ -36,8 +36,8 @@ TEST(Flops, ThePublishedFlopsKnowHeadWidthsAndSharedExperts) {
   config.moe.shared_width = 24;
   const double s = 16, d = 64, q = 4 * 32, kv = 2 * 32;
   const double attention = 2 * d * q + 2 * d * kv + 2 * s * q;  // unmasked
-  const double products = 2 * (attention + 3 * d * 256) + 3 * d * 24 + d * 100;
-  EXPECT_DOUBLE_EQ(published_flops_per_sequence(config.resolved(), 16), 6 * s * products);
+  const double multiply_adds = 2 * (attention + 3 * d * 256) + 3 * d * 24 + d * 100;
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(config.resolved(), 16), 6 * s * multiply_adds);
 }
 
 /// Lory: a router row for each segment, and each segment's blend of 8 experts of three matrices.
@@ -76,9 +76,9 @@ TEST(Flops, TransformerXlsFlopsByHand) {
   config.heads = 2;
   config.d_ffn = 8;
   config.xl.memory = 2;
-  // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40 -> 168 products; attention 3 products of
-  // width 4 for 12 pairs: 144. Remembered: keys and values 2·16 for 2 positions, 16 for each of 5
-  // distances, without the input's gradient: 144 products.
+  // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40 -> 168 multiply-adds; attention 3 products
+  // of width 4 for 12 pairs: 144. Remembered: keys and values 2·16 for 2 positions, 16 for each of
+  // 5 distances, without the input's gradient: 144 multiply-adds.
   EXPECT_DOUBLE_EQ(nominal_training_flops(config.resolved(), 1, 3),
                    3 * (2 * 3 * 168 + 2 * 144) + 2 * 2 * 144);
 }
@@ -94,10 +94,11 @@ TEST(Flops, ForwardFlopsByHand) {
   config.d_ffn = 8;
   EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 1, 3, 2, 0),
                    2 * 3 * 168 + 2 * 144 + 2 * 144);
-  // Two rows project the five distances once: 80 products fewer than twice the above.
+  // Two rows project the five distances once: 80 multiply-adds fewer than twice the above.
   EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 2, 3, 2, 0),
                    2 * (2 * 3 * 168 + 288 + 288) - 160);
-  // Four experts in place of the network: a router of 16 products and 64 for each active expert.
+  // Four experts in place of the network: a router of 16 multiply-adds and 64 for each active
+  // expert.
   config.moe.experts = 4;
   config.router.method = "topk";
   for (const double k : {1.0, 3.0, 4.0})
@@ -130,12 +131,12 @@ TEST(Flops, UsefulFlopsByHand) {
   config.d_ffn = 8;
   config = config.resolved();
   EXPECT_EQ(causal_pairs(1, 3), 6);
-  // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40 -> 200 products, 400 FLOPs; attention
+  // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40 -> 200 multiply-adds, 400 FLOPs; attention
   // 2 products · 2 FLOPs · width 4 · 6 pairs = 96.  (3·400 + 96)·3 = 3888.
   EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 0), 3888);
   config.moe.experts = 2;
   config.router.method = "topk";
-  // FFN by assignments: 5 of 96 products each; router 4·2 = 8 products a token.
+  // FFN by assignments: 5 of 96 multiply-adds each; router 4·2 = 8 a token.
   // (3·2·(64+8+40) + 5·2·96 + 96)·3 = (672 + 960 + 96)·3 = 5184.
   EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 5), 5184);
 }

@@ -57,13 +57,14 @@ TEST(RankEstimate, WaitsForTheRankWithTheMostRows) {
   const dist::Layout layout{.data = 2, .expert = 2};
   const MachineSpeeds even{.flops = 1e9}, uneven{.flops = 1e9, .rank_load = 1.5};
   const double parts = static_cast<double>(r.train.batch_sequences) / 2;
-  const double products = 3.0 * static_cast<double>(r.model.d_model * r.model.d_ffn);
+  const double multiply_adds = 3.0 * static_cast<double>(r.model.d_model * r.model.d_ffn);
   const double tokens = static_cast<double>(r.train.sequence_length);
   const RankEstimate at_even = estimate_rank(r, layout, even),
                      at_uneven = estimate_rank(r, layout, uneven);
-  EXPECT_NEAR(at_uneven.compute_seconds - at_even.compute_seconds,
-              0.5 * parts * 6 * tokens * static_cast<double>(r.model.moe_layers()) * products / 1e9,
-              1e-12);
+  EXPECT_NEAR(
+      at_uneven.compute_seconds - at_even.compute_seconds,
+      0.5 * parts * 6 * tokens * static_cast<double>(r.model.moe_layers()) * multiply_adds / 1e9,
+      1e-12);
   EXPECT_NEAR(static_cast<double>(sent(at_uneven)["tokens"]),
               1.5 * static_cast<double>(sent(at_even)["tokens"]), 1);
   // Without divided experts a rank computes those of its own tokens.

@@ -48,8 +48,8 @@ class LocalStepsTrainer : public ::testing::Test {
     return out;
   }
   /// The states that a training has at these steps, from another one's or from the beginning.
-  std::vector<State> course(const Recipe& recipe, int ranks, const std::vector<std::int64_t>& steps,
-                            const State* from = nullptr) {
+  std::vector<State> history(const Recipe& recipe, int ranks,
+                             const std::vector<std::int64_t>& steps, const State* from = nullptr) {
     std::vector<State> out;
     on_ranks(ranks, [&](const dist::ProcessGroup& group) {
       const dist::Mesh mesh = dist::make_mesh(group, {.data = ranks});
@@ -84,10 +84,10 @@ class LocalStepsTrainer : public ::testing::Test {
 TEST_F(LocalStepsTrainer, GoOnFromTheMiddleOfAPhaseToTheSameEnd) {
   for (const std::string architecture : {"decoder", "transformer-xl"}) {
     const Recipe recipe = this->recipe(architecture, architecture == "decoder" ? "remoe" : "topk");
-    const auto straight = course(recipe, 2, {4, 6, 8, 12});
-    expect_equal(course(recipe, 2, {4, 6, 8, 12}).back(), straight.back());
+    const auto straight = history(recipe, 2, {4, 6, 8, 12});
+    expect_equal(history(recipe, 2, {4, 6, 8, 12}).back(), straight.back());
     for (const std::size_t i : {0, 1, 2})
-      expect_equal(course(recipe, 2, {12}, &straight[i]).back(), straight.back());
+      expect_equal(history(recipe, 2, {12}, &straight[i]).back(), straight.back());
     // In the middle of a phase the model is that of the last outer step, but for what balancers
     // keep.
     for (const auto& [name, value] : straight[0].model) {
@@ -105,9 +105,9 @@ TEST_F(LocalStepsTrainer, GoOnFromTheMiddleOfAPhaseToTheSameEnd) {
 
 TEST_F(LocalStepsTrainer, GoOnWithAnotherNumberOfRanksFromTheMeanOfTheirMoments) {
   const Recipe recipe = this->recipe("decoder");
-  const State middle = course(recipe, 2, {6}).back();
+  const State middle = history(recipe, 2, {6}).back();
   for (const int ranks : {1, 3, 4}) {
-    const State found = course(recipe, ranks, {6}, &middle).back();
+    const State found = history(recipe, ranks, {6}, &middle).back();
     EXPECT_EQ(found.model.size(), middle.model.size());
     for (const auto& [name, value] : middle.model)
       EXPECT_TRUE(torch::equal(found.model.at(name), value)) << name;
@@ -127,17 +127,17 @@ TEST_F(LocalStepsTrainer, GoOnWithAnotherNumberOfRanksFromTheMeanOfTheirMoments)
     EXPECT_EQ(found.optimizer.contains("outer.rank.3.m.embed_tokens"), ranks == 4);
     EXPECT_EQ(own % static_cast<std::size_t>(ranks), 0U);
     EXPECT_GT(own, 0U);
-    const auto ends = course(recipe, ranks, {8}, &middle);
-    expect_equal(course(recipe, ranks, {8}, &middle).back(), ends.back());
+    const auto ends = history(recipe, ranks, {8}, &middle);
+    expect_equal(history(recipe, ranks, {8}, &middle).back(), ends.back());
   }
 }
 
 TEST_F(LocalStepsTrainer, RefuseOnAllRanksAStateThatLacksSomething) {
   const Recipe recipe = this->recipe("decoder");
-  State middle = course(recipe, 2, {6}).back();
+  State middle = history(recipe, 2, {6}).back();
   middle.optimizer.erase("outer.rank.1.v.embed_tokens");
   try {
-    course(recipe, 2, {6}, &middle);
+    history(recipe, 2, {6}, &middle);
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "optimizer state: 'outer.rank.1.v.embed_tokens' is missing");

@@ -247,7 +247,7 @@ TEST(OuterOptimizer, OfOneRankWithoutMomentumIsPlainTraining) {
 }
 
 TEST_F(OuterOptimizerRanks, ShareEachStepWhereThereIsOneLocalStep) {
-  const auto course = [](const LocalSteps& local) {
+  const auto history = [](const LocalSteps& local) {
     std::vector<at::Tensor> out;
     on_ranks(2, [&](const dist::ProcessGroup& group) {
       const auto model = model_of("remoe", at::kDouble);
@@ -260,7 +260,8 @@ TEST_F(OuterOptimizerRanks, ShareEachStepWhereThereIsOneLocalStep) {
     });
     return out;
   };
-  expect_same_bits(course({.steps = 1, .lr = 0.3, .momentum = 0.1}), course({}), "one local step");
+  expect_same_bits(history({.steps = 1, .lr = 0.3, .momentum = 0.1}), history({}),
+                   "one local step");
 }
 
 TEST_F(OuterOptimizerRanks, UpdateNoneWhereOneHasAGradientThatIsNotFinite) {

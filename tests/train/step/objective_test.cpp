@@ -213,7 +213,7 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
 
 TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   const ModelConfig thor = thor_config(ModelKind::decoder);
-  ModelConfig hash = thor;  // one expert per token too, no router's products, one pass
+  ModelConfig hash = thor;  // one expert per token too, no router's multiply-adds, one pass
   hash.router.method = "hash";
   EXPECT_DOUBLE_EQ(nominal_training_flops(thor.resolved(), 4, 12),
                    2 * nominal_training_flops(hash.resolved(), 4, 12));

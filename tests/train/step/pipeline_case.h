@@ -58,7 +58,7 @@ struct Case {
 using Tensors = std::map<std::string, at::Tensor>;
 
 /// What steps came to.
-struct Course {
+struct History {
   std::vector<double> numbers;
   Tensors gradients;  // of the first step
   Tensors state;      // weights and what balancers keep
@@ -86,9 +86,9 @@ inline void add_numbers(const StepReport& report, std::vector<double>& out) {
     for (const std::int64_t count : layer) out.push_back(static_cast<double>(count));
 }
 
-inline Course train(const Case& is, LanguageModel& model, const GradientSharing& sharing = {}) {
+inline History train(const Case& is, LanguageModel& model, const GradientSharing& sharing = {}) {
   const PartRange mine = parts_of_rank(is.parts, sharing.data.rank(), sharing.data.size());
-  Course out;
+  History out;
   std::vector<ModelMemory> memory;
   LanguageWork first = work_of(is, model, 0, mine);
   accumulate(first, {.total_steps = 5, .training = true}, 3, memory, {},
@@ -129,7 +129,7 @@ inline void expect_close(const Tensors& found, const Tensors& expected) {
   }
 }
 
-inline void expect_close(const Course& found, const Course& expected) {
+inline void expect_close(const History& found, const History& expected) {
   ASSERT_EQ(found.numbers.size(), expected.numbers.size());
   for (std::size_t i = 0; i < found.numbers.size(); ++i)
     EXPECT_NEAR(found.numbers[i], expected.numbers[i],
@@ -151,14 +151,14 @@ inline GradientSharing sharing_on(const dist::Mesh& mesh, const LanguageModel& m
   return out;
 }
 
-inline Course train_on(const Case& is, const dist::Mesh& mesh) {
+inline History train_on(const Case& is, const dist::Mesh& mesh) {
   const auto model = is.model(mesh);
   return train(is, *model, sharing_on(mesh, *model));
 }
 
 /// By rank.
-inline std::vector<Course> train_on_ranks(const Case& is) {
-  std::vector<Course> out(static_cast<std::size_t>(is.layout.ranks()));
+inline std::vector<History> train_on_ranks(const Case& is) {
+  std::vector<History> out(static_cast<std::size_t>(is.layout.ranks()));
   on_ranks(is.layout.ranks(), [&](const dist::ProcessGroup& world) {
     const dist::Mesh mesh = dist::make_mesh(world, is.layout);
     out[static_cast<std::size_t>(world.rank())] = train_on(is, mesh);

@@ -12,13 +12,13 @@ void expect_as_one_process(const Case& is) {
   SCOPED_TRACE(::testing::Message()
                << is.method << ", " << is.layers << " layers, " << is.parts << " parts, "
                << is.layout.pipeline << " stages of " << is.chunks);
-  const Course expected = train(is, *is.model(), {.tree = is.layout.data > 1});
-  const std::vector<Course> found = train_on_ranks(is);
+  const History expected = train(is, *is.model(), {.tree = is.layout.data > 1});
+  const std::vector<History> found = train_on_ranks(is);
   std::set<std::string> names;
-  for (const Course& course : found) {
-    expect_close(course, expected);
-    EXPECT_EQ(course.numbers, found[0].numbers);
-    for (const auto& [name, value] : course.state) names.insert(name);
+  for (const History& history : found) {
+    expect_close(history, expected);
+    EXPECT_EQ(history.numbers, found[0].numbers);
+    for (const auto& [name, value] : history.state) names.insert(name);
   }
   for (const auto& [name, value] : expected.state) EXPECT_TRUE(names.contains(name)) << name;
 }
@@ -59,8 +59,8 @@ TEST_F(Pipeline, GoesWithDataRanks) {
 TEST_F(Pipeline, GoesWithTensorRanks) {
   for (const std::string method : {"remoe", "topk"}) {
     const Case is{.method = method, .parts = 3, .layout = {.tensor = 2, .pipeline = 2}};
-    const Course expected = train(is, *is.model());
-    for (Course& found : train_on_ranks(is)) {
+    const History expected = train(is, *is.model());
+    for (History& found : train_on_ranks(is)) {
       found.gradients.clear();  // of parts of the tensors, as the weights
       found.state.clear();
       expect_close(found, expected);
@@ -95,8 +95,8 @@ TEST_F(Pipeline, HasTheSameBitsTwice) {
 TEST_F(Pipeline, HasTheBitsOfOneProcessInGradientsAndWeights) {
   for (const std::string method : {"topk", "remoe", "noisy-topk"}) {
     const Case is{.method = method, .layers = 4, .layout = {.pipeline = 4}, .clip = 0};
-    const Course expected = train(is, *is.model());
-    for (const Course& found : train_on_ranks(is)) {
+    const History expected = train(is, *is.model());
+    for (const History& found : train_on_ranks(is)) {
       EXPECT_TRUE(same_bits(found.gradients, expected.gradients)) << method;
       EXPECT_TRUE(same_bits(found.state, expected.state)) << method;
     }
