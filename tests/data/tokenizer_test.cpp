@@ -7,8 +7,8 @@
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
-#include "support.h"
 #include "tests/data/sentencepiece_usable.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

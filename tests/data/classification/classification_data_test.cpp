@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {
