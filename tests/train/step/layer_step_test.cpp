@@ -53,7 +53,7 @@ class LayerStepTest : public ::testing::Test {
 };
 
 TEST_F(LayerStepTest, GradientsAreOfTheDirectionAndOfTheRoutersLoss) {
-  LayerStep measured = step();
+  LayerStep measured = step({.clip = 0});
   const LayerStepOutcome out = measured.advance(x_, direction_, context_, 0);
   const auto found = gradients();
   EXPECT_EQ(out.update.failure, "");
