@@ -2,6 +2,7 @@
 // update that cannot be made says why.
 #include "penstock/train/step/layer_step.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
@@ -40,6 +41,12 @@ class LayerStepTest : public ::testing::Test {
     return out;
   }
 
+  /// With the same draws each time.
+  static RoutingContext context() {
+    RoutingContext out{.total_steps = 1, .training = true};
+    out.generator = at::detail::createCPUGenerator(3);
+    return out;
+  }
   at::Tensor weights() const {
     std::vector<at::Tensor> out;
     for (const at::Tensor& parameter : layer_->parameters())
@@ -49,17 +56,16 @@ class LayerStepTest : public ::testing::Test {
 
   std::shared_ptr<MoeLayer> layer_;
   at::Tensor x_, direction_;
-  const RoutingContext context_{.total_steps = 1, .training = true};
 };
 
 TEST_F(LayerStepTest, GradientsAreOfTheDirectionAndOfTheRoutersLoss) {
   LayerStep measured = step({.clip = 0});
-  const LayerStepOutcome out = measured.advance(x_, direction_, context_, 0);
+  const LayerStepOutcome out = measured.advance(x_, direction_, context(), 0);
   const auto found = gradients();
   EXPECT_EQ(out.update.failure, "");
   EXPECT_GT(out.output.routing.loss.item<double>(), 0.1);
   for (const at::Tensor& parameter : layer_->parameters()) parameter.mutable_grad() = at::Tensor();
-  const MoeOutput by_hand = layer_->forward(x_, context_);
+  const MoeOutput by_hand = layer_->forward(x_, context());
   ((by_hand.y * direction_).sum() + by_hand.routing.loss).backward();
   const auto wanted = gradients();
   EXPECT_GT(wanted.size(), 2U);
@@ -70,11 +76,11 @@ TEST_F(LayerStepTest, GradientsAreOfTheDirectionAndOfTheRoutersLoss) {
 TEST_F(LayerStepTest, NoLearningRateMovesNothingButTheMoments) {
   const at::Tensor before = weights();
   LayerStep still = step({.weight_decay = 0});
-  still.advance(x_, direction_, context_, 0);
+  still.advance(x_, direction_, context(), 0);
   EXPECT_TRUE(torch::equal(weights(), before));
   for (const auto& [name, moment] : still.optimizer().state())
     EXPECT_GT(moment.abs().max().item<double>(), 0) << name;
-  still.advance(x_, direction_, context_, 0.1);
+  still.advance(x_, direction_, context(), 0.1);
   EXPECT_FALSE(torch::equal(weights(), before));
 }
 
@@ -82,7 +88,7 @@ TEST_F(LayerStepTest, AGradientThatIsNotFiniteIsNamed) {
   const at::Tensor before = weights();
   direction_[0][0] = std::numeric_limits<double>::infinity();
   LayerStep broken = step();
-  EXPECT_NE(broken.advance(x_, direction_, context_, 0.1).update.failure, "");
+  EXPECT_NE(broken.advance(x_, direction_, context(), 0.1).update.failure, "");
   EXPECT_TRUE(torch::equal(weights(), before));
 }
 
