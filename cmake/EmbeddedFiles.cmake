@@ -17,4 +17,4 @@ endfunction()
 
 penstock_embed(penstock_tasks task_files tasks penstock/tasks/embedded_files.h penstock::tasks)
 penstock_embed(penstock_study closed_form_files recipes penstock/study/config/embedded_files.h penstock::study
-               closed_form.)
+               "[closed_form.")

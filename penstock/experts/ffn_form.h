@@ -19,8 +19,8 @@ struct FfnForm {
   std::int64_t inputs() const { return activation == ops::Activation::swiglu ? 2 : 1; }
   /// Name of the input matrices: "gate_up", gate rows first, or "up".
   const char* input_name() const { return inputs() == 2 ? "gate_up" : "up"; }
-  /// Adds the tensors of such a network, which its parameters `gate_up` or `up`, `down`, and with
-  /// biases those of the same names with "_bias", hold.
+  /// Adds the tensors of such a network. Its parameters `gate_up` (or `up`) and `down` hold them,
+  /// and with biases those of the same names with "_bias".
   /// @param role  of its matrices
   void describe(std::int64_t d_model, std::int64_t d_ffn, TensorRole role,
                 const LayerTensors& at) const;

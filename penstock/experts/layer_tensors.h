@@ -14,8 +14,8 @@ class Module;
 
 namespace penstock {
 
-/// What a tensor is for, which says what FLOPs it takes. `rest` counts as parameters and is in no
-/// product.
+/// What a tensor is for, which says what FLOPs it takes. `rest` counts as parameters; its
+/// products are not counted.
 enum class TensorRole {
   embedding,  ///< the head's matrix too
   query,
@@ -34,10 +34,12 @@ enum class TensorRole {
 /// own (`rows`: those that it computes; `columns`: those that it sums over), or all of it.
 enum class TensorSplit { none, rows, columns };
 
-/// What a backward pass leaves such a rank of the gradient of a tensor that it has all of: `whole`,
-/// as the others; or a share, of its heads (norms of queries and keys) or of the rows that it holds
-/// between products (RankRows), which are all where rows are not divided.
-enum class GradientShare { whole, of_heads, of_rows };
+/// What a backward pass leaves such a rank of the gradient of a tensor that it has all of.
+enum class GradientShare {
+  whole,     ///< as the others
+  of_heads,  ///< of its heads: norms of queries and keys
+  of_rows  ///< of the rows that it holds between products (RankRows): all, where none divides them
+};
 
 /// A tensor of the model's files, or one of each expert.
 struct ModelTensor {

@@ -17,8 +17,8 @@ namespace penstock {
 class Projection : public torch::nn::Module, public ops::ReadsStored {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
-  /// Adds the tensors of one that its layer has under `name`, and that files hold in `parts`, whose
-  /// names are below the layer's.
+  /// Adds the tensors of a projection. Its layer registers it as `name`; files hold it as `parts`,
+  /// named below the layer.
   static void describe(const std::string& name, const std::vector<FusedRows>& parts,
                        std::int64_t in, bool bias, const LayerTensors& layer);
   /// weight ~ N(0, std²).

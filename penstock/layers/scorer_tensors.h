@@ -1,5 +1,5 @@
-// The tensors of an MoE layer's scorer: what files call them. Which there are only a built scorer
-// knows, since it is a part that registers what it likes.
+// The tensors of an MoE layer's scorer: what files call them. Only a built scorer knows which there
+// are.
 #pragma once
 
 #include <optional>

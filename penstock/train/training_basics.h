@@ -25,13 +25,13 @@ struct TrainingBasics {
                "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
                "softmax, norms, routers, losses and evaluation are fp32 in both, and so "
                "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
-               "emulate_bf16"});
+               "emulate_bf16 = true (of a recipe: run.emulate_bf16)"});
     optimizer.visit(v);
     v("seed", seed,
-      {.help = "of what is drawn: initial weights, the order of the data, texts held out, dropout, "
-               "stochastic routers",
+      {.help = "of what is drawn: initial weights, the order of the data, dropout, stochastic "
+               "routers; in fine-tuning the head's weights and the texts held out too",
        .min = 0});
-    v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
+    v("keep_last", keep_last, {.help = "newest checkpoints kept, beside the best", .min = 1});
   }
 };
 

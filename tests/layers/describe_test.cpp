@@ -47,6 +47,16 @@ TEST(Describe, Attention) {
   };
   EXPECT_EQ(file_names(described()),
             (Names{"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}));
+  const std::vector<ModelTensor> plain = described();
+  const std::vector<std::pair<TensorRole, TensorSplit>> wanted = {
+      {TensorRole::query, TensorSplit::rows},
+      {TensorRole::key_value, TensorSplit::rows},
+      {TensorRole::key_value, TensorSplit::rows},
+      {TensorRole::output, TensorSplit::columns}};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(plain[i].role, wanted[i].first) << plain[i].name();
+    EXPECT_EQ(plain[i].split, wanted[i].second) << plain[i].name();
+  }
   config.q_norm_width = config.k_norm_width = 6;  // of each head
   EXPECT_EQ(described().back().gradient, GradientShare::of_heads);
   config.q_norm_width = 24;  // of all
@@ -79,6 +89,8 @@ TEST(Describe, AFeedForward) {
     FeedForward::describe(6, 9, form, TensorRole::dense, LayerTensors(out, "", ""));
     EXPECT_EQ(described_shapes(out), held_shapes(FeedForward(6, 9, form)));
     EXPECT_EQ(out.front().role, TensorRole::dense);
+    EXPECT_EQ(out.front().split, TensorSplit::rows);
+    EXPECT_EQ(out.back().split, form.bias ? TensorSplit::none : TensorSplit::columns);
   }
 }
 

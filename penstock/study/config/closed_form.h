@@ -65,7 +65,8 @@ struct ClosedCell {
   template <class V>
   void visit(V& v) {
     v("variants", variants,
-      {.help = "of which variants; none: of all, with k of all that have a k"});
+      {.help = "of which variants; none: of all that begin with no model, with k of those that "
+               "have a k"});
     v("k", k,
       {.help = "experts per token; the recipe's where it is left away; of flops", .min = 1});
     v("part", part, {.help = "what is counted; of parameters"});

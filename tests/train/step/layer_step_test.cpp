@@ -84,6 +84,16 @@ TEST_F(LayerStepTest, NoLearningRateMovesNothingButTheMoments) {
   EXPECT_FALSE(torch::equal(weights(), before));
 }
 
+TEST_F(LayerStepTest, ALayerWhoseWeightsAreFrozenIsOnlyPassed) {
+  for (const at::Tensor& parameter : layer_->parameters()) parameter.set_requires_grad(false);
+  const at::Tensor before = weights();
+  LayerStep frozen = step();
+  const LayerStepOutcome out = frozen.advance(x_, direction_, context(), 0.1);
+  EXPECT_EQ(out.update.failure, "");
+  EXPECT_EQ(out.update.gradient_norm, 0);
+  EXPECT_TRUE(torch::equal(weights(), before));
+}
+
 TEST_F(LayerStepTest, AGradientThatIsNotFiniteIsNamed) {
   const at::Tensor before = weights();
   direction_[0][0] = std::numeric_limits<double>::infinity();
