@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -60,8 +61,9 @@ void run_tasks(EvalArguments a) {
   if (!a.protocol.empty()) {
     const auto protocol = of_word<tasks::TaskProtocol>(a.protocol);
     if (!protocol)
-      throw CLI::ValidationError("--protocol",
-                                 "of tasks is lm-eval or opencompass, not " + a.protocol);
+      throw CLI::ValidationError(
+          "--protocol",
+          "of tasks is one of " + word_list<tasks::TaskProtocol>() + ", not " + a.protocol);
     tasks.protocol = *protocol;
   }
   if (a.corpus.has_k) {

@@ -10,7 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/base/fields.h"
+#include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/ask.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
@@ -42,7 +42,8 @@ std::string wrong_time(const std::string& text) {
 }
 
 std::string wrong_purpose(const std::string& text) {
-  return of_word<StartingPurpose>(text) ? "" : "'" + text + "' is none of train, upcycle, compare";
+  if (of_word<StartingPurpose>(text)) return "";
+  return "'" + text + "' is none of " + word_list<StartingPurpose>();
 }
 
 std::string wrong_place(const std::string& path) {

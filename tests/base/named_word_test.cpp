@@ -17,6 +17,7 @@ TEST(OfWord, KnowsTheEnumsWordsAlone) {
 }
 
 TEST(NamedWord, SaysWhichWordsThereAre) {
+  EXPECT_EQ(word_list<Tide>(), "low, high");
   EXPECT_EQ(named_word<Tide>("high", "tide"), Tide::high);
   EXPECT_EQ(testing::error_of([] { named_word<Tide>("ebb", "tide"); }),
             "tide = 'ebb': choose from low, high");
