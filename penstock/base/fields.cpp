@@ -36,8 +36,6 @@ std::string choices_text(std::span<const std::string_view> choices) {
 }
 
 std::string range_text(const FieldInfo& info) {
-  if (!info.choices.empty()) return choices_text(info.choices);
-  if (!info.words[0].empty()) return choices_text(info.words);
   const bool low = std::isfinite(info.min), high = std::isfinite(info.max);
   std::string out;
   if (low && high)
@@ -177,7 +175,7 @@ void FieldReader::read(const ConfigNode& node, const std::string& path, std::str
   const auto* found = std::get_if<std::string>(&node.value());
   if (!found) wrong_type(node, path, "a string");
   if (!info.choices.empty() && std::ranges::find(info.choices, *found) == info.choices.end())
-    fail(where(node, path), " = '", *found, "' is not one of: ", range_text(info));
+    fail(where(node, path), " = '", *found, "' is not one of: ", choices_text(info.choices));
   value = with_home(*found);  // what begins with "~/" is a path
 }
 
@@ -198,13 +196,19 @@ void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const 
                          const FieldInfo& info, std::span<const std::string_view> words) {
   std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
   text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
+  if (words.empty()) words = info.choices;
+  if (words.empty() && !info.words[0].empty()) words = info.words;
   descriptions_.push_back({.path = prefix_ + std::string(name),
                            .type = type,
                            .default_value = text,
                            .help = std::string(info.help),
                            .range = words.empty() ? range_text(info) : choices_text(words),
                            .option = std::string(info.option.empty() ? name : info.option),
-                           .coefficient = info.coefficient});
+                           .coefficient = info.coefficient,
+                           .in_place = std::string(info.in_place),
+                           .words = {words.begin(), words.end()},
+                           .min = info.min,
+                           .max = info.max});
 }
 
 }  // namespace penstock

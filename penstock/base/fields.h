@@ -42,6 +42,8 @@ struct FieldInfo {
   /// The member of a command's options that it is, where a command has one for each field; "": of
   /// the key's name, "-": it is none.
   std::string_view option = {};
+  /// Of a bool whose option is a number's: the word that stands there in the number's place.
+  std::string_view in_place = {};
   /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
   /// goes on from a model: neither the tensors nor what the model computes depend on it.
   bool coefficient = false;
@@ -180,6 +182,10 @@ class FieldWriter {
 struct FieldDescription {
   std::string path, type, default_value, help, range, option;
   bool coefficient = false;
+  std::string in_place = {};
+  std::vector<std::string> words = {};  ///< that the value may be
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
 };
 
 /// Lists the fields with type, default, help and range, for --help and docs.

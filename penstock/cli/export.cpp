@@ -9,12 +9,10 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/links.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
-#include "penstock/cli/arguments/whole_number.h"
-#include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/ops/dispatch.h"
 
@@ -23,8 +21,6 @@ namespace {
 
 struct ExportArguments {
   ExportOptions options;
-  std::string text, tokenizer = "own";
-  double shard_gigabytes = 5;
   std::int64_t threads = 0;
   bool json = false;
 };
@@ -60,9 +56,6 @@ void run_export(ExportArguments arguments) {
   EndOnSignal guard("interrupted; what was not finished is removed",
                     {temporary_path(options.out), followed(options.out)});
   options.model = model_argument(options.model).path;
-  if (!arguments.text.empty()) options.sample = arguments.text;
-  options.with_tokenizer = arguments.tokenizer == "own";
-  options.shard_bytes = static_cast<std::uint64_t>(arguments.shard_gigabytes * 1e9);
   ProgressLine line(stderr);
   const Certificate certificate = export_model(options, shown_on(line));
   line.finish();
@@ -84,34 +77,14 @@ void add_export_command(CLI::App& app) {
       ->add_option("MODEL", options.model,
                    "a model directory, a run, a llama2.c checkpoint (.bin) or a GGUF file")
       ->required();
-  add_word_option(*command, "--format", options.format,
-                  "hf: a Hugging Face directory; gguf: a file")
-      ->required();
-  command
-      ->add_option("--architecture", options.architecture,
-                   "what to write it as; default: the first that computes the same")
-      ->check(CLI::IsMember(export_architectures()));
-  add_word_option(*command, "--dtype", options.dtype,
-                  "type of the weights; default: as they are stored. gguf alone: q8_0, q6_k, q4_k "
-                  "(as llama.cpp's Q4_K_M)");
   command->add_option("--out", options.out, "directory, or file.gguf; must not exist")
       ->required()
       ->transform(output_path());
+  add_field_options(*command, options);
+  command->get_option("--format")->required()->default_str("");
   CLI::Option* const data =
       command->add_option("--data", options.sample, "measure the file on this corpus");
-  command->add_option("--text", arguments->text, "measure the file on this text")->excludes(data);
-  command
-      ->add_option("--check-tokens", options.check_tokens,
-                   "tokens on which file and model are compared; 0: none")
-      ->check(whole_number(0));
-  command->add_option("--tokenizer", arguments->tokenizer, "own: the model's; none: without")
-      ->check(CLI::IsMember({"own", "none"}));
-  command->add_flag(
-      "--fit-bias", options.fit_bias,
-      "put the routers' biases into their matrices as well as --text or --data allow");
-  command
-      ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
-      ->check(positive_number());
+  command->add_option("--text", options.sample, "measure the file on this text")->excludes(data);
   add_threads(*command, arguments->threads);
   add_json(*command, arguments->json, "the certificate as one JSON object");
   command->footer(

@@ -10,10 +10,9 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
-#include "penstock/cli/arguments/whole_number.h"
-#include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/handoff.h"
@@ -25,7 +24,7 @@ namespace {
 struct HandoffArguments {
   HandoffOptions options;
   std::string out;
-  std::int64_t k = 0, threads = 0;
+  std::int64_t threads = 0;
   bool json = false;
 };
 
@@ -60,7 +59,6 @@ void run_handoff(HandoffArguments arguments) {
   check_can_make(arguments.out);
   HandoffOptions& options = arguments.options;
   options.model = model_argument(options.model).path;
-  options.k = static_cast<double>(arguments.k);
   ProgressLine line(stderr);
   const HandoffReport report = hand_off(options, real_file_system(), arguments.out, shown_on(line));
   line.finish();
@@ -81,22 +79,8 @@ void add_handoff_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "directory to make")
       ->required()
       ->transform(output_path());
-  command
-      ->add_option("--calibration", options.calibration,
-                   "text that the gates are fitted on: a corpus, or a text file")
-      ->required();
-  command
-      ->add_option("--k", arguments->k,
-                   "experts per token, before granularity; default: the model's, rounded")
-      ->check(whole_number(1));
-  add_word_option(*command, "--gates", options.gates,
-                  "kept: a softmax over the k kept logits; all: probabilities over all experts; "
-                  "default: what comes nearer to the model");
-  command
-      ->add_option("--calibration-tokens", options.calibration_tokens,
-                   "tokens of it, half to fit on and half to measure on")
-      ->capture_default_str()
-      ->check(whole_number(2));
+  add_field_options(*command, options);
+  command->get_option("--calibration")->required();
   add_threads(*command, arguments->threads);
   add_json(*command, arguments->json, "the report as one JSON object");
   command->footer(

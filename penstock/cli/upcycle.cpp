@@ -33,25 +33,11 @@ namespace {
 constexpr std::int64_t kFewTokens = 1024;  // of calibration
 
 struct UpcycleArguments {
-  std::shared_ptr<ConfigNode> given;  ///< of UpcycleOptions
-  std::string dense, out, shared, lr_scale;
+  UpcycleOptions options{.start = UpcycleStart::parent};
+  std::string dense, out;
   std::vector<std::string> overrides;
-  std::int64_t threads = 0, seed = 1;
+  std::int64_t threads = 0;
 };
-
-/// @param word  what may stand in place of a number
-double number_of(const std::string& option, const std::string& text, const char* word) {
-  std::size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  PENSTOCK_CHECK(used == text.size() && value > 0, option, " ", text,
-                 ": give a number above 0, or `", word, "`");
-  return value;
-}
 
 /// Lays `--set model.router.a.b=c` over the router's table.
 ConfigNode router_overrides(const std::vector<std::string>& overrides) {
@@ -68,25 +54,6 @@ ConfigNode router_overrides(const std::vector<std::string>& overrides) {
   const ConfigNode* const model = root.find("model");
   const ConfigNode* const router = model ? model->find("router") : nullptr;
   return router ? *router : ConfigNode();
-}
-
-UpcycleOptions options_of(const UpcycleArguments& a) {
-  ConfigNode given = *a.given;
-  if (!given.find("start")) given.set("start", ConfigNode(std::string("parent")));
-  auto options = read_config<UpcycleOptions>(given, "options");
-  options.shared_copy = a.shared == "copy";
-  if (!a.shared.empty() && !options.shared_copy) {
-    const double width = number_of("--shared-expert", a.shared, "copy");
-    PENSTOCK_CHECK(width == static_cast<double>(static_cast<std::int64_t>(width)),
-                   "--shared-expert ", a.shared, ": give a whole number, or `copy`");
-    options.shared_width = static_cast<std::int64_t>(width);
-  }
-  options.match_lr = a.lr_scale == "match";
-  if (!a.lr_scale.empty() && !options.match_lr)
-    options.lr_scale = number_of("--lr-scale", a.lr_scale, "match");
-  options.seed = static_cast<std::uint64_t>(a.seed);
-  options.router_options = router_overrides(a.overrides);
-  return completed(options);
 }
 
 std::string group_text(const std::vector<HeadGroup>& groups) {
@@ -173,7 +140,9 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   ops::give_back_freed_memory();
   check_can_make(arguments.out);
-  const UpcycleOptions options = options_of(arguments);
+  UpcycleOptions options = arguments.options;
+  options.router_options = router_overrides(arguments.overrides);
+  options = completed(options);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
@@ -227,14 +196,8 @@ void add_upcycle_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "directory to make")
       ->required()
       ->transform(output_path());
-  arguments->given = add_field_options(*command, describe_config<UpcycleOptions>());
-  command->get_option("--start")->default_str("parent");
-  command->add_option("--lr-scale", arguments->lr_scale,
-                      "factor of the routers' learning rate; `match`: by which Router Upcycling's "
-                      "one matrix moves faster");
-  command->add_option("--shared-expert", arguments->shared,
-                      "an expert for every token: its width (it adds nothing at first), or `copy`");
-  command->add_option("--seed", arguments->seed, "of random routers and noise")
+  add_field_options(*command, arguments->options);
+  command->add_option("--seed", arguments->options.seed, "of random routers and noise")
       ->capture_default_str()
       ->check(whole_number(0));
   add_overrides(*command, arguments->overrides, "--set model.router.load-balance.coefficient=0");

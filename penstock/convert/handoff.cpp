@@ -37,10 +37,10 @@ ModelConfig handed_config(const ModelConfig& parent, double k, HandoffGates gate
   return out.resolved();
 }
 
-double whole_k(const ModelConfig& parent, double asked) {
-  const double k = asked > 0 ? asked : std::max(1.0, std::round(parent.router.k));
-  PENSTOCK_CHECK(k == std::floor(k) && k <= static_cast<double>(parent.moe.experts), "options.k ",
-                 k, ": give a whole number of experts per token, at most ", parent.moe.experts);
+double whole_k(const ModelConfig& parent, std::optional<std::int64_t> asked) {
+  const auto k = asked ? static_cast<double>(*asked) : std::max(1.0, std::round(parent.router.k));
+  PENSTOCK_CHECK(k <= static_cast<double>(parent.moe.experts), "options.k ", k,
+                 ": give a number of experts per token, at most ", parent.moe.experts);
   return k;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/base/fields.h"
 #include "penstock/base/file_system.h"
 #include "penstock/convert/conversion_progress.h"
 #include "penstock/convert/gate_fit.h"
@@ -26,11 +27,25 @@ enum class HandoffGates {
 constexpr std::array<std::string_view, 2> words(HandoffGates) { return {"kept", "all"}; }
 
 struct HandoffOptions {
-  std::string model;                  ///< what open_model_source opens
-  double k = 0;                       ///< before granularity; 0: the parent's, rounded
-  std::optional<HandoffGates> gates;  ///< nothing: what comes nearer
-  std::string calibration;            ///< a corpus, or a text file for the model's tokenizer
+  std::string model;  ///< what open_model_source opens
+  std::string calibration;
+  std::optional<std::int64_t> k;
+  std::optional<HandoffGates> gates;
   std::int64_t calibration_tokens = 16384;
+
+  template <class V>
+  void visit(V& v) {
+    v("calibration", calibration,
+      {.help = "text that the gates are fitted on: a corpus, or a text file for the model's "
+               "tokenizer"});
+    v("k", k,
+      {.help = "experts per token, before granularity; not given: the model's, rounded", .min = 1});
+    v("gates", gates,
+      {.help = "kept: a softmax over the k kept logits; all: probabilities over all experts; not "
+               "given: what comes nearer to the model"});
+    v("calibration_tokens", calibration_tokens,
+      {.help = "tokens of it, half to fit on and half to measure on", .min = 2});
+  }
 };
 
 /// What was done, for people and for handoff.json.
@@ -57,7 +72,7 @@ void check_can_hand_off(const ModelConfig& config);
 /// The factors are fitted layer by layer on half of the calibration windows, with the parent's
 /// inputs; both models' losses are measured on the other half.
 /// The same arguments give the same files. Memory: the parent as a model, then the result.
-/// Throws Error where `out` exists, k is no whole number of experts, the text is too short, and for
+/// Throws Error where `out` exists, k is above the experts, the text is too short, and for
 /// everything that check_can_hand_off() and folded_gates() refuse.
 HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out,
                        const ConversionProgress& progress = {});

@@ -155,8 +155,17 @@ TEST(Fields, ABoolMayHaveWordsAndATableIsTakenAsItIs) {
   EXPECT_FALSE(again.biased);
   EXPECT_EQ(to_toml(again.table), "[a]\nb = 3\n");
   for (const FieldDescription& field : describe_config<Settings>()) {
+    if (field.path == "steps") {
+      EXPECT_EQ(field.min, 1);
+      EXPECT_EQ(field.max, 100);
+    }
+    if (field.path == "kind") {
+      EXPECT_EQ(field.words, (std::vector<std::string>{"plain", "fancy"}));
+      EXPECT_EQ(field.range, "plain | fancy");
+    }
     if (field.path == "biased") {
       EXPECT_EQ(field.option, "bias");
+      EXPECT_EQ(field.words, (std::vector<std::string>{"drop", "keep"}));
       EXPECT_EQ(field.range, "drop | keep");
     }
     if (field.path == "table") {

@@ -62,7 +62,13 @@ def relu_routed(shell):
     certificate = json.loads(shell.ok("export", "adapted", "--format", "gguf", "--out", "adapted.gguf", "--json"))
     shell.expect("handed off", certificate["verdict"] == "exact", certificate)
     shell.mistake(1, ["nothing to hand off"], "handoff", "topk", "--calibration", "corpus", "--out", "no")
-    shell.mistake(1, ["--k 9", "at most 4"], "handoff", "run", "--calibration", "corpus", "--k", "9", "--out", "no")
+    handoff = ("handoff", "run", "--calibration", "corpus", "--out", "no")
+    shell.mistake(1, ["--k 9", "at most 4"], *handoff, "--k", "9")
+    shell.mistake(2, ["--k: must be 1 or more, not 0"], *handoff, "--k", "0")
+    shell.mistake(2, ["--k: must be a whole number, not '1.5'"], *handoff, "--k", "1.5")
+    shell.mistake(2, ["--gates", "kept"], *handoff, "--gates", "some")
+    shell.mistake(2, ["--calibration-tokens: must be 2 or more"], *handoff, "--calibration-tokens", "1")
+    shell.mistake(2, ["--calibration is required"], "handoff", "run", "--out", "no")
 
 
 def interrupted(shell):
@@ -95,6 +101,13 @@ def mistakes(shell):
     shell.mistake(1, ["q4_k"], "export", "topk", "--format", "hf", "--dtype", "q4_k", "--out", "new")
     shell.mistake(2, ["--dtype", "q4_k"], "export", "topk", "--format", "gguf", "--dtype", "q3_k", "--out", "new.gguf")
     shell.mistake(2, ["--format", "gguf"], "export", "topk", "--format", "onnx", "--out", "new")
+    hf = ("export", "topk", "--format", "hf", "--out", "new")
+    shell.mistake(2, ["--format is required"], "export", "topk", "--out", "new")
+    shell.mistake(2, ["--architecture", "mixtral"], *hf, "--architecture", "mistral")
+    shell.mistake(2, ["--tokenizer", "none"], *hf, "--tokenizer", "other")
+    shell.mistake(2, ["--check-tokens: must be 0 or more"], *hf, "--check-tokens", "-1")
+    shell.mistake(2, ["--text", "--data"], *hf, "--text", "text.txt", "--data", "corpus")
+    shell.mistake(1, ["--shard-size 0: --shard-size = 0 is out of range"], *hf, "--shard-size", "0")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 

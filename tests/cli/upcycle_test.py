@@ -113,7 +113,12 @@ def mistakes(shell):
     shell.mistake(1, ["divisor of 4"], "upcycle", "dense", "--routers", "3", "--calibration", "text.txt",
                   "--out", "new")
     shell.mistake(1, ["model.layers"], *vanilla, "--set", "model.layers=3", "--out", "new")
-    shell.mistake(1, ["or `copy`"], *vanilla, "--shared-expert", "foo", "--out", "new")
+    shell.mistake(2, ["--shared-expert: must be a whole number, not 'foo'; or `copy`"], *vanilla, "--shared-expert", "foo",
+                  "--out", "new")
+    shell.mistake(2, ["--lr-scale: must be a number, not 'copy'; or `match`"], *vanilla, "--lr-scale", "copy", "--out", "new")
+    shell.mistake(1, ["--lr-scale = -1 is out of range"], *vanilla, "--lr-scale", "-1", "--out", "new")
+    shell.mistake(2, ["--scale: ", "exact"], *vanilla, "--scale", "exactly", "--out", "new")
+    shell.mistake(2, ["--granularity: must be 4096 or less"], *vanilla, "--granularity", "4097", "--out", "new")
     shell.mistake(1, ["penstock: --shared-expert = 4000000000000 is out of range"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
     shell.mistake(1, ["must be 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
     shell.mistake(1, ["--noise 1e400", "finite"], *vanilla, "--noise", "1e400", "--out", "new")

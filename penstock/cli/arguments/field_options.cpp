@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <string>
 
+#include "penstock/base/error.h"
 #include "penstock/cli/arguments/whole_number.h"
 
 namespace penstock {
@@ -25,47 +25,78 @@ std::string flag_of(const FieldDescription& field) {
 /// The default as it is given on the command line.
 std::string default_text(const FieldDescription& field) {
   const std::string& value = field.default_value;
-  if (field.type == "bool") {  // one of "off | on"
-    const auto between = field.range.find(" | ");
-    return value == "true" ? field.range.substr(between + 3) : field.range.substr(0, between);
-  }
+  if (field.type == "bool") return field.words[value == "true"];
   return value.size() > 1 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
 std::string type_text(const FieldDescription& field) {
   if (field.type == "int") return "INT";
   if (field.type == "float") return "NUMBER";
-  return field.range.empty() ? "TEXT" : "{" + field.range + "}";
+  return field.words.empty() ? "TEXT" : "{" + field.range + "}";
+}
+
+std::int64_t bound(double value) {
+  constexpr auto kMost = static_cast<double>(kLargestCount);
+  return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
+}
+
+/// Refuses what the field cannot be; its reader says what else is wrong with a number.
+CLI::Validator check_of(const FieldDescription& field) {
+  if (field.type == "int") return whole_number(bound(field.min), bound(field.max));
+  if (field.type == "float") return any_number();
+  if (field.words.empty()) return CLI::Validator();
+  return CLI::IsMember(field.words).description("");
+}
+
+/// @param in_place  the bool that a word stands for in a number's place, or null
+void add_option(CLI::App& command, const FieldDescription& field, const FieldDescription* in_place,
+                const FieldTaker& take) {
+  const std::string flag = flag_of(field), word = in_place ? in_place->in_place : "";
+  const std::string of_word = in_place ? in_place->path : "";
+  const auto read = [=](const std::string& text) {
+    const bool said = !word.empty() && text == word;
+    ConfigNode given;
+    given.set(
+        said ? of_word : field.path,
+        ConfigNode(said ? ConfigNode::Value(true) : value_of(field.type, text), flag + " " + text));
+    take(given);
+  };
+  const auto check = [=, of_field = check_of(field)](std::string& text) {
+    if (!word.empty() && text == word) return std::string();
+    const std::string wrong = of_field(text);
+    return wrong.empty() || word.empty() ? wrong : concat(wrong, "; or `", word, "`");
+  };
+  const std::string help =
+      in_place ? concat(field.help, "; `", word, "`: ", in_place->help) : field.help;
+  command.add_option_function<std::string>(flag, read, help)
+      ->type_name(type_text(field))
+      ->check(CLI::Validator(check, ""))
+      ->default_str(default_text(field));
 }
 
 }  // namespace
 
-std::shared_ptr<ConfigNode> add_field_options(CLI::App& command,
-                                              const std::vector<FieldDescription>& fields) {
-  auto given = std::make_shared<ConfigNode>(ConfigNode::Value(ConfigNode::Table()));
+void add_field_options(CLI::App& command, const std::vector<FieldDescription>& fields,
+                       const FieldTaker& take) {
   for (const FieldDescription& field : fields) {
-    if (field.option == "-" || field.type == "table") continue;
-    const std::string flag = flag_of(field);
-    if (field.type == "bool" && field.range.empty()) {
+    if (field.option == "-" || field.type == "table" || !field.in_place.empty()) continue;
+    if (field.type == "bool" && field.words.empty()) {
+      const std::string flag = flag_of(field);
       command.add_flag_callback(
-          flag, [given, field, flag] { given->set(field.path, ConfigNode(true, flag)); },
+          flag,
+          [take, field, flag] {
+            ConfigNode given;
+            given.set(field.path, ConfigNode(true, flag));
+            take(given);
+          },
           field.help);
       continue;
     }
-    auto* const option = command.add_option_function<std::string>(
-        flag,
-        [given, field, flag](const std::string& text) {
-          given->set(field.path, ConfigNode(value_of(field.type, text), flag + " " + text));
-        },
-        field.help);
-    option->type_name(type_text(field));
-    if (field.type == "int")
-      option->check(whole_number(std::numeric_limits<std::int64_t>::min(),
-                                 std::numeric_limits<std::int64_t>::max()));
-    if (field.type == "float") option->check(CLI::Validator(CLI::Number).description(""));
-    if (const std::string usual = default_text(field); !usual.empty()) option->default_str(usual);
+    const auto in_place = std::ranges::find_if(fields, [&](const FieldDescription& other) {
+      return !other.in_place.empty() && other.option == field.option;
+    });
+    add_option(command, field, in_place == fields.end() ? nullptr : &*in_place, take);
   }
-  return given;
 }
 
 }  // namespace penstock

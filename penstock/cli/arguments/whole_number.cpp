@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <system_error>
 
 #include "penstock/base/error.h"
@@ -20,6 +21,16 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
     const bool below = fits ? value < least : text.front() == '-';
     if (below) return concat("must be ", least, " or more, not ", text);
     return concat("must be ", most, " or less, not ", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator any_number() {
+  const auto check = [](std::string& text) -> std::string {
+    char* end = nullptr;
+    std::strtod(text.c_str(), &end);  // too large is a number, too
+    const bool whole = !text.empty() && end == text.c_str() + text.size();
+    return whole ? "" : concat("must be a number, not '", text, "'");
   };
   return CLI::Validator(check, "");
 }

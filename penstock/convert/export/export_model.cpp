@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -151,7 +152,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
     out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());
     written = export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out);
   } else {
-    written = export_hugging_face(real_file_system(), portable, target, dtype, options.shard_bytes,
+    const auto shard_bytes = static_cast<std::uint64_t>(std::llround(options.shard_size * 1e9));
+    written = export_hugging_face(real_file_system(), portable, target, dtype, shard_bytes,
                                   tokenizer.get(), options.out);
     note_hugging_face_tokenizer(tokenizer.get(), out.notes);
   }

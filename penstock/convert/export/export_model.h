@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "penstock/base/fields.h"
 #include "penstock/convert/conversion_progress.h"
 #include "penstock/convert/export/certificate.h"
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_target.h"
 #include "penstock/convert/export/export_tensors.h"
 #include "penstock/models/model_source.h"
@@ -18,15 +21,34 @@ struct ExportOptions {
   std::string model;  ///< what open_model_source opens
   std::string out;    ///< directory, or file.gguf; must not exist
   ExportFormat format = ExportFormat::kHuggingFace;
-  std::string architecture;          ///< empty: what fits
-  std::optional<ExportDtype> dtype;  ///< nothing: as stored
-  bool with_tokenizer = true;        ///< where the model has one
-  /// Routers' biases become part of their matrices as well as `sample`, which has to be given,
-  /// allows: the verdict is then "fitted".
-  bool fit_bias = false;
-  std::string sample;  ///< a corpus or a text file to measure on; empty: a sentence of ours
-  std::int64_t check_tokens = 256;  ///< 0: nothing is measured
-  std::uint64_t shard_bytes = 5'000'000'000;
+  std::string architecture;
+  std::optional<ExportDtype> dtype;
+  bool with_tokenizer = true;  ///< where the model has one
+  bool fit_bias = false;       ///< the verdict is then "fitted"
+  std::string sample;          ///< a corpus or a text file to measure on; empty: a sentence of ours
+  std::int64_t check_tokens = 256;
+  double shard_size = 5;
+
+  template <class V>
+  void visit(V& v) {
+    const std::vector<std::string>& known = export_architectures();
+    v("format", format, {.help = "hf: a Hugging Face directory; gguf: a file"});
+    v("architecture", architecture,
+      {.help = "what to write it as; not given: the first that computes the same",
+       .choices = {known.begin(), known.end()}});
+    v("dtype", dtype,
+      {.help = "type of the weights; not given: as they are stored. gguf alone: q8_0, q6_k, q4_k "
+               "(as llama.cpp's Q4_K_M)"});
+    v("check_tokens", check_tokens,
+      {.help = "tokens on which file and model are compared; 0: none", .min = 0});
+    v("with_tokenizer", with_tokenizer,
+      {.help = "own: the model's; none: without", .words = {"none", "own"}, .option = "tokenizer"});
+    v("fit_bias", fit_bias,
+      {.help = "put the routers' biases into their matrices as well as a text or a corpus to "
+               "measure on, which has to be given, allows"});
+    v("shard_size", shard_size,
+      {.help = "largest weight file of hf, in GB", .min = 1e-9, .max = 1e9, .unit = "GB"});
+  }
 };
 
 /// Writes the file, reads it back, measures it beside the model and saves the certificate:

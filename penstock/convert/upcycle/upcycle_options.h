@@ -165,9 +165,13 @@ struct UpcycleOptions {
       {.help = "the head becomes a copy of the embeddings, which it shared: the same function at "
                "first, and more parameters"});
     v("shared_width", shared_width,
-      {.help = "width of a shared expert that starts at 0; 0: none", .min = 0, .option = "-"});
+      {.help = "width of an expert for every token that adds nothing at first; 0: none",
+       .min = 0,
+       .option = "shared_expert"});
     v("shared_copy", shared_copy,
-      {.help = "a shared expert that is the feed-forward itself", .option = "-"});
+      {.help = "a shared expert that is the feed-forward itself",
+       .option = "shared_expert",
+       .in_place = "copy"});
   }
   template <class V>
   void visit_controls(V& v) {
@@ -181,10 +185,11 @@ struct UpcycleOptions {
                "given: heads for routers made of attention heads, else random"});
     v("match_logits", match_logits,
       {.help = "a random linear router, scaled to the logits that Router Upcycling would have"});
-    v("lr_scale", lr_scale,
-      {.help = "factor of the routers' learning rate", .min = 0, .option = "-"});
+    v("lr_scale", lr_scale, {.help = "factor of the routers' learning rate", .min = 0});
     v("match_lr", match_lr,
-      {.help = "the factor by which Router Upcycling's one matrix moves faster", .option = "-"});
+      {.help = "the factor by which Router Upcycling's one matrix moves faster",
+       .option = "lr_scale",
+       .in_place = "match"});
   }
 };
 
