@@ -104,10 +104,11 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
     corpus.file().verify();
     check_same_tokenizer(loaded.text(), corpus);
     const Recipe* const run = loaded.run ? &*loaded.run : nullptr;
-    EvaluateOptions how = evaluation_settings(loaded.model->config(), run,
-                                              {.split = parse_split(split),
-                                               .sequence_length = sequence_length,
-                                               .max_tokens = max_tokens});
+    EvaluateOptions how =
+        evaluation_settings(loaded.model->config(), run,
+                            {.split = named_word<Split>(split, "split"),
+                             .max_tokens = max_tokens,
+                             .keys = {.sequence_length = sequence_length.value_or(0)}});
     how.context.step = loaded.argument.step.value_or(0);
     how.context.total_steps = run ? run->train.steps : 0;
     how.progress = [](double, const LossTotals&) { check_signals(); };

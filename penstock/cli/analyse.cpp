@@ -15,6 +15,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/analysis_text.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -40,9 +41,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct AnalyseOptions {
-  std::string model, data, split = "test", html;
+  std::string model, data, html;
+  EvaluationWish wish{.split = Split::kTest, .max_tokens = 65536};
   std::vector<std::string> tables;
-  std::int64_t tokens = 65536, length = 0, samples = 4, jacobian_tokens = 4, threads = 0;
+  std::int64_t samples = 4, jacobian_tokens = 4, threads = 0;
   bool json = false, only_best = false;
 };
 
@@ -77,7 +79,7 @@ class Analyst {
     corpus_.file().verify();  // a flipped token would be scored silently
     check_same_tokenizer(*chosen_.tokenizer, corpus_);
     out_.model = argument_.path;
-    out_.split = options.split;
+    out_.split = split_name(options.wish.split);
     out_.config = chosen_.model->config();
     out_.refused = analysis::refusals(out_.config);
   }
@@ -164,9 +166,7 @@ class Analyst {
 
   /// As the run is evaluated, but for what is asked.
   EvaluateOptions reading_of(const ModelConfig& config) const {
-    EvaluationWish wish{.split = parse_split(options_.split), .max_tokens = options_.tokens};
-    if (options_.length > 0) wish.sequence_length = options_.length;
-    return evaluation_settings(config, said_ ? &*said_ : nullptr, wish);
+    return evaluation_settings(config, said_ ? &*said_ : nullptr, options_.wish);
   }
 
   /// Compares with the snapshot before.
@@ -174,7 +174,7 @@ class Analyst {
     const std::int64_t length = reading_of(out_.config).sequence_length;
     const at::Tensor active = analysis::active_experts(
         model, corpus_,
-        {.split = parse_split(options_.split), .tokens = kFlipTokens, .sequence_length = length});
+        {.split = options_.wish.split, .tokens = kFlipTokens, .sequence_length = length});
     if (active_.defined())
       out_.flips.push_back(analysis::flips_between(active_step_, active_, step, active));
     out_.flip_tokens = active.size(1);
@@ -274,18 +274,13 @@ void add_analyse_command(CLI::App& app) {
       "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "
       "checkpoint)");
   command->add_option("--data", options->data, "corpus directory");
-  command->add_option("--split", options->split, "train, validation or test")
-      ->capture_default_str();
+  add_field_options(*command, options->wish, {"split", "sequence_length"});
   command
       ->add_option(
-          "--tokens", options->tokens,
+          "--tokens", *options->wish.max_tokens,
           "tokens that entropy and load are of, from evenly spaced windows (transformer-xl: "
           "from its streams' begins); 0: all")
       ->capture_default_str()
-      ->check(whole_number(0));
-  command
-      ->add_option("--sequence-length", options->length,
-                   "tokens per window; 0: as the run is evaluated, or else the model's context")
       ->check(whole_number(0));
   command->add_option("--samples", options->samples, "tokens whose distributions are shown")
       ->capture_default_str()

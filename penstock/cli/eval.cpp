@@ -8,6 +8,7 @@
 
 #include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/eval_corpus.h"
@@ -49,8 +50,8 @@ struct EvalArguments {
   EvalCorpusOptions corpus;
   EvalTextOptions text;
   EvalTasksOptions tasks;
-  std::string model, split = "validation", tokenizer, protocol;
-  std::int64_t max_tokens = 0, length = 0, streams = 0, memory = 0, threads = 0, ngram = 0;
+  std::string model, tokenizer, protocol;
+  std::int64_t threads = 0, ngram = 0;
   bool json = false, fold = false, as_trained = false, list_tasks = false;
 };
 
@@ -72,7 +73,7 @@ void run_tasks(EvalArguments a) {
       throw CLI::ValidationError("--k", "takes one number of experts with --tasks and --requests");
     tasks.k = values.front();
   }
-  tasks.sequence_length = a.length;
+  tasks.sequence_length = a.corpus.wish.keys.sequence_length;
   tasks.json = a.json;
   tasks.fold = a.fold;
   if (tasks.requests.empty())
@@ -95,7 +96,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   if (!given("--data") && !given("--text") && !of_tasks && !of_requests)
     throw CLI::RequiredError("--data, --text, --tasks or --requests");
   if (a.ngram > 0)
-    return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), parse_split(a.split), a.json);
+    return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), a.corpus.wish.split, a.json);
   if (a.model.empty()) throw CLI::RequiredError("MODEL");
   ops::set_threads(static_cast<int>(a.threads));
   a.corpus.has_k = given("--k");
@@ -105,7 +106,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
     if (!a.protocol.empty()) a.text.protocol = a.protocol;
     a.text.model = a.model;
     a.text.tokenizer = a.tokenizer;
-    a.text.length = a.length;
+    a.text.length = a.corpus.wish.keys.sequence_length;
     a.text.json = a.json;
     a.text.fold = a.fold;
     a.text.as_trained = a.as_trained;
@@ -116,38 +117,12 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   a.corpus.json = a.json;
   a.corpus.fold = a.fold;
   a.corpus.as_trained = a.as_trained;
-  EvaluationWish& wish = a.corpus.wish;
-  wish.split = parse_split(a.split);
-  if (a.length > 0) wish.sequence_length = a.length;
-  if (given("--max-tokens")) wish.max_tokens = a.max_tokens;
-  if (given("--streams")) wish.streams = a.streams;
-  if (given("--memory")) wish.memory = a.memory;
   run_eval_corpus(a.corpus);
 }
 
 /// What a split is read by.
 void add_reading_options(CLI::App& command, EvalArguments& a) {
-  command.add_option("--split", a.split, "train, validation or test")->capture_default_str();
-  command
-      .add_option("--max-tokens", a.max_tokens,
-                  "evenly spaced windows up to this many tokens; 0: all; default: as the run was "
-                  "evaluated at its end, or all")
-      ->check(whole_number(0));
-  command
-      .add_option("--sequence-length", a.length,
-                  "tokens per window; 0: as the run was evaluated, or the model's context")
-      ->check(whole_number(0));
-  command
-      .add_option("--streams", a.streams,
-                  "cut the split into so many streams and carry memory along each; 0: windows with "
-                  "nothing before them; default: as the run was evaluated, or " +
-                      usual_streams_text())
-      ->check(whole_number(0));
-  command
-      .add_option("--memory", a.memory,
-                  "positions of memory (transformer-xl); default: as the run was evaluated, or "
-                  "the model's")
-      ->check(whole_number(0));
+  add_field_options(command, a.corpus.wish);
   command.add_option("--k", a.corpus.k,
                      "measure with each of these numbers of experts per token (granularity "
                      "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
@@ -159,8 +134,6 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
                    "layer by layer from the last");
   command.add_option("--plot", a.corpus.plot,
                      "with --k: a page that draws quality against k and FLOPs (.html)");
-  command.add_flag("--isolate-documents", a.corpus.wish.isolate_documents,
-                   "attention does not cross document borders");
 }
 
 /// --text and what belongs to it alone.

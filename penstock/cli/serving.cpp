@@ -73,9 +73,9 @@ std::string counted_corpus(const Loaded& loaded, const std::string& path) {
   EvaluateOptions reading = evaluation_settings(
       loaded.model->config(), nullptr,
       {.split = split,
-       .sequence_length = context > 0 ? std::min(context, kCorpusWindow) : kCorpusWindow,
        .max_tokens = kCorpusTokens,
-       .streams = 0});
+       .keys = {.sequence_length = context > 0 ? std::min(context, kCorpusWindow) : kCorpusWindow,
+                .streams = 0}});
   reading.progress = [&](double done, const LossTotals&) {
     if (line.due()) line.show(fmt::format("reading the corpus {:3.0f}%", 100 * done));
   };

@@ -14,8 +14,6 @@
 
 namespace penstock {
 
-std::string usual_streams_text() { return concat(kStreamsOfMemory, " for transformer-xl, else 0"); }
-
 double LossTotals::loss() const { return tokens > 0 ? nats / static_cast<double>(tokens) : 0; }
 double LossTotals::perplexity() const { return std::exp(loss()); }
 double LossTotals::bits_per_byte() const {

@@ -38,15 +38,6 @@ struct Evaluation {
   std::map<std::string, RoutingTotals> routing_by_domain;
 };
 
-/// Streams that a split is cut into unless someone says otherwise: so many for a model that carries
-/// memory along them, 0 for others.
-inline constexpr std::int64_t kStreamsOfMemory = 10;
-inline std::int64_t usual_streams(const ModelConfig& model) {
-  return model.has_memory() ? kStreamsOfMemory : 0;
-}
-/// The same for a help: "10 for transformer-xl, else 0".
-std::string usual_streams_text();
-
 struct EvaluateOptions {
   Split split = Split::kValidation;
   std::int64_t sequence_length = 256;

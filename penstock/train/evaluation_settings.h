@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "penstock/eval/perplexity.h"
 #include "penstock/train/recipe.h"
@@ -18,8 +19,25 @@ EvaluateOptions final_evaluation(const Recipe& run, Split split);
 /// What may be asked for in place of that.
 struct EvaluationWish {
   Split split = Split::kValidation;
-  std::optional<std::int64_t> sequence_length, max_tokens, streams, memory;
+  std::optional<std::int64_t> max_tokens;
+  EvaluationKeys keys;
   bool isolate_documents = false;  ///< also where the run does not
+
+  template <class V>
+  void visit(V& v) {
+    const std::string run = "as the run was evaluated, or ";
+    v("split", split, {.help = "of the corpus: train, validation or test"});
+    v("max_tokens", max_tokens,
+      {.help = "evenly spaced windows up to this many tokens; 0: all; not given: as the run was "
+               "evaluated at its end, or all",
+       .min = 0});
+    keys.visit_keys(v, "",
+                    {.sequence_length = run + "the model's context",
+                     .streams = run + usual_streams_text(),
+                     .memory = run + "the model's"});
+    v("isolate_documents", isolate_documents,
+      {.help = "attention does not cross document borders"});
+  }
 };
 
 /// The evaluation of a model: what is asked for; what is not, as final_evaluation(run) has it. A

@@ -43,10 +43,12 @@ void complete_streams(Recipe& recipe, const ConfigNode& node) {
   const bool carries = recipe.model.has_memory();
   const ConfigNode* data = node.find("data");
   if (carries && !(data && data->find("sampling"))) recipe.data.sampling = Sampling::kStreams;
-  if (recipe.train.eval_streams < 0) recipe.train.eval_streams = usual_streams(recipe.model);
-  PENSTOCK_CHECK(!recipe.data.isolate_documents || (!carries && recipe.train.eval_streams == 0),
-                 "data.isolate_documents does not go with memory carried over documents' borders "
-                 "(transformer-xl, train.eval_streams)");
+  if (recipe.train.evaluation.streams < 0)
+    recipe.train.evaluation.streams = usual_streams(recipe.model);
+  PENSTOCK_CHECK(
+      !recipe.data.isolate_documents || (!carries && recipe.train.evaluation.streams == 0),
+      "data.isolate_documents does not go with memory carried over documents' borders "
+      "(transformer-xl, train.eval_streams)");
 }
 
 /// A run stands for its best checkpoint.
@@ -128,7 +130,8 @@ void complete(Recipe& recipe, const ConfigNode& node) {
                  " is not a multiple of train.micro_batch = ", train.micro_batch);
   train.optimizer.complete(train.steps, "train.");
   if (recipe.model.context == 0) recipe.model.context = train.sequence_length;
-  if (train.eval_sequence_length == 0) train.eval_sequence_length = train.sequence_length;
+  if (train.evaluation.sequence_length == 0)
+    train.evaluation.sequence_length = train.sequence_length;
   complete_streams(recipe, node);
   const ConfigNode* model = node.find("model");
   const ConfigNode* router = model ? model->find("router") : nullptr;

@@ -1,18 +1,6 @@
 #include "penstock/train/recipe.h"
 
-#include <string>
-
-#include "penstock/eval/perplexity.h"
-
 namespace penstock {
-
-std::string_view eval_streams_help() {
-  static const std::string text =
-      "evaluation cuts a split into so many streams and carries memory along each; 0: windows with "
-      "nothing before them; -1: " +
-      usual_streams_text();
-  return text;
-}
 
 Recipe result_settings(Recipe recipe) {
   const TrainConfig defaults;
@@ -34,9 +22,11 @@ Recipe result_settings(Recipe recipe) {
   recipe.train.memory_budget = defaults.memory_budget;
   // As before these keys were completed: an evaluation of the usual kind goes without saying.
   TrainConfig& train = recipe.train;
-  if (train.eval_sequence_length == train.sequence_length)
-    train.eval_sequence_length = defaults.eval_sequence_length;
-  if (train.eval_streams == usual_streams(recipe.model)) train.eval_streams = defaults.eval_streams;
+  EvaluationKeys& evaluation = train.evaluation;
+  if (evaluation.sequence_length == train.sequence_length)
+    evaluation.sequence_length = defaults.evaluation.sequence_length;
+  if (evaluation.streams == usual_streams(recipe.model))
+    evaluation.streams = defaults.evaluation.streams;
   return recipe;
 }
 

@@ -10,6 +10,7 @@
 #include "penstock/base/fields.h"
 #include "penstock/data/corpus/sampling.h"
 #include "penstock/models/model_config.h"
+#include "penstock/train/evaluation_keys.h"
 #include "penstock/train/training_basics.h"
 
 namespace penstock {
@@ -60,9 +61,6 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
   return {"auto", "in-turn", "tree"};
 }
 
-/// Of train.eval_streams: it names usual_streams' number.
-std::string_view eval_streams_help();
-
 struct TrainConfig : TrainingBasics {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
@@ -73,7 +71,8 @@ struct TrainConfig : TrainingBasics {
   std::string memory_budget;
   std::int64_t eval_every = 0, eval_tokens = 65536;
   std::int64_t final_eval_tokens = 0;
-  std::int64_t eval_sequence_length = 0, eval_streams = -1, eval_memory = -1, eval_k = 0;
+  EvaluationKeys evaluation;  ///< eval_sequence_length, eval_streams, eval_memory
+  std::int64_t eval_k = 0;
 
   template <class V>
   void visit(V& v) {
@@ -112,11 +111,10 @@ struct TrainConfig : TrainingBasics {
       {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
     v("final_eval_tokens", final_eval_tokens,
       {.help = "tokens of the last validation; 0: the whole split", .min = 0});
-    v("eval_sequence_length", eval_sequence_length,
-      {.help = "tokens per sequence in evaluation; 0: as sequence_length", .min = 0});
-    v("eval_streams", eval_streams, {.help = eval_streams_help(), .min = -1});
-    v("eval_memory", eval_memory,
-      {.help = "positions of memory in evaluation; -1: model.transformer_xl.memory", .min = -1});
+    evaluation.visit_keys(v, "eval_",
+                          {.sequence_length = "as sequence_length",
+                           .streams = usual_streams_text(),
+                           .memory = "model.transformer_xl.memory"});
     v("eval_k", eval_k,
       {.help =
            "experts per token (granularity applied) in validations during training, which choose "

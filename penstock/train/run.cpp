@@ -286,13 +286,13 @@ class TrainTask : public RunTask {
   /// What would stop the run at its first evaluation stops it here, before it has cost anything.
   void check_evaluations() const {
     const TrainConfig& train = recipe().train;
-    if (train.eval_streams == 0) return;
+    if (train.evaluation.streams == 0) return;
     for (const Split split : {Split::kValidation, Split::kTest})
       if (has_split(split))
         EvaluationStreams(trainer_.corpus(), split,
-                          {.sequence_length = train.eval_sequence_length,
+                          {.sequence_length = train.evaluation.sequence_length,
                            .batch_sequences = train.micro_batch,
-                           .streams = train.eval_streams});
+                           .streams = train.evaluation.streams});
   }
 
   nlohmann::ordered_json final_evaluation(Split split, const MeasureWatch& watch) {

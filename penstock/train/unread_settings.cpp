@@ -157,9 +157,9 @@ class Unread {
       if (train.eval_k > 0) settings = both(settings, concat("train.eval_k = ", train.eval_k));
       say(settings, "train.eval_every = 0 leaves validations during training out");
     }
-    if (train.eval_memory >= 0 &&
-        (!complete_.model.has_memory() || complete_.train.eval_streams == 0))
-      say(concat("train.eval_memory = ", train.eval_memory),
+    if (train.evaluation.memory >= 0 &&
+        (!complete_.model.has_memory() || complete_.train.evaluation.streams == 0))
+      say(concat("train.eval_memory = ", train.evaluation.memory),
           "memory is carried by transformer-xl alone, along train.eval_streams above 0");
   }
 

@@ -34,6 +34,12 @@ def check_eval(shell):
     shell.mistake(2, ["--max-tokens: must be 0 or more, not -1"], *evaluate, "--max-tokens", "-1")
     shell.mistake(2, ["--max-tokens: must be", "or less"], *evaluate, "--max-tokens", "99999999999999999999")
     shell.mistake(2, ["--threads: must be 4096 or less"], *evaluate, "--threads", "100000000000")
+    shell.mistake(2, ["--streams: must be -1 or more, not -2"], *evaluate, "--streams", "-2")
+    for command in (evaluate, ("analyse", "run", "--data", "corpus")):
+        shell.mistake(2, ["--split: ", "validation"], *command, "--split", "tests")
+        shell.mistake(2, ["--sequence-length: must be 0 or more, not -1"], *command, "--sequence-length", "-1")
+    usual = json.loads(shell.ok(*evaluate, "--streams", "-1", "--memory", "-1", "--sequence-length", "0", "--json"))
+    shell.expect("as not given", usual == scores, usual)
 
 
 def check_eval_text(shell):

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "penstock/base/error.h"
 #include "tests/train/small_run.h"
 
@@ -24,7 +27,7 @@ ModelConfig with_memory() {
 TEST(EvaluationSettings, AreTheRunsOwn) {
   Recipe run = testing::small_recipe("dense", 6, 16);
   run.train.micro_batch = 3;
-  run.train.eval_sequence_length = 24;
+  run.train.evaluation.sequence_length = 24;
   run.train.final_eval_tokens = 480;
   run.data.isolate_documents = true;
   const EvaluateOptions own = evaluation_settings(decoder(16), &run, {.split = Split::kTest});
@@ -37,7 +40,7 @@ TEST(EvaluationSettings, AreTheRunsOwn) {
   EXPECT_TRUE(own.isolate_documents);
   // All of the split is a wish too, and windows of another length make passes of their own.
   const EvaluateOptions other =
-      evaluation_settings(decoder(16), &run, {.sequence_length = 64, .max_tokens = 0});
+      evaluation_settings(decoder(16), &run, {.max_tokens = 0, .keys = {.sequence_length = 64}});
   EXPECT_EQ(other.sequence_length, 64);
   EXPECT_EQ(other.batch_sequences, 64);
   EXPECT_EQ(other.max_tokens, 0);
@@ -54,19 +57,41 @@ TEST(EvaluationSettings, OfAModelWithoutARunAreTheUsual) {
       evaluation_settings(decoder(512), nullptr, {.isolate_documents = true}).isolate_documents);
   EXPECT_EQ(evaluation_settings(decoder(9000), nullptr, {}).batch_sequences, 1);
   EXPECT_EQ(evaluation_settings(with_memory(), nullptr, {}).streams, 10);
-  EXPECT_EQ(evaluation_settings(with_memory(), nullptr, {.streams = 0}).streams, 0);
+  EXPECT_EQ(evaluation_settings(with_memory(), nullptr, {.keys = {.streams = 0}}).streams, 0);
 }
 
 TEST(EvaluationSettings, MemoryIsCarriedAlongStreamsAlone) {
   Recipe run = testing::small_recipe("dense", 2, 16);
-  run.train.eval_streams = 4;
-  run.train.eval_memory = 7;
+  run.train.evaluation.streams = 4;
+  run.train.evaluation.memory = 7;
   EXPECT_EQ(evaluation_settings(with_memory(), &run, {}).memory_length, 7);
   EXPECT_EQ(evaluation_settings(with_memory(), &run, {}).streams, 4);
-  EXPECT_EQ(evaluation_settings(with_memory(), &run, {.memory = 9}).memory_length, 9);
-  EXPECT_THROW(evaluation_settings(with_memory(), &run, {.streams = 0, .memory = 9}), Error);
-  EXPECT_THROW(evaluation_settings(decoder(16), nullptr, {.memory = 9}), Error);
+  EXPECT_EQ(evaluation_settings(with_memory(), &run, {.keys = {.memory = 9}}).memory_length, 9);
+  EXPECT_THROW(evaluation_settings(with_memory(), &run, {.keys = {.streams = 0, .memory = 9}}),
+               Error);
+  EXPECT_THROW(evaluation_settings(decoder(16), nullptr, {.keys = {.memory = 9}}), Error);
   EXPECT_THROW(evaluation_settings(decoder(0), nullptr, {}), Error);
+}
+
+TEST(EvaluationSettings, RecipesAndCommandsShareTheKeys) {
+  const auto find = [](const auto& fields, const std::string& path) {
+    return *std::ranges::find(fields, path, &FieldDescription::path);
+  };
+  for (const std::string key : {"sequence_length", "streams", "memory"}) {
+    const auto recipe = find(describe_config<Recipe>(), "train.eval_" + key);
+    const auto command = find(describe_config<EvaluationWish>(), key);
+    EXPECT_EQ(recipe.default_value, command.default_value) << key;
+    EXPECT_EQ(recipe.min, command.min) << key;
+    const auto meaning = recipe.help.substr(0, recipe.help.rfind(": "));
+    EXPECT_TRUE(command.help.starts_with(meaning)) << command.help;
+  }
+  ConfigNode node;
+  node.set("split", ConfigNode(std::string("test")));
+  node.set("streams", ConfigNode(std::int64_t{3}));
+  const auto wish = read_config<EvaluationWish>(node, "options");
+  EXPECT_EQ(wish.split, Split::kTest);
+  EXPECT_EQ(wish.keys.streams, 3);
+  EXPECT_FALSE(wish.max_tokens);
 }
 
 }  // namespace

@@ -118,9 +118,9 @@ TEST(PaperRecipes, HyperRouter) {
       EXPECT_EQ(t.optimizer.min_lr, 0);
       EXPECT_EQ(t.optimizer.warmup_steps, 0);
       EXPECT_EQ(t.seed, 1111);
-      EXPECT_EQ(t.eval_sequence_length, 128);
-      EXPECT_EQ(t.eval_memory, 896);
-      EXPECT_EQ(t.eval_streams, 10);
+      EXPECT_EQ(t.evaluation.sequence_length, 128);
+      EXPECT_EQ(t.evaluation.memory, 896);
+      EXPECT_EQ(t.evaluation.streams, 10);
       expect_adam(t, 0.999, 0, 0.25);
       // No script of the authors leaves out blocks of neurons, or drops out less elsewhere.
       EXPECT_EQ(m.xl.ffn_block_dropout, 0);

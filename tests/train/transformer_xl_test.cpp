@@ -43,11 +43,11 @@ Tensors copies(const Tensors& tensors) {
 TEST_F(TransformerXlTraining, RecipesGetStreamsAndTheirMemory) {
   const Recipe xl = recipe("topk", 8, 32);
   EXPECT_EQ(xl.data.sampling, Sampling::kStreams);
-  EXPECT_EQ(xl.train.eval_streams, 10);
+  EXPECT_EQ(xl.train.evaluation.streams, 10);
   EXPECT_EQ(xl.model.xl.memory, 32);
   const Recipe decoder = testing::small_recipe("topk", 8, 32);
   EXPECT_EQ(decoder.data.sampling, Sampling::kShuffled);
-  EXPECT_EQ(decoder.train.eval_streams, 0);
+  EXPECT_EQ(decoder.train.evaluation.streams, 0);
 }
 
 TEST_F(TransformerXlTraining, EveryMethodLearns) {

@@ -1,0 +1,54 @@
+// How a split is read in an evaluation: keys that a recipe and the command line both have. What
+// comes of them is evaluation_settings.h's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+/// Streams that a split is cut into unless someone says otherwise: so many for a model that carries
+/// memory along them, 0 for others.
+inline constexpr std::int64_t kStreamsOfMemory = 10;
+inline std::int64_t usual_streams(const ModelConfig& model) {
+  return model.has_memory() ? kStreamsOfMemory : 0;
+}
+/// The same for a help: "10 for transformer-xl, else 0".
+inline std::string usual_streams_text() {
+  return concat(kStreamsOfMemory, " for transformer-xl, else 0");
+}
+
+/// A config that has one lists these keys among its own.
+struct EvaluationKeys {
+  std::int64_t sequence_length = 0, streams = -1, memory = -1;  ///< or not given
+
+  /// What holds where a key is not given, for its help.
+  struct Otherwise {
+    std::string sequence_length, streams, memory;
+  };
+
+  /// @param before  what the keys' names begin with
+  template <class V>
+  void visit_keys(V& v, const std::string& before, const Otherwise& otherwise) {
+    const auto key = [&](const char* name, std::int64_t& value, int none, const char* help,
+                         const std::string& holds) {
+      const std::string text = concat(help, "; ", none, ": ", holds);
+      v(before + name, value, {.help = text, .min = static_cast<double>(none)});
+    };
+    key("sequence_length", sequence_length, 0, "tokens per window in evaluation",
+        otherwise.sequence_length);
+    key("streams", streams, -1,
+        "evaluation cuts a split into so many streams and carries memory along each; 0: windows "
+        "with nothing before them",
+        otherwise.streams);
+    key("memory", memory, -1, "positions of memory in evaluation (transformer-xl)",
+        otherwise.memory);
+  }
+};
+
+}  // namespace penstock
