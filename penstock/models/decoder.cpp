@@ -15,8 +15,7 @@ namespace penstock {
 Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
-  const auto matrix = [&] { return torch::empty({config.vocab, config.d_model}); };
-  if (holds_first()) embed_tokens_ = register_parameter("embed_tokens", matrix());
+  if (holds_first()) ends_.register_first(*this, config);
   make_shared_balancers();
   std::vector<MoeLayer*> moe;
   std::int64_t moe_index = 0;
@@ -29,31 +28,28 @@ Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     if (layer->moe()) moe.push_back(layer->moe());
   }
   take_moe_layers(std::move(moe));
-  if (!holds_last()) return;
-  norm_ = register_module("norm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  if (!config.tie_embeddings) lm_head_ = register_parameter("lm_head", matrix());
+  if (holds_last()) ends_.register_last(*this, config);
 }
 
 void Decoder::initialize(const InitialDraws& draws) {
-  if (holds_first()) draws.normal("embed_tokens", embed_tokens_, config().init_std);
+  ends_.initialize(config(), draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
     if (layers_[i])
       layers_[i]->initialize(config(), draws.of(layer_module(static_cast<std::int64_t>(i))));
-  if (lm_head_.defined()) draws.normal("lm_head", lm_head_, config().init_std);
 }
 
 at::Tensor Decoder::tied() const {
   const bool apart = holds_first() != holds_last();
-  return config().tie_embeddings && apart ? embed_tokens_ : at::Tensor();
+  return config().tie_embeddings && apart ? ends_.embed_tokens : at::Tensor();
 }
 
 void Decoder::tie(const at::Tensor& embeddings) {
   PENSTOCK_ASSERT(config().tie_embeddings && holds_last() && !holds_first());
-  embed_tokens_ = embeddings;
+  ends_.embed_tokens = embeddings;
 }
 
 at::Tensor Decoder::embedded(const at::Tensor& tokens) const {
-  return stored_embeddings_.empty() ? ops::embedding(embed_tokens_, tokens)
+  return stored_embeddings_.empty() ? ops::embedding(ends_.embed_tokens, tokens)
                                     : ops::embedding(stored_embeddings_, tokens);
 }
 
@@ -99,7 +95,7 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
     if (routing_tap) routing_tap(moe_index, *routing);
   }
   if (passes(input, layers - 1))
-    out.hidden = norm_->forward(x).view({-1, config().d_model});
+    out.hidden = ends_.norm->forward(x).view({-1, config().d_model});
   else
     out.stream = x.sum();
   return out;
@@ -109,7 +105,7 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
                              const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
                  input.tokens.dim(), " axes");
-  const at::Tensor& like = input.stream.defined() ? input.stream : embed_tokens_;
+  const at::Tensor& like = input.stream.defined() ? input.stream : ends_.embed_tokens;
   const at::Tensor rotation =
       ops::rotation_table(input.tokens.size(1), config().head_dim, config().rope_base,
                           like.options().requires_grad(false));
@@ -170,7 +166,7 @@ at::Tensor Decoder::logits(const at::Tensor& hidden) const {
 bool Decoder::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
   const bool embeddings = parameter == "embed_tokens";
   if (!embeddings && parameter != "lm_head") return false;
-  give_up(embeddings ? embed_tokens_ : lm_head_, matrix);
+  give_up(embeddings ? ends_.embed_tokens : ends_.lm_head, matrix);
   (embeddings ? stored_embeddings_ : stored_head_) = matrix;
   return true;
 }

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "penstock/layers/norm.h"
 #include "penstock/models/decoder_layer.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_ends.h"
 
 namespace penstock {
 
@@ -37,7 +37,9 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
 
   /// The output head's matrix [V, d]: the embeddings when tied. Losses take it as it is
   /// (ops::linear_cross_entropy), which spares the logits.
-  const at::Tensor& head() const { return config().tie_embeddings ? embed_tokens_ : lm_head_; }
+  const at::Tensor& head() const {
+    return config().tie_embeddings ? ends_.embed_tokens : ends_.lm_head;
+  }
   /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of ModelOutput::hidden
   at::Tensor logits(const at::Tensor& hidden) const override;
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
@@ -66,10 +68,9 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
     return config().tie_embeddings ? stored_embeddings_ : stored_head_;
   }
 
-  at::Tensor embed_tokens_, lm_head_;                  // [V, d]; the latter undefined when tied
-  ops::StoredMatrix stored_embeddings_, stored_head_;  // in place of these, or empty
+  DecoderEnds ends_;
+  ops::StoredMatrix stored_embeddings_, stored_head_;  // in place of its matrices, or empty
   std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for those of other processes
-  std::shared_ptr<RmsNorm> norm_;
 };
 
 }  // namespace penstock

@@ -28,9 +28,7 @@ at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t len
 TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
-  embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
-  if (!config.xl.biases_per_layer)
-    biases_ = PositionBiases::registered(*this, relative_attention_config(config));
+  ends_.register_first(*this, config);
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -41,22 +39,13 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& pl
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
   take_moe_layers(std::move(moe));
-  head_.cutoffs = config.xl.cutoffs;
-  head_.bias = register_parameter("head_bias", torch::zeros({config.vocab}));
-  if (const auto clusters = static_cast<std::int64_t>(head_.cutoffs.size()); clusters > 0) {
-    head_.cluster_weight =
-        register_parameter("cluster_weight", torch::empty({clusters, config.d_model}));
-    head_.cluster_bias = register_parameter("cluster_bias", torch::zeros({clusters}));
-  }
+  ends_.register_last(*this, config);
 }
 
 void TransformerXl::initialize(const InitialDraws& draws) {
-  const double std = config().init_std;
-  draws.normal("embed_tokens", embed_tokens_, std);
-  if (biases_.content.defined()) biases_.initialize(std, draws);
+  ends_.initialize(config(), draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i]->initialize(std, draws.of(layer_module(static_cast<std::int64_t>(i))));
-  if (head_.cluster_weight.defined()) draws.normal("cluster_weight", head_.cluster_weight, std);
+    layers_[i]->initialize(config().init_std, draws.of(layer_module(static_cast<std::int64_t>(i))));
 }
 
 std::int64_t TransformerXl::memory_length(const ModelInput& input) const {
@@ -69,11 +58,12 @@ at::Tensor TransformerXl::through(std::int64_t index, const at::Tensor& x, const
                                   std::optional<RoutingResult>& routing) {
   TransformerXlLayer& layer = *layers_[static_cast<std::size_t>(index)];
   if (!recomputes_layer(of_layer(recomputed(), index)) || !at::GradMode::is_enabled())
-    return layer.forward(x, memory, distances, biases_, seeds, context, routing);
+    return layer.forward(x, memory, distances, ends_.biases, seeds, context, routing);
   std::vector<at::Tensor> parameters = parameters_read_by(layer);
-  for (const at::Tensor& bias : {biases_.content, biases_.position})
+  for (const at::Tensor& bias : {ends_.biases.content, ends_.biases.position})
     if (bias.defined()) parameters.push_back(bias);
-  return layer.forward_again(x, memory, distances, biases_, seeds, context, parameters, routing);
+  return layer.forward_again(x, memory, distances, ends_.biases, seeds, context, parameters,
+                             routing);
 }
 
 ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext& context,
@@ -96,7 +86,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
   const std::int64_t length = memory_length(input);
   const std::int64_t older = input.memory.empty() ? 0 : input.memory[0].size(1);
   ModelOutput out;
-  at::Tensor x = ops::embedding(embed_tokens_, input.tokens) *
+  at::Tensor x = ops::embedding(ends_.embed_tokens, input.tokens) *
                  std::sqrt(static_cast<double>(c.d_model));  // [B, T, d]
   x = seeds.apply(x, DropoutSeeds::kEmbedding);
   const at::Tensor distances = seeds.apply(
@@ -123,13 +113,13 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
 }
 
 at::Tensor TransformerXl::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return head_.loss(hidden, embed_tokens_, targets);
+  return ends_.head.loss(hidden, ends_.embed_tokens, targets);
 }
 at::Tensor TransformerXl::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return head_.losses(hidden, embed_tokens_, targets);
+  return ends_.head.losses(hidden, ends_.embed_tokens, targets);
 }
 at::Tensor TransformerXl::logits(const at::Tensor& hidden) const {
-  return head_.log_probabilities(hidden, embed_tokens_);
+  return ends_.head.log_probabilities(hidden, ends_.embed_tokens);
 }
 
 }  // namespace penstock

@@ -6,9 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/layers/relative_attention.h"
-#include "penstock/models/adaptive_softmax.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_ends.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
@@ -37,10 +36,8 @@ class TransformerXl : public LanguageModel {
                      const at::Tensor& distances, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
 
-  at::Tensor embed_tokens_;  // [V, d]
-  PositionBiases biases_;    // undefined where layers have their own
+  TransformerXlEnds ends_;
   std::vector<std::shared_ptr<TransformerXlLayer>> layers_;
-  AdaptiveSoftmax head_;
 };
 
 }  // namespace penstock

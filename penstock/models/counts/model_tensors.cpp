@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/layers/scorer_tensors.h"
 #include "penstock/models/decoder_layer.h"
+#include "penstock/models/model_ends.h"
 #include "penstock/models/module_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
@@ -17,29 +18,6 @@ namespace {
 
 LayerTensors at_layer(std::vector<ModelTensor>& out, std::int64_t layer) {
   return {out, layer_stem(layer), layer_module(layer) + ".", layer};
-}
-
-/// A row for each token.
-void add_embedding(const ModelConfig& c, const std::string& name, const std::string& module,
-                   const LayerTensors& at) {
-  at.add(name, module, {c.vocab, c.d_model}, TensorRole::embedding, GradientShare::of_rows);
-}
-
-/// What follows the layers of the decoder.
-void add_decoder_end(const ModelConfig& c, const LayerTensors& model, const LayerTensors& head) {
-  RmsNorm::describe(c.d_model, model.below("norm"));
-  if (!c.tie_embeddings) add_embedding(c, "weight", "lm_head", head);
-}
-
-/// What Transformer-XL has beside its layers.
-void add_transformer_xl_end(const ModelConfig& c, const LayerTensors& model,
-                            const LayerTensors& head) {
-  if (!c.xl.biases_per_layer) PositionBiases::describe(relative_attention_config(c), model);
-  head.add("bias", "head_bias", {c.vocab});
-  const auto clusters = static_cast<std::int64_t>(c.xl.cutoffs.size());
-  if (clusters == 0) return;
-  model.add("cluster_weight", "cluster_weight", {clusters, c.d_model});
-  model.add("cluster_bias", "cluster_bias", {clusters});
 }
 
 }  // namespace
@@ -75,14 +53,12 @@ std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config) {
 std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   PENSTOCK_ASSERT(c.is_resolved());
   std::vector<ModelTensor> out;
-  const LayerTensors model(out, "model.", ""), head(out, "lm_head.", "");
   const bool xl = c.transformer_xl();
   const auto describe = xl ? TransformerXlLayer::describe : DecoderLayer::describe;
+  (xl ? TransformerXlEnds::describe : DecoderEnds::describe)(c, out);
   const MoeOptions moe = c.moe_options(0);  // layers differ in nothing that their tensors show
-  add_embedding(c, "embed_tokens.weight", "embed_tokens", model);
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     describe(c, c.is_moe(layer) ? &moe : nullptr, at_layer(out, layer));
-  (xl ? add_transformer_xl_end : add_decoder_end)(c, model, head);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // The one description of a model's tensors, by its config alone. It puts together what the layers
-// say of theirs (experts/layer_tensors.h). Counting, files and FLOPs ask it.
+// and ends say of theirs (experts/layer_tensors.h). Counting, files and FLOPs ask it.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,46 @@
+// What the models have outside of their layers: each tensor is registered, drawn and described
+// here. What they compute with it is theirs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "penstock/experts/layer_tensors.h"
+#include "penstock/layers/norm.h"
+#include "penstock/layers/relative_attention.h"
+#include "penstock/models/adaptive_softmax.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+/// The decoder's. Of several processes that have its layers between them, the first layer's has
+/// what stands before the layers, and the last one's what stands after them.
+struct DecoderEnds {
+  at::Tensor embed_tokens;  // [V, d]
+  std::shared_ptr<RmsNorm> norm;
+  at::Tensor lm_head;  // [V, d], undefined when tied
+
+  void register_first(torch::nn::Module& model, const ModelConfig& config);
+  void register_last(torch::nn::Module& model, const ModelConfig& config);
+  /// Adds the tensors of both.
+  static void describe(const ModelConfig& config, std::vector<ModelTensor>& out);
+  /// Matrices ~ N(0, init_std²), of those that are registered.
+  void initialize(const ModelConfig& config, const InitialDraws& draws) const;
+};
+
+/// Transformer-XL's.
+struct TransformerXlEnds {
+  at::Tensor embed_tokens;  // [V, d]
+  PositionBiases biases;    // undefined where layers have their own
+  AdaptiveSoftmax head;     // its matrix is embed_tokens
+
+  void register_first(torch::nn::Module& model, const ModelConfig& config);
+  void register_last(torch::nn::Module& model, const ModelConfig& config);
+  static void describe(const ModelConfig& config, std::vector<ModelTensor>& out);
+  /// Matrices, u and v ~ N(0, init_std²); biases stay 0.
+  void initialize(const ModelConfig& config, const InitialDraws& draws) const;
+};
+
+}  // namespace penstock
