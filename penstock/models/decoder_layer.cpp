@@ -49,17 +49,10 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
   moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
 
-void DecoderLayer::describe(const ModelConfig& config, const MoeOptions* moe,
-                            const LayerTensors& at) {
+void DecoderLayer::describe(const ModelConfig& config, const LayerTensors& at) {
   for (const char* const norm : {"input_layernorm", "post_attention_layernorm"})
     RmsNorm::describe(config.d_model, at.below(norm));
   Attention::describe(attention_config(config), at.below("self_attn"));
-  const LayerTensors mlp = at.below("mlp");
-  if (moe)
-    MoeLayer::describe(*moe, mlp);
-  else
-    FeedForward::describe(config.d_model, config.dense_width(), config.ffn_form(),
-                          TensorRole::dense, mlp);
 }
 
 std::int64_t DecoderLayer::multiply_adds_per_pair(const ModelConfig& config) {

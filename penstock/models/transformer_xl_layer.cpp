@@ -47,19 +47,12 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPla
   ffn_norm_ = norm("ffn_norm");
 }
 
-void TransformerXlLayer::describe(const ModelConfig& config, const MoeOptions* moe,
-                                  const LayerTensors& at) {
+void TransformerXlLayer::describe(const ModelConfig& config, const LayerTensors& at) {
   const RelativeAttentionConfig attention = relative_attention_config(config);
   if (config.xl.biases_per_layer) PositionBiases::describe(attention, at);
   for (const char* const norm : {"attention_norm", "ffn_norm"})
     LayerNorm::describe(config.d_model, at.below(norm));
   RelativeAttention::describe(attention, at.below("self_attn"));
-  const LayerTensors mlp = at.below("mlp");
-  if (moe)
-    MoeLayer::describe(*moe, mlp);
-  else
-    FeedForward::describe(config.d_model, config.dense_width(), config.ffn_form(),
-                          TensorRole::dense, mlp);
 }
 
 std::int64_t TransformerXlLayer::multiply_adds_per_pair(const ModelConfig& config) {

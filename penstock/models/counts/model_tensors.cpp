@@ -16,6 +16,9 @@
 namespace penstock {
 namespace {
 
+/// A layer's experts or feed-forward.
+constexpr const char* kMlp = "mlp";
+
 LayerTensors at_layer(std::vector<ModelTensor>& out, std::int64_t layer) {
   return {out, layer_stem(layer), layer_module(layer) + ".", layer};
 }
@@ -24,7 +27,7 @@ LayerTensors at_layer(std::vector<ModelTensor>& out, std::int64_t layer) {
 
 std::optional<ScorerTensor> scorer_tensor(const std::string& name) {
   const auto layer = layer_in_files(name);
-  const std::string mlp = layer ? layer_stem(*layer) + "mlp." : "";
+  const std::string mlp = layer ? layer_stem(*layer) + kMlp + "." : "";
   if (!layer || !name.starts_with(mlp)) return {};
   const auto parameter = scorer_parameter(name.substr(mlp.size()));
   if (!parameter) return {};
@@ -57,8 +60,14 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   const auto describe = xl ? TransformerXlLayer::describe : DecoderLayer::describe;
   (xl ? TransformerXlEnds::describe : DecoderEnds::describe)(c, out);
   const MoeOptions moe = c.moe_options(0);  // layers differ in nothing that their tensors show
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    describe(c, c.is_moe(layer) ? &moe : nullptr, at_layer(out, layer));
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    const LayerTensors at = at_layer(out, layer), mlp = at.below(kMlp);
+    describe(c, at);
+    if (c.is_moe(layer))
+      MoeLayer::describe(moe, mlp);
+    else
+      FeedForward::describe(c.d_model, c.dense_width(), c.ffn_form(), TensorRole::dense, mlp);
+  }
   return out;
 }
 
@@ -68,7 +77,7 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& c) {
   if (scorers.empty()) return out;
   auto scorer = scorers.begin();
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    if (c.is_moe(layer)) describe_scorer(**scorer++, at_layer(out, layer).below("mlp"));
+    if (c.is_moe(layer)) describe_scorer(**scorer++, at_layer(out, layer).below(kMlp));
   const auto balancers = make_balancers(resolve(c.router), router_shape(c.moe_options(0)));
   for (std::size_t i = 0; i < balancers.size(); ++i)
     LayerTensors(out, "penstock.", "")
