@@ -85,11 +85,14 @@ class ClosedCounter {
                    ".k = ", cell.k.value_or(0), ": variant '", variant.name, "' has ",
                    config.moe.experts, " experts");
     const double k = cell.k ? static_cast<double>(*cell.k) : config.router.k;
+    // What the router blends into one expert is computed as one, whatever k; the blend counts too.
+    const double active =
+        config.traits().merges ? 1 : k * static_cast<double>(config.moe.granularity);
     const ClosedWork& requested = form_.work;
     EvaluationWork work{.sequences = requested.sequences,
                         .length = requested.length,
                         .memory = requested.memory,
-                        .active_experts = k * static_cast<double>(config.moe.granularity)};
+                        .active_experts = active};
     const double useful = linear_layer_flops(config, work);
     work.queries_of_memory = requested.queries_of_memory;
     const std::string row = routes ? fmt::format("k = {:g}", k) : "all";

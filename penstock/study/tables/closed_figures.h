@@ -24,7 +24,8 @@ struct ClosedFigure {
 
 /// Cell by cell, and in each cell by the order of the variants; a cell leaves out those that are
 /// not among `variants`. One that names none leaves out those that begin with a model.
-///   FLOPs: linear_layer_flops(model, work at k · granularity) / divisor
+///   FLOPs: linear_layer_flops(model, work at k · granularity, or at 1 where the router blends its
+///     experts into one) / divisor
 ///   parameters: those of the part / divisor
 /// Throws Error, naming the cell's line, for a k that the variant's model cannot have and for one
 /// whose recipe does not say what it is.

@@ -166,6 +166,21 @@ TEST_F(SmallStudy, FlopsFollowK) {
   EXPECT_EQ(table.rows.at(1).cells.at(2).text, "46080");
 }
 
+TEST_F(SmallStudy, ABlendOfExpertsIsOne) {
+  const auto found = figures(
+      "work = {sequences = 2, length = 4}\n"
+      "cells = [{variants = ['blend'], k = 3}, {variants = ['blend']}]\n"
+      "[variants.blend]\nset = {'model.router.method' = 'lory', 'model.moe.experts' = 4, "
+      "'model.router.lory.segment_length' = 2}\n");
+  ASSERT_EQ(found.size(), 2u);
+  // 2 layers, 8 tokens in 4 segments. A token: attention 768, one expert 3·16·24. A segment: the
+  // router 16·4, and a product for each weight of 4 experts.
+  const double by_hand = 2.0 * 2 * (8 * (768 + 1152) + 4 * (64 + 4 * 1152));
+  EXPECT_EQ(found[0].computed, by_hand);
+  EXPECT_EQ(found[1].computed, by_hand);
+  EXPECT_EQ(by_hand, 136192);
+}
+
 TEST_F(SmallStudy, ParametersGoByPart) {
   const auto found = figures(
       "count = 'parameters'\ndigits = 1\ndivisor = 1000\n"
