@@ -103,5 +103,22 @@ TEST_F(ClosedFormFile, OfTheLibraryNeedsNoFile) {
   }
 }
 
+TEST(ClosedFormsOfTheLibrary, HaveDifferentNames) {
+  const std::string study = kAsked + std::string("[closed_form.T]\ncells = [{}]\n");
+  const std::vector<EmbeddedFile> files = {{"x/a.toml", "[train]\nsteps = 1\n"},
+                                           {"x/one.toml", study}};
+  EXPECT_EQ(study_of_closed_form("T", files).path, "recipes/x/one.toml");
+  const std::vector<EmbeddedFile> twice = {files[0], files[1], {"y/two.toml", study}};
+  try {
+    study_of_closed_form("T", twice);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("recipes/x/one.toml:4 and recipes/y/two.toml:4: both have a table "
+                                 "[closed_form.T]"))
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace penstock::study
