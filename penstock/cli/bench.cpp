@@ -29,7 +29,7 @@ struct BenchRecipe {
 
   Recipe read(const std::vector<std::string>& more = {}) const {
     ConfigNode node = read_toml(path);
-    apply_overrides(node, overrides);
+    apply_overrides(node, overrides, kSetOption);
     apply_overrides(node, more);
     return read_recipe(node);
   }

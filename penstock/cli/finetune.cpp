@@ -75,7 +75,7 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
   if (!options.k.empty())
     overrides.push_back(fmt::format("test_k=[{}]", fmt::join(options.k, ",")));
   ConfigNode settings;
-  apply_overrides(settings, overrides);
+  apply_overrides(settings, overrides, kSetOption);
   return {.model = model_argument(options.model).path,
           .data = options.data,
           .task = options.task,

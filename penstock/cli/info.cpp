@@ -54,7 +54,7 @@ void print_info(const InfoOptions& options) {
         return print_study({options.target, options.overrides, options.scale}, options.json);
       }
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
-    apply_overrides(node, options.overrides);
+    apply_overrides(node, options.overrides, kSetOption);
     ModelHashes hashes;
     CountableRecipe counted = countable(node, hashes);
     recipe = std::move(counted.recipe);

@@ -122,7 +122,8 @@ struct GivenStudy {
 };
 
 GivenStudy given_study(const StudyArguments& options) {
-  GivenStudy out{.config = study::read_study(options.study, options.overrides, options.scale),
+  GivenStudy out{.config = study::read_study(options.study, options.overrides, options.scale,
+                                             read_toml, kSetOption),
                  .how = {.kept_rows = options.results,
                          .command = command_line(options),
                          .report_only = options.report_only,

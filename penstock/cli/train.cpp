@@ -132,7 +132,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (method->count() > 0) return write_template(*options);
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ConfigNode node = read_toml(options->recipe);
-    apply_overrides(node, options->overrides);
+    apply_overrides(node, options->overrides, kSetOption);
     const std::string out = options->out.empty()
                                 ? "runs/" + std::filesystem::path(options->recipe).stem().string()
                                 : options->out;

@@ -42,7 +42,7 @@ struct UpcycleArguments {
 /// Lays `--set model.router.a.b=c` over the router's table.
 ConfigNode router_overrides(const std::vector<std::string>& overrides) {
   ConfigNode root{ConfigNode::Table{}};
-  apply_overrides(root, overrides);
+  apply_overrides(root, overrides, kSetOption);
   for (const auto& [key, node] : root.table()) {
     PENSTOCK_CHECK(key == "model", "--set ", key,
                    ": of a model that exists already, only "

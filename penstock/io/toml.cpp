@@ -61,13 +61,16 @@ ConfigNode read_toml(const std::string& path) {
   return parse_toml(real_file_system().read(path, most), path);
 }
 
-void apply_overrides(ConfigNode& root, std::span<const std::string> overrides) {
+void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
+                     const std::string& option) {
+  const std::string before = option.empty() ? "" : option + " ";
   for (const auto& override_text : overrides) {
-    const std::string origin = "--set " + override_text;
+    const std::string origin = before + override_text;
     const auto equals = override_text.find('=');
     // A key never begins with "-": "--set --set a=1" has the option twice.
-    PENSTOCK_CHECK(equals != std::string::npos && equals > 0 && override_text[0] != '-', "--set '",
-                   override_text, "': write it as key=value, for example --set train.steps=100");
+    PENSTOCK_CHECK(equals != std::string::npos && equals > 0 && override_text[0] != '-', before,
+                   "'", override_text, "': write it as key=value, for example ", before,
+                   "train.steps=100");
     const std::string key = override_text.substr(0, equals);
     const std::string text = override_text.substr(equals + 1);
     ConfigNode value(text, origin);

@@ -17,9 +17,12 @@
 namespace penstock {
 namespace {
 
-/// The file of "recipe.toml:12", or "--set".
-std::string source(const std::string& origin) {
-  return origin.starts_with("--set ") ? "--set" : origin.substr(0, origin.rfind(':'));
+/// The file of "recipe.toml:12"; "" for what no file says.
+std::string file_of(const std::string& origin) {
+  const auto colon = origin.rfind(':');
+  const bool line = colon != std::string::npos &&
+                    origin.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  return line ? origin.substr(0, colon) : "";
 }
 
 /// Refuses a method from elsewhere that the file, by naming all parts, would silently outvote.
@@ -29,7 +32,7 @@ void check_method_counts(const ConfigNode& router) {
   for (const char* part : {"scorer", "selector", "balancers"}) {
     const ConfigNode* node = router.find(part);
     const auto* name = node ? std::get_if<std::string>(&node->value()) : nullptr;
-    if (!node || (name && name->empty()) || source(node->origin()) == source(method->origin()))
+    if (!node || (name && name->empty()) || file_of(node->origin()) == file_of(method->origin()))
       return;
   }
   fail(

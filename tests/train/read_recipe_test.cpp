@@ -111,6 +111,24 @@ TEST(Recipe, ThoseOfReMoEHaveThePublishedSizesAndFlops) {
   }
 }
 
+TEST(Overrides, AreNamedByTheOptionThatGaveThem) {
+  const auto said = [](const std::string& text, const std::string& option) -> std::string {
+    try {
+      ConfigNode node = parse_toml(testing::kRecipeText, "r.toml");
+      apply_overrides(node, std::vector<std::string>{text}, option);
+      read_recipe(node);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  expect_opens(said("tain.lr=1", "--key"), "--key tain.lr=1: tain: unknown key");
+  expect_opens(said("tain.lr=1", ""), "tain.lr=1: tain: unknown key");
+  EXPECT_EQ(said("lr", "--key"),
+            "--key 'lr': write it as key=value, for example --key train.steps=100");
+  EXPECT_EQ(said("lr", ""), "'lr': write it as key=value, for example train.steps=100");
+}
+
 TEST(Overrides, NumbersThatDoNotFitAreSaidToBeSuch) {
   expect_opens(refusal({"train.steps=99999999999999999999"}),
                "--set train.steps=99999999999999999999: ");

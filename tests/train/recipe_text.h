@@ -35,7 +35,7 @@ inline std::string replaced(const std::string& from, const std::string& to) {
 inline Recipe recipe_from(const std::vector<std::string>& overrides,
                           const std::string& text = kRecipeText) {
   ConfigNode node = parse_toml(text, "r.toml");
-  apply_overrides(node, overrides);
+  apply_overrides(node, overrides, "--set");
   return read_recipe(node);
 }
 

@@ -16,10 +16,13 @@ CLI::Option* add_threads(CLI::App& command, Count& threads) {
       ->check(whole_number(0, kMostThreads));
 }
 
+/// As apply_overrides is told it.
+inline constexpr const char* kSetOption = "--set";
+
 /// --set KEY=VALUE, any number of times.
 inline CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides,
                                   const std::string& help) {
-  return command.add_option("--set", overrides, help)->expected(1)->take_all();
+  return command.add_option(kSetOption, overrides, help)->expected(1)->take_all();
 }
 
 /// --json: the result is printed for programs.

@@ -6,6 +6,7 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/recipe_of_target.h"
 #include "penstock/study/config/study_config.h"
@@ -62,7 +63,8 @@ void print_table(const study::StudyConfig& study, const std::string& file) {
 }  // namespace
 
 void print_study(const StudyQuestion& question, bool json) {
-  const auto study = study::read_study(question.file, question.overrides, question.scale);
+  const auto study =
+      study::read_study(question.file, question.overrides, question.scale, read_toml, kSetOption);
   if (json) return print_json(study);
   print_table(study, question.file);
 }

@@ -151,8 +151,7 @@ void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode&
 
 /// @param beside  reads a file of the study's folder
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,
-                     const Scale& scale, const TomlFiles& beside,
-                     std::span<const std::string> overrides, StudyConfig& study) {
+                     const Scale& scale, const TomlFiles& beside, StudyConfig& study) {
   check_name(name, node.origin());
   VariantFields own;
   FieldReader keys(node, "variants." + name);
@@ -181,7 +180,6 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   if (!own.published.empty())
     study.comparison.published[name] =
         read_published(own.published, "variants." + name + ".published.", study);
-  apply_overrides(variant.recipe, overrides);
   return variant;
 }
 
@@ -261,7 +259,8 @@ ConfigNode read_tree(const std::string& path, std::string& runs_of, const TomlFi
 
 /// The overrides of the recipes; those that a measurement takes go there.
 std::vector<std::string> recipe_overrides(StudyConfig& study,
-                                          std::span<const std::string> overrides) {
+                                          std::span<const std::string> overrides,
+                                          const std::string& option) {
   std::vector<std::string> of_recipes, own;
   for (const auto& one : overrides) {
     const bool taken =
@@ -269,7 +268,7 @@ std::vector<std::string> recipe_overrides(StudyConfig& study,
     (taken ? own : of_recipes).push_back(one);
   }
   ConfigNode asked;
-  apply_overrides(asked, own);
+  apply_overrides(asked, own, option);
   FieldReader keys(asked, "");
   for (const auto& one : study.measurements) one->read_keys(keys, KeysOf::command_line);
   return of_recipes;
@@ -297,12 +296,13 @@ bool StudyConfig::trains() const {
 }
 
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides,
-                       const std::string& asked_scale, const TomlFiles& read) {
+                       const std::string& asked_scale, const TomlFiles& read,
+                       const std::string& option) {
   StudyConfig study{.path = path, .measurements = make_measurements()};
   const ConfigNode root = read_tree(path, study.runs_of, read);
   const auto fields = read_with<StudyFields>(root, "", study, KeysOf::study);
   const Scale scale = read_scale(fields, asked_scale, study);
-  const auto of_recipes = recipe_overrides(study, overrides);
+  const auto of_recipes = recipe_overrides(study, overrides, option);
   take_fields(study, fields, scale);
   for (const auto& one : study.measurements) one->settle(study.report, path);
   take_closed_forms(study, fields);
@@ -315,9 +315,11 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   const auto beside = [&](const std::string& file) {
     return read((std::filesystem::path(path).parent_path() / file).string());
   };
-  for (const auto& name : names_in_order(variants, "variants"))
+  for (const auto& name : names_in_order(variants, "variants")) {
     study.variants.push_back(
-        read_variant(name, *variants.find(name), fields, scale, beside, of_recipes, study));
+        read_variant(name, *variants.find(name), fields, scale, beside, study));
+    apply_overrides(study.variants.back().recipe, of_recipes, option);
+  }
   for (const auto& [name, node] : over.variants.table())
     check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
   const std::vector<std::string>& only = over.only.empty() ? fields.comparison.only : over.only;

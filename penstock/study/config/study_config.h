@@ -66,10 +66,12 @@ using TomlFiles = std::function<ConfigNode(const std::string& path)>;
 /// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
 /// Overrides that a measurement takes ("finetune.NAME.data=DIR") are its own.
 /// @param read  whence the study and its recipes come
+/// @param option  that the overrides were given with, for errors (apply_overrides)
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
 /// a variant that matches the compute of an unknown one or of one that matches itself, and names
 /// unfit for folders.
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {},
-                       const std::string& scale = {}, const TomlFiles& read = read_toml);
+                       const std::string& scale = {}, const TomlFiles& read = read_toml,
+                       const std::string& option = {});
 
 }  // namespace penstock::study
