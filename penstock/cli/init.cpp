@@ -60,26 +60,27 @@ std::string wrong_model(const std::string& path) {
 /// Asks for what no option says, or takes what is usual where nobody can be asked. Gives back what
 /// it is for.
 StartingPurpose complete(InitOptions& options) {
-  const auto settle = [](std::string& value, const char* question, const std::string& usual,
-                         const auto& wrong) {
+  const auto settle = [](std::string& value, const char* option, const char* question,
+                         const std::string& usual, const auto& wrong) {
     if (value.empty() && can_ask()) value = ask(question, usual, wrong);
     if (value.empty()) value = usual;
     const std::string complaint = wrong(value);
-    PENSTOCK_CHECK(complaint.empty(), complaint);
+    PENSTOCK_CHECK(complaint.empty(), option, ": ", complaint);
   };
-  settle(options.purpose,
+  settle(options.purpose, "--for",
          "What for? train a model from text, upcycle a dense checkpoint, or compare routers:",
          "train", wrong_purpose);
   const StartingPurpose purpose = *of_word<StartingPurpose>(options.purpose);
   if (purpose == StartingPurpose::upcycle) {
     PENSTOCK_CHECK(!options.model.empty() || can_ask(),
                    "options.model: name the dense model that is to become an MoE");
-    settle(options.model, "Which dense model (folder, file or run)?", "", wrong_model);
+    settle(options.model, "--model", "Which dense model (folder, file or run)?", "", wrong_model);
   }
-  settle(options.data,
+  settle(options.data, "--data",
          "What text? a file, a folder, a corpus, or system for this machine's own:", "system",
          wrong_place);
-  settle(options.time, "How long may training take? 90s, 30m, 2h, 1d:", "30m", wrong_time);
+  settle(options.time, "--time", "How long may training take? 90s, 30m, 2h, 1d:", "30m",
+         wrong_time);
   if (options.out.empty())
     options.out = purpose == StartingPurpose::compare ? "study.toml" : "recipe.toml";
   return purpose;
@@ -140,7 +141,7 @@ void add_init_command(CLI::App& app) {
   command
       ->add_option("--for", options->purpose,
                    "train a model from text, upcycle a dense checkpoint, or compare routers")
-      ->type_name("{train | upcycle | compare}");
+      ->type_name("{" + word_list<StartingPurpose>() + "}");
   command->add_option("--data", options->data,
                       "text: a file, a folder, a corpus, or system for this machine's own");
   command->add_option("--time", options->time, "how long training may take: 90s, 30m, 2h, 1d");

@@ -71,9 +71,9 @@ def check_text(shell):
 
 def check_mistakes(shell):
     open(os.path.join(shell.directory, "empty.txt"), "w").close()
-    for parts, arguments in ((("'soon' is no time", "90s"), ("--time", "soon")),
-                             (("'war'", "train, upcycle, compare"), ("--for", "war")),
-                             (("nowhere is not there",), ("--data", "nowhere")),
+    for parts, arguments in ((("--time: 'soon' is no time", "90s"), ("--time", "soon")),
+                             (("--for: 'war' is none of train, upcycle, compare",), ("--for", "war")),
+                             (("--data: nowhere is not there",), ("--data", "nowhere")),
                              (("empty.txt is empty",), ("--data", "empty.txt")),
                              (("--model",), ("--for", "upcycle", "--data", "corpus")),
                              (("'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
