@@ -9,7 +9,6 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/base/threads.h"
-#include "penstock/ops/machine/machine.h"
 #include "penstock/ops/machine/product_unit.h"
 #include "penstock/ops/ops.h"
 
@@ -68,7 +67,7 @@ nlohmann::ordered_json to_json(const MachineBench& machine) {
   const nlohmann::ordered_json bf16 =
       machine.peak_flops_bf16 ? nlohmann::ordered_json(*machine.peak_flops_bf16) : nullptr;
   return {{"processor", machine.processor},
-          {"instruction_set", machine.instruction_set},
+          {"instruction_set", word(machine.instruction_set)},
           {"threads", machine.limits.threads},
           {"peak_flops", machine.limits.peak_flops},
           {"peak_flops_per_core", machine.peak_flops_per_core},
@@ -92,7 +91,7 @@ std::string to_text(const MachineBench& m) {
       "memory (triad)       {:8.1f} GB/s     ({:.1f} one core)\n"
       "an operator is bound by memory below {:.0f} FLOPs a byte\n"
       "libtorch multiplies through {}{}{}\n",
-      m.processor, m.instruction_set, m.limits.threads, m.limits.threads == 1 ? "" : "s",
+      m.processor, word(m.instruction_set), m.limits.threads, m.limits.threads == 1 ? "" : "s",
       m.last_level_cache / (1 << 20), m.limits.peak_flops / 1e9, m.peak_flops_per_core / 1e9,
       m.peak_flops_bf16
           ? fmt::format("{:8.1f} GFLOP/s  ({})", *m.peak_flops_bf16 / 1e9, m.unit_bf16)

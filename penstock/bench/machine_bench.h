@@ -7,6 +7,7 @@
 
 #include "penstock/bench/operator_table.h"
 #include "penstock/ops/machine/blas.h"
+#include "penstock/ops/machine/machine.h"
 
 namespace penstock::bench {
 
@@ -18,7 +19,8 @@ struct MachineBench {
   double memory_bandwidth_core = 0;       ///< one thread alone
   double matmul_flops = 0;   ///< the best of a few shapes through ops::linear, all threads
   std::string matmul_shape;  ///< "rows x in x out" of the best
-  std::string instruction_set, processor;
+  ops::InstructionSet instruction_set = ops::InstructionSet::plain;
+  std::string processor;
   ops::Blas blas;               ///< libtorch's
   double last_level_cache = 0;  ///< bytes
 };

@@ -84,15 +84,14 @@ TEST(LayerBench, JsonHasItsKeys) {
   EXPECT_NE(to_text(layer).find("outside named operators"), std::string::npos);
 }
 
-TEST(MachineBench, MeasuresBandwidthAndNamesTheProcessor) {
+TEST(MachineBench, MeasuresBandwidthAndTheLastCache) {
   EXPECT_GT(ops::measure_memory_bandwidth(2, 3e6), 0);
   EXPECT_GE(ops::last_level_cache_bytes(), 0);
-  const std::string isa = ops::instruction_set();
-  EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "plain") << isa;
 }
 
 TEST(MachineBench, JsonHasTheKeysThatScriptsRelyOn) {
-  MachineBench machine{.peak_flops_per_core = 1, .matmul_flops = 3, .instruction_set = "avx2"};
+  MachineBench machine{
+      .peak_flops_per_core = 1, .matmul_flops = 3, .instruction_set = ops::InstructionSet::avx2};
   machine.limits = {.threads = 2, .peak_flops = 2, .memory_bandwidth = 4};
   const auto out = to_json(machine);
   EXPECT_EQ(out["peak_flops"], 2);

@@ -120,20 +120,20 @@ Burst widest_burst(ProductPrecision precision) {
     return {burst_amx, 1.0 * amx_tiles * amx_flops * amx_rounds};
   if (precision == ProductPrecision::bf16 && available(ProductUnit::avx512))
     return {burst_bf16, 32 * per_lane};
-  if (instruction_set() == "avx512") return {burst_avx512, 16 * per_lane};
-  if (instruction_set() == "avx2") return {burst_avx2, 8 * per_lane};
+  if (instruction_set() == InstructionSet::avx512) return {burst_avx512, 16 * per_lane};
+  if (instruction_set() == InstructionSet::avx2) return {burst_avx2, 8 * per_lane};
 #endif
   return {burst_plain, plain_lanes * per_lane};
 }
 
 }  // namespace
 
-std::string instruction_set() {
+InstructionSet instruction_set() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  if (__builtin_cpu_supports("avx512f")) return InstructionSet::avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::avx2;
 #endif
-  return "plain";
+  return InstructionSet::plain;
 }
 
 double measure_peak_flops(int threads, double seconds, ProductPrecision precision) {

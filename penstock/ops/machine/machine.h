@@ -1,7 +1,8 @@
 // What this machine's cores can do, measured: the yardstick of every "share of peak".
 #pragma once
 
-#include <string>
+#include <array>
+#include <string_view>
 
 #include "penstock/ops/machine/precision.h"
 
@@ -14,8 +15,14 @@ namespace penstock::ops {
 double measure_peak_flops(int threads, double seconds = 0.2,
                           ProductPrecision precision = ProductPrecision::fp32);
 
-/// The widest vectors that measure_peak_flops and the kernels find: "avx512", "avx2" or "plain".
-std::string instruction_set();
+/// The widest vectors that a processor has; plain: what every one has.
+enum class InstructionSet { plain, avx2, avx512 };
+constexpr std::array<std::string_view, 3> words(InstructionSet) {
+  return {"plain", "avx2", "avx512"};
+}
+
+/// What measure_peak_flops and the kernels find on this processor.
+InstructionSet instruction_set();
 
 /// Bytes per second of the triad a = b + s·c (two reads, one write an element) over `threads`
 /// threads that run together: the sum of their upper quartiles over short stretches.

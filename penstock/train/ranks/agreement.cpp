@@ -11,6 +11,7 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/failure_text.h"
+#include "penstock/base/fields.h"
 #include "penstock/base/mapped_file.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/machine/machine.h"
@@ -107,7 +108,7 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash) {
   if (group.size() == 1) return;
   check_same(group, "build of Penstock", build_hash(), both);
-  check_same(group, "kind of processor", ops::instruction_set(), both);
+  check_same(group, "kind of processor", std::string(word(ops::instruction_set())), both);
   Recipe same = result_settings(recipe);
   same.data.forget_places();
   check_same(group, "recipe", to_toml(written_out(same)),
