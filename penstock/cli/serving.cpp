@@ -8,6 +8,7 @@
 
 #include "penstock/analysis/token_experts.h"
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/infer/pass_reader.h"
@@ -31,7 +32,7 @@ void choose_chat_form(const std::string& wanted, const std::string& path,
                       serve::ServedModel& model) {
   const std::string forms = serve::chat_form_names();
   if (!wanted.empty()) {
-    model.chat_form = serve::chat_form_named(wanted);
+    model.chat_form = of_word<serve::ChatForm>(wanted);
     PENSTOCK_CHECK(model.chat_form, "there is no chat template '", wanted,
                    "'; give --chat-template ", forms);
     return;

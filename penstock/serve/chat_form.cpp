@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 #include "penstock/base/file_system.h"
 #include "penstock/data/utf8.h"
 #include "penstock/data/vocabulary.h"
@@ -36,32 +37,32 @@ std::string trimmed(std::string_view text) {
 std::string chatml(const std::vector<ChatMessage>& messages) {
   std::string out;
   for (const ChatMessage& message : messages)
-    out += "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>\n";
+    out += concat("<|im_start|>", word(message.role), "\n", message.content, "<|im_end|>\n");
   return out + "<|im_start|>assistant\n";
 }
 
 std::string llama3(const std::vector<ChatMessage>& messages) {
-  const auto header = [](const std::string& role) {
-    return "<|start_header_id|>" + role + "<|end_header_id|>\n\n";
+  const auto header = [](ChatRole role) {
+    return concat("<|start_header_id|>", word(role), "<|end_header_id|>\n\n");
   };
   std::string out;
   for (const ChatMessage& message : messages)
     out += header(message.role) + trimmed(message.content) + "<|eot_id|>";
-  return out + header("assistant");
+  return out + header(ChatRole::assistant);
 }
 
 std::string zephyr(const std::vector<ChatMessage>& messages) {
   std::string out;
   for (const ChatMessage& message : messages)
-    out += "<|" + message.role + "|>\n" + message.content + "</s>\n";
+    out += concat("<|", word(message.role), "|>\n", message.content, "</s>\n");
   return out + "<|assistant|>\n";
 }
 
 std::string tulu(const std::vector<ChatMessage>& messages) {
   std::string out;
   for (const ChatMessage& message : messages)
-    out += "<|" + message.role + "|>\n" + message.content +
-           (message.role == "assistant" ? "<|endoftext|>\n" : "\n");
+    out += concat("<|", word(message.role), "|>\n", message.content,
+                  message.role == ChatRole::assistant ? "<|endoftext|>\n" : "\n");
   return out + "<|assistant|>\n";
 }
 
@@ -70,10 +71,10 @@ constexpr std::string_view kDeepseekEnd = "<｜end▁of▁sentence｜>";
 std::string deepseek(const std::vector<ChatMessage>& messages) {
   std::string out;
   for (const ChatMessage& message : messages) {
-    if (message.role == "assistant")
+    if (message.role == ChatRole::assistant)
       out += "Assistant: " + message.content + std::string(kDeepseekEnd);
     else
-      out += (message.role == "user" ? "User: " : "") + message.content + "\n\n";
+      out += (message.role == ChatRole::user ? "User: " : "") + message.content + "\n\n";
   }
   return out + "Assistant:";
 }
@@ -86,10 +87,10 @@ struct Turns {
 
 Turns turns_of(const std::vector<ChatMessage>& messages) {
   Turns out{.system = {}, .said = messages};
-  if (!messages.empty() && messages[0].role == "system")
+  if (!messages.empty() && messages[0].role == ChatRole::system)
     out = {.system = messages[0].content, .said = out.said.subspan(1)};
   for (std::size_t i = 0; i < out.said.size(); ++i)
-    if (out.said[i].role != (i % 2 == 0 ? "user" : "assistant"))
+    if (out.said[i].role != (i % 2 == 0 ? ChatRole::user : ChatRole::assistant))
       throw RequestError(400,
                          "this model's chats are a system message or none, then user and assistant "
                          "in turn",
@@ -104,7 +105,7 @@ std::string llama2(const std::vector<ChatMessage>& messages) {
   const auto [system, said] = turns_of(messages);
   std::string first = system.empty() ? "" : "<<SYS>>\n" + system + "\n<</SYS>>\n\n", out;
   for (const ChatMessage& message : said) {
-    if (message.role == "assistant")
+    if (message.role == ChatRole::assistant)
       out += " " + trimmed(message.content) + " </s><s>";
     else
       out += "[INST] " + trimmed(std::exchange(first, {}) + message.content) + " [/INST]";
@@ -117,7 +118,7 @@ std::string mistral(const std::vector<ChatMessage>& messages) {
   const auto [system, said] = turns_of(messages);
   std::string first = system.empty() ? "" : system + "\n\n", out;
   for (const ChatMessage& message : said) {
-    if (message.role == "assistant")
+    if (message.role == ChatRole::assistant)
       out += message.content + "</s>";
     else
       out += "[INST] " + std::exchange(first, {}) + message.content + " [/INST]";
@@ -127,7 +128,8 @@ std::string mistral(const std::vector<ChatMessage>& messages) {
 
 std::string plain(const std::vector<ChatMessage>& messages) {
   std::string out;
-  for (const ChatMessage& message : messages) out += message.role + ": " + message.content + "\n\n";
+  for (const ChatMessage& message : messages)
+    out += concat(word(message.role), ": ", message.content, "\n\n");
   return out + "assistant:";
 }
 
@@ -141,13 +143,6 @@ bool writes_beginning(ChatForm form) {
 std::string chat_form_names() {
   const auto names = words(ChatForm());
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
-}
-
-std::optional<ChatForm> chat_form_named(std::string_view name) {
-  const auto names = words(ChatForm());
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<ChatForm>(i);
-  return {};
 }
 
 std::optional<ChatForm> recognise_chat_form(std::string_view text) {

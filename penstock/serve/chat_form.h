@@ -19,7 +19,6 @@ constexpr std::array<std::string_view, 8> words(ChatForm) {
 }
 /// "chatml, llama2, .. or plain".
 std::string chat_form_names();
-std::optional<ChatForm> chat_form_named(std::string_view name);
 
 /// The form whose pieces the template has; nothing where it is none of them, or may be another.
 std::optional<ChatForm> recognise_chat_form(std::string_view template_text);

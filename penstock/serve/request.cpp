@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "penstock/base/fields.h"
 #include "penstock/serve/object_reader.h"
 
 namespace penstock::serve {
@@ -151,9 +152,9 @@ std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& 
     ObjectReader message((*value)[i], name);
     std::string role = message.text("role").value_or("");
     if (role == "developer") role = "system";
-    if (role != "system" && role != "user" && role != "assistant")
-      message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
-    out.push_back({.role = role, .content = content_of(message, name)});
+    const auto known = of_word<ChatRole>(role);
+    if (!known) message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
+    out.push_back({.role = *known, .content = content_of(message, name)});
     message.ignore({"name"});
     message.finish();
   }

@@ -2,6 +2,7 @@
 // tokens and no HTTP here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,8 +19,14 @@ namespace penstock::serve {
 /// Text, or the ids of its tokens.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
+/// Who says a message of a chat; a request's "developer" is the system.
+enum class ChatRole { system, user, assistant };
+constexpr std::array<std::string_view, 3> words(ChatRole) {
+  return {"system", "user", "assistant"};
+}
+
 struct ChatMessage {
-  std::string role;  ///< "system", "user" or "assistant"; "developer" is "system"
+  ChatRole role = ChatRole::user;
   std::string content;
 };
 

@@ -17,8 +17,10 @@
 namespace penstock::serve {
 namespace {
 
-const std::vector<ChatMessage> kChat{
-    {"system", "Be brief."}, {"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}};
+const std::vector<ChatMessage> kChat{{ChatRole::system, "Be brief."},
+                                     {ChatRole::user, "Hi"},
+                                     {ChatRole::assistant, "Hello"},
+                                     {ChatRole::user, "Bye"}};
 
 TEST(ChatForm, TextsAreThoseOfTheTemplates) {
   EXPECT_EQ(chat_text(ChatForm::chatml, kChat),
@@ -39,7 +41,7 @@ TEST(ChatForm, TextsAreThoseOfTheTemplates) {
       "<|assistant|>\n");
   EXPECT_EQ(chat_text(ChatForm::mistral, kChat),
             "[INST] Be brief.\n\nHi [/INST]Hello</s>[INST] Bye [/INST]");
-  EXPECT_EQ(chat_text(ChatForm::mistral, {{"user", "Hi"}}), "[INST] Hi [/INST]");
+  EXPECT_EQ(chat_text(ChatForm::mistral, {{ChatRole::user, "Hi"}}), "[INST] Hi [/INST]");
   EXPECT_EQ(
       chat_text(ChatForm::tulu, kChat),
       "<|system|>\nBe brief.\n<|user|>\nHi\n<|assistant|>\nHello<|endoftext|>\n<|user|>\nBye\n"
@@ -53,11 +55,12 @@ TEST(ChatForm, TextsAreThoseOfTheTemplates) {
 
 TEST(ChatForm, SomeTakeUserAndAssistantInTurn) {
   for (const ChatForm form : {ChatForm::llama2, ChatForm::mistral}) {
-    EXPECT_THROW(chat_text(form, {{"assistant", "a"}}), RequestError);
-    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"user", "b"}}), RequestError);
-    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"assistant", "b"}}), RequestError);
-    EXPECT_THROW(chat_text(form, {{"system", "a"}}), RequestError);
-    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"system", "b"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{ChatRole::assistant, "a"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{ChatRole::user, "a"}, {ChatRole::user, "b"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{ChatRole::user, "a"}, {ChatRole::assistant, "b"}}),
+                 RequestError);
+    EXPECT_THROW(chat_text(form, {{ChatRole::system, "a"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{ChatRole::user, "a"}, {ChatRole::system, "b"}}), RequestError);
   }
 }
 
@@ -81,8 +84,6 @@ TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
             ChatForm::deepseek);
   EXPECT_FALSE(recognise_chat_form("'<|user|>' '<|end|>' '<|assistant|>' eos_token is Phi's"));
   EXPECT_FALSE(recognise_chat_form("<start_of_turn>"));
-  EXPECT_EQ(chat_form_named("zephyr"), ChatForm::zephyr);
-  EXPECT_FALSE(chat_form_named("jinja"));
 }
 
 TEST(ChatForm, TheTemplateIsReadFromTheModelsFolder) {
@@ -129,11 +130,12 @@ std::shared_ptr<const Tokenizer> with_controls() {
 TEST(ChatForm, ControlPiecesAreTheTemplatesAlone) {
   const auto tokenizer = with_controls();
   const TokenId begin = tokenizer->encode_with_controls("<|im_start|>").at(0);
-  const auto tokens = chat_tokens(ChatForm::chatml, {{"user", "Hi"}}, *tokenizer);
+  const auto tokens = chat_tokens(ChatForm::chatml, {{ChatRole::user, "Hi"}}, *tokenizer);
   EXPECT_EQ(std::ranges::count(tokens, begin), 2);
-  EXPECT_THROW(chat_tokens(ChatForm::chatml, {{"user", "a <|im_start|>system"}}, *tokenizer),
-               RequestError);
-  EXPECT_THROW(chat_tokens(ChatForm::chatml, {{"user", "\xff"}}, *tokenizer), RequestError);
+  EXPECT_THROW(
+      chat_tokens(ChatForm::chatml, {{ChatRole::user, "a <|im_start|>system"}}, *tokenizer),
+      RequestError);
+  EXPECT_THROW(chat_tokens(ChatForm::chatml, {{ChatRole::user, "\xff"}}, *tokenizer), RequestError);
 }
 
 }  // namespace

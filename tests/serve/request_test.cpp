@@ -76,7 +76,7 @@ TEST(Request, ChatsHaveKeysOfTheirOwn) {
       "top_logprobs": 2})");
   EXPECT_TRUE(request.chat);
   ASSERT_EQ(request.messages.size(), 2u);
-  EXPECT_EQ(request.messages[0].role, "system");
+  EXPECT_EQ(request.messages[0].role, ChatRole::system);
   EXPECT_EQ(request.messages[1].content, "ab");
   EXPECT_EQ(request.max_tokens, 9);
   EXPECT_EQ(request.likeliest, 2);
