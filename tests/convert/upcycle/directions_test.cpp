@@ -9,7 +9,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle/calibration.h"
 #include "penstock/io/config_json.h"
-#include "tests/convert/upcycle_fixture.h"
+#include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
 namespace {

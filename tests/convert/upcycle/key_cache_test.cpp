@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/convert/upcycle_fixture.h"
+#include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
 namespace {

@@ -14,7 +14,7 @@
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/files/open_model.h"
-#include "tests/convert/upcycle_fixture.h"
+#include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
 namespace {

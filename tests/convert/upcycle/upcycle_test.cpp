@@ -19,7 +19,7 @@
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/optim/adamw.h"
-#include "tests/convert/upcycle_fixture.h"
+#include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "tests/convert/upcycle_fixture.h"
+#include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
 namespace {

@@ -14,7 +14,7 @@ void expect_logits_of_script(const std::string& type) {
   const testing::TempDirectory temp;
   const std::string directory = (temp.path() / type).string();
   const std::string command = std::string("/usr/bin/python3 ") + PENSTOCK_SOURCE_DIR +
-                              "/tests/models/foreign_checkpoint.py " + type + " " + directory;
+                              "/tests/models/files/foreign_checkpoint.py " + type + " " + directory;
   const int status = std::system(command.c_str()) / 256;
   if (status == 77) GTEST_SKIP() << "python3 has no PyTorch";
   ASSERT_EQ(status, 0);

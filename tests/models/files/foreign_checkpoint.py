@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "convert"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "convert"))
 from hugging_face_logits import Model, torch  # noqa: E402
 
 D, V, HEADS, GROUPS, WIDTH, DENSE, INNER, EXPERTS, K = 16, 29, 4, 2, 6, 20, 5, 6, 3
