@@ -6,7 +6,6 @@
 #include <map>
 
 #include "penstock/data/corpus/documents.h"
-#include "penstock/data/utf8.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -180,7 +179,7 @@ TEST(TextFiles, WhatIsNotThereOrNotCompressedOrTooLarge) {
               {"bomb.gz"});
 }
 
-TEST(Documents, CompressedJsonlIsStillJsonl) {
+TEST(TextFiles, CompressedJsonlIsStillJsonl) {
   const testing::TemporaryFolder folder;
   const std::string path =
       pack(folder / "web.jsonl.gz", ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP,
@@ -190,103 +189,6 @@ TEST(Documents, CompressedJsonlIsStillJsonl) {
   EXPECT_EQ(documents[0].text, "one\n\xc3\xa9");
   EXPECT_EQ(documents[1].text, "two");
   EXPECT_EQ(documents[0].domain, "web");
-}
-
-TEST(Documents, JsonlErrorsNameTheLine) {
-  const testing::TemporaryFolder folder;
-  const auto fails = [&](std::string_view content, std::initializer_list<std::string_view> parts) {
-    const std::string path = folder.write("d.jsonl", content);
-    expect_says(error_of([&] { read_documents({.path = path}, {}); }), parts);
-  };
-  fails("{\"text\":\"a\"}\n{\"body\":\"b\",\"id\":1}\n",
-        {"d.jsonl:2", "no field 'text'", "options.field", "body, id"});
-  fails("{\"text\":1}\n", {"d.jsonl:1", "not a string"});
-  fails("{\"text\":\"a\"\n", {"d.jsonl:1", "not a JSON object"});
-  fails("{\"text\":\"good\"}\n{\"text\":\"hi \\ud800 x\"}\n",
-        {"d.jsonl:2", "the escape \\ud800", "\\ufffd"});
-  fails("{\"text\":\"hi \\udc01\"}\n", {"d.jsonl:1", "the escape \\udc01"});
-  fails("[\"text\"]\n", {"d.jsonl:1", "not a JSON object"});
-  const std::string path = folder.write("f.jsonl", "{\"body\":\"b\"}");
-  EXPECT_EQ(read_documents({.path = path}, {.field = "body"}).at(0).text, "b");
-}
-
-TEST(Documents, AFieldNamesTheDomainOfEachLine) {
-  const testing::TemporaryFolder folder;
-  const ReadOptions options{.domain_field = "meta.pile_set_name"};
-  const std::string good = R"({"text":"a","meta":{"pile_set_name":"Github"}})",
-                    path = folder.write(
-                        "d.jsonl",
-                        good + "\n" + R"({"text":"b","meta":{"pile_set_name":"ArXiv"}})");
-  const auto documents = read_documents({.path = path, .domain = "other"}, options);
-  ASSERT_EQ(documents.size(), 2U);
-  EXPECT_EQ(documents[0].domain, "Github");
-  EXPECT_EQ(documents[1].domain, "ArXiv");
-  for (const char* bad : {R"({"text":"b"})", R"({"text":"b","meta":"Github"})",
-                          R"({"text":"b","meta":{"pile_set_name":1}})",
-                          R"({"text":"b","meta":{"pile_set_name":""}})"}) {
-    const std::string broken = folder.write("e.jsonl", good + "\n" + bad);
-    expect_says(error_of([&] { read_documents({.path = broken}, options); }),
-                {"e.jsonl:2", "meta.pile_set_name", "options.domain_field"});
-  }
-  // What is no JSONL has the domain of its input.
-  EXPECT_EQ(read_documents({.path = folder.write("f.txt", "text")}, options).at(0).domain, "f");
-}
-
-TEST(Documents, FoldersAreSortedAndLabelledByTheirFirstFolder) {
-  const testing::TemporaryFolder folder;
-  folder.write("in/z.txt", "direct");
-  folder.write("in/code/b.py", "second");
-  folder.write("in/code/deep/a.py", "third");
-  folder.write("in/code/a.py", "first");
-  folder.write("in/.hidden/x.txt", "no");
-  folder.write("in/code/.hidden", "no");
-  folder.write("in/blank.txt", " \n\n");
-  std::string seen;
-  for (const auto& document : read_documents({.path = folder / "in/"}, {}))
-    seen += document.domain + ":" + document.text + " ";
-  EXPECT_EQ(seen, "code:first code:second code:third in:direct ");
-  for (const auto& document : read_documents({.path = folder / "in", .domain = "mine"}, {}))
-    EXPECT_EQ(document.domain, "mine");
-  EXPECT_EQ(default_domain(folder / "in/code/a.b.txt.gz"), "a.b");
-}
-
-TEST(Documents, SeparatorsCutFiles) {
-  const testing::TemporaryFolder folder;
-  const auto texts = [&](std::string_view content, const std::string& separator) {
-    const std::string path = folder.write("s.txt", content);
-    std::vector<std::string> out;
-    for (const auto& document : read_documents({.path = path}, {.separator = separator}))
-      out.push_back(document.text);
-    return out;
-  };
-  using Texts = std::vector<std::string>;
-  EXPECT_EQ(texts("a\nb\n\n \t\nc\r\n\r\nd", "blank-lines"), (Texts{"a\nb\n", "c\r\n", "d"}));
-  EXPECT_EQ(texts("a\n<|end|>\nb<|end|>", "<|end|>"), (Texts{"a\n", "b"}));
-  EXPECT_EQ(texts("a\n\nb", ""), (Texts{"a\n\nb"}));
-}
-
-TEST(Utf8, FindsTheFirstBadByte) {
-  const auto npos = std::string_view::npos;
-  for (const std::string_view good :
-       {"", "plain", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
-        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
-    EXPECT_EQ(find_invalid_utf8(good), npos) << good;
-  // Overlong forms, a surrogate, beyond U+10FFFF, a stray continuation, and sequences cut short.
-  for (const std::string_view bad :
-       {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc2", "\xe2\x82", "\xf0\x9f\x99",
-        "\xc2"
-        "a",
-        "\xe2\x82"
-        "a"})
-    EXPECT_EQ(find_invalid_utf8("ok" + std::string(bad)), 2u);
-}
-
-TEST(Utf8, TheErrorSaysFileByteAndRemedy) {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.write("latin1.txt", "caf\xe9 au lait");
-  expect_says(error_of([&] { read_documents({.path = path}, {}); }),
-              {"latin1.txt", "0xe9", "offset 3", "iconv"});
 }
 
 }  // namespace

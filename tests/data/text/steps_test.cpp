@@ -1,5 +1,6 @@
-#include "penstock/data/text/merge_table.h"
 #include "penstock/data/text/steps.h"
+
+#include "penstock/data/text/merge_table.h"
 #include "tests/data/support.h"
 
 namespace penstock {
