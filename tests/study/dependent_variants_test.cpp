@@ -12,7 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/study_runner.h"
-#include "study_runner_fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {

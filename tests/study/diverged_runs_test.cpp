@@ -9,7 +9,7 @@
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/study_runner.h"
-#include "study_runner_fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {

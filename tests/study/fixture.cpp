@@ -1,4 +1,4 @@
-#include "fixture.h"
+#include "tests/study/fixture.h"
 
 #include <gtest/gtest.h>
 

@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/tables/by_k_summary.h"
 #include "penstock/study/tables/closed_tables.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

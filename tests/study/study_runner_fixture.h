@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "fixture.h"
 #include "penstock/study/study_runner.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study::testing {
 

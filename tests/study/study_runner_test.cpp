@@ -11,7 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/study/runs/results_file.h"
-#include "study_runner_fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {

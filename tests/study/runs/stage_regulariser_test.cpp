@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "fixture.h"
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/runs/run_row_json.h"
 #include "penstock/study/runs/stages.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
-#include "fixture.h"
 #include "penstock/analysis/flips.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/report/report.h"
 #include "penstock/study/json_field.h"
 #include "tests/base/temp_directory.h"
+#include "tests/study/fixture.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::study {

@@ -3,12 +3,12 @@
 
 #include <filesystem>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/rows.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
@@ -17,6 +16,7 @@
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/read_recipe.h"
 #include "tests/base/temp_directory.h"
+#include "tests/study/fixture.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::study {

@@ -11,7 +11,6 @@
 #include <regex>
 #include <sstream>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/html.h"
 #include "penstock/report/mean_curve.h"
@@ -19,6 +18,7 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/runs/run_row_json.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {
