@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Prints the constants of formulas_test.cpp, from the formulas alone (no Penstock, no tensors)."""
+"""Prints the constants of the tests of selectors and balancers, from the formulas alone (no Penstock, no tensors)."""
 import math
 from fractions import Fraction
 

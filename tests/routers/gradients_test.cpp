@@ -1,7 +1,7 @@
 // What selectors' weights and balancers' losses pass back to the logits, against the numbers of
 // gradients.py, which differentiates the published formulas. Those of selectors with a capacity and
-// of the load are in gating_test.cpp, a bias of the choice in loss_free_test.cpp, a shift of the
-// logits in steering_test.cpp; scorers' are in scorers_test.cpp.
+// of the load are in gating_test.cpp, a bias of the choice in balancers/loss_free_test.cpp, a shift
+// of the logits in balancers/logit_shift_test.cpp; scorers' are in scorers/scorers_test.cpp.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 

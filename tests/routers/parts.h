@@ -36,6 +36,11 @@ inline at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
   return torch::stack(out);
 }
 
+/// The largest difference of two entries, in f64.
+inline double farthest(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
 /// The plan as a matrix: each token's weight on each expert, 0 where there is no assignment.
 inline at::Tensor dense_weights(const Plan& plan) {
   if (plan.merges()) return plan.merge_weights.detach().repeat_interleave(plan.segment_length, 0);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "tests/routers/scorers_expected.h"
+#include "tests/routers/scorers/scorers_expected.h"
 
 namespace penstock::testing {
 namespace {

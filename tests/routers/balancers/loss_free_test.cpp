@@ -14,10 +14,6 @@ at::Tensor in_fours(const std::vector<double>& numbers) {
   return torch::tensor(numbers, at::kDouble).view({-1, 4});
 }
 
-double farthest(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
-
 /// A balancer of `layers` layers of four experts, all with these biases.
 std::shared_ptr<Balancer> with_bias(const std::vector<double>& bias, std::int64_t layers = 1) {
   const auto out =

@@ -6,30 +6,19 @@
 #include "penstock/base/error.h"
 #include "penstock/routers/as_trained.h"
 #include "penstock/routers/plain_router.h"
-#include "tests/routers/parts.h"
+#include "tests/routers/four_tokens.h"
 
 namespace penstock::testing {
 namespace {
 
 const RouterShape kTwo{.d_model = 4, .experts = 4, .k = 2, .layers = 2};
 
-at::Tensor logits() {
-  return matrix({{1.0, 0.5, -0.3, 0.2},
-                 {-0.7, 0.4, 0.9, 0.1},
-                 {0.3, -1.2, 0.8, 0.6},
-                 {2.0, -0.5, 0.0, -1.0}});
-}
-
-double farthest(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
-
 StepStatistics lowest(const std::vector<double>& first, const std::vector<double>& second) {
   return {.lowest_taken = {first, second}};
 }
 
 TEST(ExpertThreshold, AnExpertTakesTheTokensWhoseScoresReachIt) {
-  const at::Tensor z = logits().requires_grad_();
+  const at::Tensor z = four_logits().requires_grad_();
   const at::Tensor thresholds = torch::tensor({0.125, 0.25, 0.375, 0.1875});
   const Plan plan =
       selector("expert-choice", kTwo)->select({.logits = z, .thresholds = thresholds}, {});
@@ -47,13 +36,13 @@ TEST(ExpertThreshold, AnExpertTakesTheTokensWhoseScoresReachIt) {
 
 TEST(ExpertThreshold, TrainingSaysTheLowestScoreThatEachExpertTook) {
   const auto parts = selector("expert-choice", kTwo);
-  const Plan plan = parts->select({.logits = logits()}, {.training = true});
+  const Plan plan = parts->select({.logits = four_logits()}, {.training = true});
   EXPECT_LT(farthest(plan.lowest_taken, torch::tensor({0.42948105406904, 0.260493427058572,
                                                        0.39053397262892, 0.199015719985647},
                                                       at::kDouble)),
             1e-12);
   EXPECT_FALSE(plan.lowest_taken.requires_grad());
-  EXPECT_FALSE(parts->select({.logits = logits()}, {}).lowest_taken.defined());
+  EXPECT_FALSE(parts->select({.logits = four_logits()}, {}).lowest_taken.defined());
   const at::Tensor none = at::zeros({0, 4}, at::kDouble);
   EXPECT_FALSE(parts->select({.logits = none}, {.training = true}).lowest_taken.defined());
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes scorers_expected.h: logits and gradients of every scorer in plain PyTorch, in f64.
 
-  tests/routers/scorers.py > tests/routers/scorers_expected.h
+  tests/routers/scorers/scorers.py > tests/routers/scorers/scorers_expected.h
 
 Knows the published formulas alone. Gradients are those of sum(logits * probe).
 """
@@ -151,7 +151,7 @@ def table(tensors):
 
 hidden, probe = values(0.5, T, D), values(0.25, T, E)
 print("// Written by scorers.py; do not edit.\n// clang-format off\n#pragma once\n")
-print('#include "tests/routers/scorer_case.h"\n\nnamespace penstock::testing {\n')
+print('#include "tests/routers/scorers/scorer_case.h"\n\nnamespace penstock::testing {\n')
 print(f"inline const std::vector<double> kHidden = {braces(hidden)};  // [{T}, {D}]")
 print(f"inline const std::vector<double> kProbe = {braces(probe)};  // [{T}, {E}]\n")
 print("inline const std::vector<ScorerCase> kScorerCases = {")

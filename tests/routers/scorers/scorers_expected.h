@@ -2,7 +2,7 @@
 // clang-format off
 #pragma once
 
-#include "tests/routers/scorer_case.h"
+#include "tests/routers/scorers/scorer_case.h"
 
 namespace penstock::testing {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Expected numbers of steering_test.cpp: a shift that follows counts, worked out from the formula in plain Python."""
+"""Expected numbers of logit_shift_test.cpp and held_sparsity_test.cpp, from the formula of the shift in plain Python."""
 
 from math import exp, log
 

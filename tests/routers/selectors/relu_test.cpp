@@ -1,0 +1,96 @@
+// ReLU routing: who is chosen with which weight, the cap on their number, and the leak to experts
+// without tokens.
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include <limits>
+
+#include "penstock/base/error.h"
+#include "tests/routers/four_tokens.h"
+
+namespace penstock::testing {
+namespace {
+
+TEST(Relu, TakesPositiveLogitsAsWeights) {
+  const at::Tensor z = four_logits().requires_grad_();
+  const Plan plan = plan_for(*selector("relu", kOneOfFour), z);
+  expect_matrix(dense_weights(plan),
+                {{1.0, 0.5, 0, 0.2}, {0, 0.4, 0.9, 0.1}, {0.3, 0, 0.8, 0.6}, {2.0, 0, 0, 0}});
+  EXPECT_DOUBLE_EQ(sparsity(plan), 1 - 10 / 16.);
+  plan.weight.sum().backward();
+  EXPECT_TRUE(z.grad().equal((four_logits() > 0).to(at::kDouble)));
+}
+
+TEST(Relu, KeepsNaNInThePlan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Plan plan = plan_for(*selector("relu", kOneOfFour), matrix({{nan, -1, 1, -1}}));
+  EXPECT_EQ(plan.assignments(), 2);
+  EXPECT_TRUE(plan.weight.isnan().any().item<bool>());
+}
+
+TEST(Relu, TakesAtMostSoManyOfTheHighest) {
+  const Plan plan =
+      plan_for(*selector("relu", kTwoOfFour, {{"most", std::int64_t{2}}}), four_logits());
+  expect_matrix(dense_weights(plan),
+                {{1.0, 0.5, 0, 0}, {0, 0.4, 0.9, 0}, {0, 0, 0.8, 0.6}, {2.0, 0, 0, 0}});
+  const RouterShape halves{.d_model = 4, .experts = 4, .k = 2, .granularity = 2};
+  EXPECT_TRUE(
+      dense_weights(plan_for(*selector("relu", halves, {{"most", std::int64_t{1}}}), four_logits()))
+          .equal(dense_weights(plan)));
+}
+
+TEST(Relu, KeepsNaNInACappedPlan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto part = selector("relu", kTwoOfFour, {{"most", std::int64_t{2}}});
+  const Plan plan = plan_for(*part, matrix({{nan, nan, nan, nan}, {nan, -1, 1, -1}}));
+  EXPECT_TRUE(plan.weight.isnan().any().item<bool>());
+}
+
+TEST(Relu, RefusesAnImpossibleCap) {
+  const RouterShape four{.d_model = 4, .experts = 4, .k = 2};
+  EXPECT_THROW(selector("relu", four, {{"most", std::int64_t{5}}}), Error);
+  EXPECT_THROW(selector("relu", four, {{"most", std::int64_t{1}}}), Error);
+  EXPECT_NO_THROW(selector("relu", four, {{"most", std::int64_t{4}}}));
+}
+
+/// Expert 1 has no token: the two nearest ones are computed for it, and change no output.
+TEST(Relu, LetsTheGradientOfAnIdleExpertThrough) {
+  const at::Tensor z = matrix({{1, -3, 0.5}, {0, -1, 2}, {-1, -0.5, -1}, {3, -2, 1}});
+  const at::Tensor leaf = z.clone().requires_grad_();
+  const Options leak = {{"leak", 0.25}, {"leak_tokens", std::int64_t{2}}};
+  const RouterShape three{.d_model = 2, .experts = 3, .k = 1};
+  const auto part = selector("relu", three, leak);
+  const Plan plan = part->select({.logits = leaf}, kTraining);
+  EXPECT_TRUE(dense_weights(plan).equal(z.clamp_min(0)));
+  const at::Tensor factors = matrix({{2, 3, 5}, {7, 11, 13}, {17, 19, 23}, {29, 31, 37}});
+  (plan.weight * factors.index({plan.token, plan.expert})).sum().backward();
+  EXPECT_TRUE(
+      leaf.grad().equal(matrix({{2, 0, 5}, {0, 0.25 * 11, 13}, {0, 0.25 * 19, 0}, {29, 0, 37}})));
+  // Outside training, and where every expert has a token, nothing leaks.
+  EXPECT_EQ(part->select({.logits = z}, {}).assignments(), 5);
+  EXPECT_EQ(part->select({.logits = z.abs()}, kTraining).assignments(), 11);
+  // A cap leaves experts idle that have positive logits.
+  const Options capped = {
+      {"leak", 0.5}, {"leak_tokens", std::int64_t{1}}, {"most", std::int64_t{1}}};
+  const Plan of_cap = selector("relu", three, capped)
+                          ->select({.logits = matrix({{2, 1, -1}, {3, 0.5, -2}})}, kTraining);
+  EXPECT_TRUE(dense_weights(of_cap).equal(matrix({{2, 0, 0}, {3, 0, 0}})));
+  EXPECT_EQ(of_cap.assignments(), 4);
+}
+
+TEST(Relu, OpensAnIdleExpertThatWouldHelp) {
+  for (const double leak : {0.0, 0.5}) {
+    at::Tensor z = matrix({{-0.5}}).requires_grad_();
+    const auto part = selector("relu", {.d_model = 1, .experts = 1, .k = 1}, {{"leak", leak}});
+    for (int step = 0; step < 60; ++step) {
+      const at::Tensor gate = part->select({.logits = z}, kTraining).weight.sum();
+      const at::Tensor loss = (gate - 1).square() + 0 * z.sum();  // also where no gate is open
+      const at::Tensor gradient = torch::autograd::grad({loss}, {z})[0];
+      z = (z - 0.05 * gradient).detach().requires_grad_();
+    }
+    EXPECT_NEAR(z.item<double>(), leak > 0 ? 1 : -0.5, 0.1) << leak;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::testing
