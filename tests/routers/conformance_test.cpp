@@ -1,11 +1,11 @@
 // The full product scorer × selector × sets of balancers: each combination either has every
-// property of combination.h, or is refused with a reason.
+// property of properties.h, or is refused with a reason.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
 #include "penstock/base/error.h"
-#include "tests/routers/combination.h"
+#include "tests/routers/properties.h"
 
 namespace penstock::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "penstock/base/error.h"
-#include "tests/routers/combination.h"
 #include "tests/routers/parts.h"
+#include "tests/routers/properties.h"
 
 namespace penstock::testing {
 namespace {
