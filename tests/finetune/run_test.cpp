@@ -11,7 +11,6 @@
 #include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
-#include "penstock/io/toml.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/precision.h"
@@ -340,42 +339,6 @@ TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("classes"), std::string::npos) << error.what();
   }
-}
-
-TEST(FinetuneCommand, RepeatsWhatDiffersFromTheProtocolQuotedForAShell) {
-  ConfigNode settings;
-  apply_overrides(settings,
-                  std::vector<std::string>{"lr=3e-4", "test_k=[1,2]", "lr_schedule=linear"});
-  FinetuneRecord record{.model = "runs/my model",
-                        .data = "sst2",
-                        .task = ClassificationFormat::kSst2,
-                        .finetune = read_finetune_config(settings)};
-  EXPECT_EQ(finetune_command(record, "runs/it's"),
-            "penstock finetune 'runs/my model' --data sst2 --task sst2 --set lr=3e-04 "
-            "--set 'lr_schedule=\"linear\"' --set 'test_k=[1, 2]' --out 'runs/it'\\''s-again'");
-  settings = {};
-  apply_overrides(settings, std::vector<std::string>{"protocol=authors", "steps=10"});
-  record.finetune = read_finetune_config(settings);
-  const std::string command = finetune_command(record, "out");
-  EXPECT_NE(command.find(" --set protocol=authors --set steps=10 --out out-again"),
-            std::string::npos)
-      << command;
-}
-
-TEST(Learnt, IsWhatLiesAboveTheMajorityByMoreThanItsError) {
-  const auto result = [](double majority, std::vector<double> accuracies) {
-    nlohmann::ordered_json out = {{"majority_accuracy", majority}};
-    for (const double accuracy : accuracies)
-      out["by_k"].push_back({{"k", nullptr}, {"accuracy", accuracy}, {"texts", 100}});
-    return why_nothing_was_learnt(out);
-  };
-  // 1.96 sqrt(0.6 * 0.4 / 100) = 0.096.
-  EXPECT_NEAR(accuracy_error(0.6, 100), 0.09602, 1e-5);
-  EXPECT_EQ(result(0.5, {0.6}), "");
-  EXPECT_NE(result(0.51, {0.6}).find("60.00 % of 100 texts"), std::string::npos);
-  EXPECT_EQ(result(0.51, {0.5, 0.7}), "");  // one k is enough
-  EXPECT_NE(result(0.9, {0.5, 0.8}).find("80.00 %"), std::string::npos);
-  EXPECT_EQ(result(0.9, {1.0}), "");
 }
 
 TEST_F(FinetuneRun, WhatLearntNothingSaysSoAndTensorBoardHasItsCurves) {
