@@ -1,9 +1,10 @@
 // The vocabulary that a GGUF file carries, and after four bytes 0xff a text to tokenize.
+#include "penstock/models/formats/gguf_vocabulary.h"
+
 #include "fuzz/input.h"
 #include "fuzz/memory_file.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/models/formats/gguf_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;

@@ -10,7 +10,7 @@
 #include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/formats/gguf_source.h"
-#include "penstock/models/formats/gguf_tokenizer.h"
+#include "penstock/models/formats/gguf_vocabulary.h"
 #include "penstock/models/model_source.h"
 
 namespace penstock {

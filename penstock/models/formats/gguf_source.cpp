@@ -15,7 +15,7 @@
 #include "penstock/io/safetensors.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/formats/gguf_layout.h"
-#include "penstock/models/formats/gguf_tokenizer.h"
+#include "penstock/models/formats/gguf_vocabulary.h"
 #include "penstock/models/formats/torch_safetensors.h"
 
 namespace penstock {

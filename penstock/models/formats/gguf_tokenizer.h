@@ -1,4 +1,4 @@
-// Tokenizers in GGUF metadata (`tokenizer.ggml.*`), both ways.
+// Tokenizers written as GGUF metadata (`tokenizer.ggml.*`). gguf_vocabulary.h reads them.
 #pragma once
 
 #include <string>
@@ -25,9 +25,5 @@ GgufTokenizer gguf_tokenizer(const Vocabulary& vocabulary, std::int64_t vocab_si
 
 /// Keys of a model without a tokenizer.
 GgufTokenizer no_gguf_tokenizer(const std::string& architecture, std::int64_t vocab_size);
-
-/// The vocabulary that a file's keys describe. Throws Error, naming the file and the key, for a
-/// kind that is not known and for lists that do not fit each other.
-Vocabulary read_gguf_vocabulary(const GgufFile& file);
 
 }  // namespace penstock

@@ -10,6 +10,7 @@
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_layout.h"
+#include "penstock/models/formats/gguf_vocabulary.h"
 #include "tests/base/temp_directory.h"
 #include "tests/data/tokenizers/vectors.h"
 
