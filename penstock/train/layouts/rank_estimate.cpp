@@ -7,21 +7,17 @@
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/models/formats/rank_slices.h"
+#include "penstock/train/layouts/optimizer_estimate.h"
 #include "penstock/train/layouts/rank_traffic.h"
-#include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/step/objective.h"
 #include "penstock/train/step/pipeline_schedule.h"
 
 namespace penstock {
 namespace {
 
-using rank_traffic::kAddedUp;
 using rank_traffic::kBytes;
-using rank_traffic::kPacked;
-using rank_traffic::kPutInPlace;
 using rank_traffic::seconds_of_memory;
 using rank_traffic::Sent;
-using rank_traffic::share_elsewhere;
 
 std::int64_t elements(const Slice& slice) {
   const auto shape = slice.part_shape();
@@ -40,78 +36,6 @@ struct RankEstimator::Shape {
   double moe_layers = 0;   ///< of a stage
   double passes = 1;
   int chunks = 1;
-};
-
-/// What a stage's rank holds for the optimizer, and what it sends for it.
-struct RankEstimator::Optimizer {
-  TrainingMemory memory;
-  double shares = 0, share_sums = 0;        ///< numbers of gradients in shares, and of their sums
-  std::int64_t exchange = 0, carriers = 0;  // what arrives; files, or messages
-  Sent gradients{"gradients"}, sums{"summed_gradients"};
-  // Numbers, of all those whose gradients are exchanged, and of these those that come last.
-  double parameters = 0, updated = 0, exchanged = 0, last = 0;
-  std::int64_t to_make_whole = 0;
-
-  /// @param units   layers, and what no layer has, of whose parameters these are
-  /// @param stride  between neighbours that exchange them
-  void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
-           bool rest, int stride, const MachineSpeeds& speeds) {
-    if (sizes.empty()) return;
-    const SharingBytes bytes = sharing_bytes(sizes, steps);
-    memory.parameter_bytes += bytes.parameters;
-    memory.gradient_bytes += bytes.gradients;
-    memory.optimizer_bytes += bytes.optimizer;
-    exchange = std::max(exchange, bytes.exchange);
-    const auto others = static_cast<double>(steps.ranks - 1), more = rest ? 1.0 : 0.0;
-    const double rounds = std::ceil(static_cast<double>(steps.parts) / steps.ranks);
-    const double share = share_elsewhere(steps.ranks, stride, speeds);
-    carriers += share == 0 ? bytes.files : bytes.packed;
-    gradients.add(static_cast<double>(bytes.sent_gradients), share,
-                  others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
-    // A rank packs its own once for all others, and puts it in place too.
-    sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
-             others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + more),
-             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, others));
-    double all = 0;
-    for (const ParameterSize& size : sizes) all += static_cast<double>(size.elements);
-    parameters += all;
-    updated += static_cast<double>(bytes.optimizer) / static_cast<double>(2 * steps.moment_bytes);
-    to_make_whole += bytes.to_make_whole;
-    if (steps.ranks == 1) return;
-    const auto of_no_layer = static_cast<double>(bytes.of_no_layer) / kBytes;
-    exchanged += all;
-    last += of_no_layer + (all - of_no_layer) / units;
-  }
-  /// What ranks of `tensor` have shares of the gradient of: matrices are summed by themselves.
-  /// @param numbers  that this rank sums up;  @param alone  whether by itself
-  void add_shares(double numbers, bool alone) {
-    shares += numbers;
-    share_sums = std::max(1.0, share_sums) + (alone ? 1 : 0);
-    // What is sent, what is received, and the sums.
-    exchange = std::max(exchange, static_cast<std::int64_t>(3 * numbers * kBytes));
-  }
-  /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
-  /// all, their weights and momentum.
-  void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
-                 double local_steps, const MachineSpeeds& speeds) {
-    const auto ranks = static_cast<std::size_t>(steps.ranks);
-    const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks,
-                            .passes = steps.passes,
-                            .moment_bytes = steps.moment_bytes};
-    add(sizes, alone, units, true, 1, speeds);
-    const SharingBytes outer =
-        sharing_bytes(sizes, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
-    memory.optimizer_bytes += outer.optimizer;
-    exchange = outer.exchange;
-    const double share = share_elsewhere(steps.ranks, 1, speeds);
-    carriers = share == 0 ? outer.files : outer.packed;
-    const double messages = (steps.ranks - 1) * (units + 1) / local_steps;
-    gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages,
-                  kPacked + kAddedUp);
-    sums.add(static_cast<double>(outer.sent_weights) / local_steps, share, messages,
-             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, steps.ranks - 1.0));
-    sums.kind = "weights";
-  }
 };
 
 RankEstimator::RankEstimator(const Recipe& recipe)
@@ -147,10 +71,10 @@ RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
           .chunks = layout.pipeline == 1 ? 1 : static_cast<int>(parallel.pipeline_chunks)};
 }
 
-RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& parallel,
-                                                     const dist::Layout& layout, int stage,
-                                                     const Shape& shape,
-                                                     const MachineSpeeds& speeds) const {
+OptimizerEstimate RankEstimator::optimizer_of(const ParallelConfig& parallel,
+                                              const dist::Layout& layout, int stage,
+                                              const Shape& shape,
+                                              const MachineSpeeds& speeds) const {
   const int rank = rank_at(layout, {.pipeline = stage});
   const auto slices =
       model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks));
@@ -168,7 +92,7 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
                     .zero = static_cast<int>(parallel.zero),
                     .passes = static_cast<int>(shape.passes),
                     .moment_bytes = moment_bytes(recipe_.train.optimizer.moments)};
-  Optimizer out;
+  OptimizerEstimate out;
   const std::int64_t frozen_bytes = static_cast<std::int64_t>(kBytes) * frozen;
   if (parallel.local_steps > 1) {
     out.add_apart(dense, steps, shape.layers, static_cast<double>(parallel.local_steps), speeds);
@@ -194,16 +118,15 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
 }
 
 /// Stages differ; the ranks of the other axes hold as much as each other.
-RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& parallel,
-                                                          const dist::Layout& layout,
-                                                          const Shape& shape,
-                                                          const MachineSpeeds& speeds) const {
+OptimizerEstimate RankEstimator::largest_optimizer(const ParallelConfig& parallel,
+                                                   const dist::Layout& layout, const Shape& shape,
+                                                   const MachineSpeeds& speeds) const {
   const auto larger = [](Sent& most, const Sent& one) {
     if (one.bytes >= most.bytes) most = one;
   };
-  Optimizer out;
+  OptimizerEstimate out;
   for (int stage = 0; stage < layout.pipeline; ++stage) {
-    const Optimizer one = optimizer_of(parallel, layout, stage, shape, speeds);
+    const OptimizerEstimate one = optimizer_of(parallel, layout, stage, shape, speeds);
     if (one.memory.total() > out.memory.total()) out.memory = one.memory;
     out.exchange = std::max(out.exchange, one.exchange);
     out.carriers = std::max(out.carriers, one.carriers);
@@ -272,7 +195,7 @@ double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, in
 /// the ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
                                              const dist::Layout& layout, const Shape& shape,
-                                             const Optimizer& first) const {
+                                             const OptimizerEstimate& first) const {
   const auto moments = static_cast<double>(2 * moment_bytes(recipe_.train.optimizer.moments));
   if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
     return std::llround(first.parameters * (moments * (layout.data - 1) + kBytes));
@@ -288,7 +211,7 @@ std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
 
 std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
                                              const dist::Layout& layout,
-                                             const Optimizer& first) const {
+                                             const OptimizerEstimate& first) const {
   const bool divides = parallel.zero > 0 && layout.data > 1;
   double out = divides ? static_cast<double>(first.to_make_whole) : 0;
   if (layout.tensor * layout.pipeline * layout.expert > 1)
@@ -298,7 +221,7 @@ std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
 
 /// What a step saves by exchanging beside the computation.
 double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
-                                     const Optimizer& optimizer, double part,
+                                     const OptimizerEstimate& optimizer, double part,
                                      const MachineSpeeds& speeds) const {
   // A part's gradients are together only once it is through all chunks.
   const bool beside =
@@ -338,13 +261,13 @@ double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shap
 RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
                                      const MachineSpeeds& speeds) const {
   const Shape shape = shape_of(parallel, layout);
-  const Optimizer optimizer = largest_optimizer(parallel, layout, shape, speeds);
+  const OptimizerEstimate optimizer = largest_optimizer(parallel, layout, shape, speeds);
   RankEstimate out{.ranks = layout.ranks(),
                    .memory = optimizer.memory,
                    .exchange_bytes = optimizer.exchange + optimizer.carriers};
   out.recomputation = recomputation(layout, shape, static_cast<double>(out.memory.total()));
   out.memory.activation_bytes = std::llround(out.recomputation.activation_bytes);
-  const Optimizer first = optimizer_of(parallel, layout, 0, shape, speeds);
+  const OptimizerEstimate first = optimizer_of(parallel, layout, 0, shape, speeds);
   out.checkpoint_bytes = checkpoint_bytes(parallel, layout, shape, first);
   out.evaluation_bytes = evaluation_bytes(parallel, layout, first);
   const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;

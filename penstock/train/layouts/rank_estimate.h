@@ -18,6 +18,8 @@
 
 namespace penstock {
 
+struct OptimizerEstimate;
+
 /// Of the rank that has most of each.
 struct RankEstimate {
   int ranks = 1;
@@ -83,23 +85,23 @@ class RankEstimator {
 
  private:
   struct Shape;
-  struct Optimizer;
 
   Shape shape_of(const ParallelConfig& parallel, const dist::Layout& layout) const;
-  Optimizer optimizer_of(const ParallelConfig& parallel, const dist::Layout& layout, int stage,
-                         const Shape& shape, const MachineSpeeds& speeds) const;
-  Optimizer largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
-                              const Shape& shape, const MachineSpeeds& speeds) const;
+  OptimizerEstimate optimizer_of(const ParallelConfig& parallel, const dist::Layout& layout,
+                                 int stage, const Shape& shape, const MachineSpeeds& speeds) const;
+  OptimizerEstimate largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
+                                      const Shape& shape, const MachineSpeeds& speeds) const;
   /// @param others  bytes of weights, gradients and moments
   RecomputeChoice recomputation(const dist::Layout& layout, const Shape& shape,
                                 double others) const;
   std::int64_t checkpoint_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
-                                const Shape& shape, const Optimizer& first) const;
+                                const Shape& shape, const OptimizerEstimate& first) const;
   std::int64_t evaluation_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
-                                const Optimizer& first) const;
+                                const OptimizerEstimate& first) const;
   double numbers_of_stage(const dist::Layout& layout, int stage, int chunks) const;
   double hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
-                        const Optimizer& optimizer, double part, const MachineSpeeds& speeds) const;
+                        const OptimizerEstimate& optimizer, double part,
+                        const MachineSpeeds& speeds) const;
   double expert_flops(const dist::Layout& layout, const Shape& shape) const;
   double part_seconds(const dist::Layout& layout, int chunks, double flops) const;
 
