@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/models/batch_tensors.h"
