@@ -16,7 +16,7 @@ namespace penstock::ops {
 namespace {
 
 /// libtorch's allocator again at a test's end.
-class TensorMemory : public testing::Test {
+class TensorMemory : public ::testing::Test {
  protected:
   TensorMemory() { align_tensors_in_malloc(); }
   ~TensorMemory() override { c10::SetCPUAllocator(c10::GetDefaultCPUAllocator()); }
@@ -56,7 +56,7 @@ TEST_F(TensorMemory, IsTakenAgainForTheSameSize) {
     at::Tensor large = at::empty({20000 + 16 * i});  // below what malloc maps by itself
     const void* const address = large.data_ptr();
     for (int j = 0; j < kSmall; ++j) small.emplace_back(std::malloc(16 + 8 * (j % 12)), &std::free);
-    large = {};
+    large = at::Tensor();
     again += at::empty({20000 + 16 * i}).data_ptr() == address;
   }
   EXPECT_GE(again, kRounds * 9 / 10);
