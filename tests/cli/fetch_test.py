@@ -210,6 +210,31 @@ def check_resumed(test, content, other):
     test.expect("complete part", test.succeeds("complete part", "complete")["resumed_from"] == len(content))
 
 
+def check_links(test, content):
+    """A name that leads elsewhere stays a link; what it leads to is written, by way of a part beside it."""
+    os.makedirs(test.path("linked"))
+    os.makedirs(test.path("store"))
+    os.symlink("../store/mine.zip", test.path("linked/text8.zip"))
+    test.server.reset(content, cut_after=1000)
+    test.fails("cut behind a link", ["1,000 bytes are kept", "store/mine.zip.part"], "linked")
+    test.expect("cut behind a link", test.left("store") == ["mine.zip.part", "mine.zip.part.json"], test.left("store"))
+    test.server.reset(content)
+    test.expect("link", test.succeeds("link", "linked")["resumed_from"] == 1000)
+    test.expect("link", os.path.islink(test.path("linked/text8.zip")) and test.left("store") == ["mine.zip"],
+                test.left("store"))
+    os.symlink("text8.zip", test.path("store/text8.zip"))
+    test.fails("circle", ["symbolic link that leads back to itself"], "store")
+
+    # An archive whose members alone are kept: what was downloaded goes, wherever it lay.
+    archive = zipped({"COPA/val.jsonl": "{}\n", "COPA/train.jsonl": "{}\n"})
+    os.makedirs(test.path("unpacked"))
+    os.symlink("../store/COPA.zip", test.path("unpacked/COPA.zip"))
+    test.server.reset(archive)
+    done = test.fetch("unpacked", "--sha256", hashlib.sha256(archive).hexdigest(), dataset="copa")
+    test.expect("archive behind a link", done.returncode == 0 and "COPA" in test.left("unpacked"), done.stderr)
+    test.expect("archive behind a link", "COPA.zip" not in test.left("store"), test.left("store"))
+
+
 def check_interrupted(test, content):
     for number in (signal.SIGINT, signal.SIGKILL):
         out = f"signal {number}"
@@ -369,6 +394,7 @@ def main():
         test = Test(os.path.abspath(sys.argv[1]), directory, Server(content))
         check_whole(test, content)
         check_resumed(test, content, other)
+        check_links(test, content)
         check_interrupted(test, content)
         check_errors(test, content)
         check_full_disk(test, content)

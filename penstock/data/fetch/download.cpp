@@ -14,6 +14,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/links.h"
 #include "penstock/base/progress.h"
 
 namespace penstock {
@@ -73,10 +74,13 @@ struct ResponseHeaders {
 class Download {
  public:
   explicit Download(const DownloadOptions& options)
-      : options_(options), part_(options.path + ".part"), notes_(options.path + ".part.json") {}
+      : options_(options),
+        place_(followed(options.path).string()),
+        part_(place_ + ".part"),
+        notes_(place_ + ".part.json") {}
 
   DownloadResult run() {
-    create_directories(fs_, parent_directory(options_.path));
+    create_directories(fs_, parent_directory(place_));
     {
       const FileLock lock(part_);
       try {
@@ -96,8 +100,8 @@ class Download {
       if (options_.before_rename) options_.before_rename();
       result_.bytes = fs_.size(part_);
       fs_.remove_all(notes_);
-      fs_.rename(part_, options_.path);
-      fs_.sync_directory(parent_directory(options_.path));
+      fs_.rename(part_, place_);
+      fs_.sync_directory(parent_directory(place_));
     }
     return result_;
   }
@@ -279,7 +283,7 @@ class Download {
 
   const DownloadOptions& options_;
   FileSystem& fs_ = real_file_system();
-  std::string part_, notes_;
+  std::string place_, part_, notes_;  // where a link leads, and beside it
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl_{nullptr, curl_easy_cleanup};
   ResponseHeaders headers_;
   std::unique_ptr<OutputFile> file_;

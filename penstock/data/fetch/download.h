@@ -19,7 +19,7 @@ class UnavailableError : public Error {
 
 struct DownloadOptions {
   std::string url;
-  /// Where the file goes; its folder is made.
+  /// Where the file goes, or a link (base/links.h) that leads there; its folder is made.
   std::string path;
   /// Bytes so far, and in all (0: the server does not say).
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
@@ -38,7 +38,7 @@ struct DownloadResult {
   std::uint64_t resumed_from = 0;
 };
 
-/// Downloads `url` to `path` by way of `path`.part. A part that is already there, from the same
+/// Downloads `url` to `path` by way of `path`.part, beside what a link leads to. A part that is already there, from the same
 /// address, is continued if the server can (Range) and says by ETag or Last-Modified, kept in
 /// `path`.part.json, that the file is the same; otherwise it is begun anew. When the connection or
 /// the disk fails, or the process is killed, the part stays for the next call. One process at a

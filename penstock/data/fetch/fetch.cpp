@@ -6,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/links.h"
 #include "penstock/data/fetch/download.h"
 #include "penstock/data/fetch/fetched_record.h"
 #include "penstock/data/fetch/unpack_members.h"
@@ -141,7 +142,9 @@ FetchResult fetch_dataset(const FetchOptions& options) {
     if (!result.members.empty()) unpack_members(result.path, dataset.members, options.out);
     if (keeps_record) record.write(result.sha256, result.bytes);
   }
-  if (!result.members.empty()) real_file_system().remove_all(path);
+  // Of an archive that was there already behind a link, the link goes alone.
+  if (!result.members.empty())
+    real_file_system().remove_all(result.already_there ? path : followed(path));
   if (expected.hex.empty())
     result.notes.push_back(
         concat("checksum unverified: ",
