@@ -17,7 +17,7 @@ namespace {
 
 /// @param given  members of UpcycleOptions;  @param router  of model.router, over the method's
 std::string upcycle_model(const std::string& dense, const std::string& out, const py::dict& given,
-                          const py::dict& router, std::uint64_t seed) {
+                          const py::dict& router, std::uint64_t seed, bool force) {
   check_one_process("upcycle");
   check_can_make(out);
   ConfigNode node = to_config(given, "");
@@ -25,6 +25,7 @@ std::string upcycle_model(const std::string& dense, const std::string& out, cons
   if (!node.find("start")) node.set("start", ConfigNode(std::string("parent")));
   auto options = read_config<UpcycleOptions>(node, "options");
   options.seed = seed;
+  options.force = force;
   options.router_options = to_config(router, "router");
   const py::gil_scoped_release released;
   options = completed(options);
@@ -60,7 +61,7 @@ py::object export_to(const std::string& model, const std::string& out, const std
 
 void add_conversion(py::module_& module) {
   module.def("upcycle", &upcycle_model, py::arg("dense"), py::arg("out"), py::arg("options"),
-             py::arg("router"), py::arg("seed"));
+             py::arg("router"), py::arg("seed"), py::arg("force"));
   module.def("export", &export_to, py::arg("model"), py::arg("out"), py::arg("format"),
              py::arg("architecture"), py::arg("dtype"), py::arg("sample"), py::arg("check_tokens"),
              py::arg("with_tokenizer"), py::arg("fit_bias"));

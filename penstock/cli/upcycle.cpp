@@ -200,6 +200,8 @@ void add_upcycle_command(CLI::App& app) {
   command->add_option("--seed", arguments->options.seed, "of random routers and noise")
       ->capture_default_str()
       ->check(whole_number(0));
+  command->add_flag("--force", arguments->options.force,
+                    "make it also where memory or the disk seems too small for it");
   add_overrides(*command, arguments->overrides, "--set model.router.load-balance.coefficient=0");
   add_threads(*command, arguments->threads);
   command->footer(

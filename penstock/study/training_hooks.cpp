@@ -131,12 +131,12 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
       .flops_per_step = flops_per_step,
       .ngram_baseline = ngram_bits_per_byte,
       .begin =
-          [progress](const std::string& model, const ConfigNode& upcycle,
-                     const ConfigNode& resolved, const std::string& directory) {
+          [force, progress](const std::string& model, const ConfigNode& upcycle,
+                            const ConfigNode& resolved, const std::string& directory) {
             // OUT/runs/RUN/start: the runs of a study have one folder of keys beside them.
             const std::filesystem::path runs =
                 std::filesystem::path(directory).parent_path().parent_path();
-            begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys",
+            begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys", force,
                        progress);
           },
       .model_hash = model_content_hash,

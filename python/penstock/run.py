@@ -163,15 +163,16 @@ def study(path: Path, out: Optional[Path] = None, *, set: Optional[Dict[str, Any
 
 
 def upcycle(dense: Path, out: Path, *, method: str = "router-upcycling", router: Optional[Dict[str, Any]] = None,
-            seed: int = 1, **options: Any) -> str:
+            seed: int = 1, force: bool = False, **options: Any) -> str:
     """Makes an MoE of the dense model (a directory or a run), and returns its path.
 
     Args:
         options: experts, k, start, granularity, calibration and the other keys of a study's `upcycle`
             (docs/upcycling.md).
         router: of model.router, over the method's: {"load-balance": {"coefficient": 0}}.
+        force: make it also where memory or the disk seems too small for it.
     """
-    return _core.upcycle(os.fspath(dense), os.fspath(out), {"method": method, **options}, router or {}, seed)
+    return _core.upcycle(os.fspath(dense), os.fspath(out), {"method": method, **options}, router or {}, seed, force)
 
 
 def export(model: Path, out: Path, *, format: str, architecture: str = "", dtype: str = "", sample: Path = "",

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import struct
+import subprocess
 import sys
 
 import shell as harness
@@ -139,6 +140,22 @@ def mistakes(shell):
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 
 
+def no_room(shell):
+    """On a disk that is too small for the model; only root can make one."""
+    small = os.path.join(shell.directory, "small")
+    os.mkdir(small)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True).returncode:
+        print("skipped: a small disk (cannot mount one)")
+        return
+    try:
+        vanilla = ("upcycle", "dense", "--method", "vanilla", "--out", "small/new")
+        shell.mistake(1, ["--experts = 8: the model takes", "or try it all the same with --force\n"], *vanilla)
+        shell.mistake(1, ["disk full"], *vanilla, "--force")
+        shell.expect("nothing is left", os.listdir(small) == [], os.listdir(small))
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
 def first_steps(shell):
     """Ten steps of a real checkpoint: the default start keeps what the parent learnt, the published one wrecks it,
     and the run says so."""
@@ -174,4 +191,4 @@ def first_steps(shell):
 
 
 if __name__ == "__main__":
-    harness.main((upcycling, doctor, mistakes, first_steps), run=False)
+    harness.main((upcycling, doctor, mistakes, no_room, first_steps), run=False)

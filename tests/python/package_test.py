@@ -236,7 +236,7 @@ class Runs(Fixture):
         with open("study/results.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file), study.results)
         penstock.train("recipe.toml", out="dense", progress=False, set={"model.router.method": "dense"})
-        moe = penstock.upcycle("dense", "moe", method="vanilla", experts=4, k=2)
+        moe = penstock.upcycle("dense", "moe", method="vanilla", experts=4, k=2, force=True)
         run_program("upcycle", "dense", "--method", "vanilla", "--experts", "4", "--k", "2", "--out", "their-moe")
         mine, theirs = (read_tensors(f"{path}/model.safetensors") for path in (moe, "their-moe"))
         self.assertEqual(set(mine), set(theirs))

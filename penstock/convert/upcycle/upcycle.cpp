@@ -119,8 +119,9 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, Fi
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report{.config = upcycled_config(parent.config(), options)};
   TensorOrigins origins(parent, options);
-  check_upcycled_size(upcycled_size(report.config, origins), room_for_upcycling(out), report.config,
-                      out);
+  if (!options.force)
+    check_upcycled_size(upcycled_size(report.config, origins), room_for_upcycling(out),
+                        report.config, out);
   Upcycler upcycler(parent, options, origins, report, keys, progress);
   const auto note = [&](const WrittenModel& written) {
     report.bytes = written.bytes;

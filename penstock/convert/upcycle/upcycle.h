@@ -18,7 +18,8 @@ namespace penstock {
 /// else but the routers is copied bit for bit; routers are F32.
 /// The same arguments give the same files. Memory: the parent as a model where text is read,
 /// otherwise one tensor at a time.
-/// Throws Error where `out` exists, and for everything that upcycled_config refuses.
+/// Throws Error where `out` exists, for everything that upcycled_config refuses, and unless
+/// options.force for what does not fit into memory or onto the disk (upcycled_size.h).
 /// Source: Sparse Upcycling, arXiv:2212.05055; routers see router_start.h.
 /// @param keys  where mean keys are kept
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,

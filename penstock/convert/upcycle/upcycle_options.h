@@ -54,6 +54,7 @@ struct UpcycleOptions {
   bool renormalise = false;
   ConfigNode router_options;
   std::uint64_t seed = 1;
+  bool force = false;  ///< make also what takes more memory or disk than there is
 
   // Experts.
   std::int64_t granularity = 1;

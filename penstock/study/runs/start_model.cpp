@@ -43,12 +43,14 @@ void copy_model(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
-                const std::string& directory, const fs::path& key_folder, std::FILE* progress) {
+                const std::string& directory, const fs::path& key_folder, bool force,
+                std::FILE* progress) {
   if (upcycle.empty()) return copy_model(model_of(model), directory);
   const Recipe recipe = read_recipe(resolved);
   ops::set_threads(static_cast<int>(recipe.run.threads));
   UpcycleOptions options = read_config<UpcycleOptions>(upcycle, "upcycle");
   options.seed = static_cast<std::uint64_t>(recipe.train.seed);
+  options.force = force;
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
   ProgressLine line(progress);
   const UpcycleReport report =

@@ -52,12 +52,12 @@ TEST_F(UpcycledSizeTest, IsRefusedWhereThereIsNoRoom) {
   EXPECT_EQ(
       refusal(size, {.memory = kPlenty, .disk = 500 * kMebibyte}, config),
       "options.experts = 65536: the model takes 600 MiB and the disk of moe has 500 MiB free; "
-      "ask for fewer experts, or write it to another disk");
+      "ask for fewer experts, write it to another disk, or try it all the same with options.force");
   config.moe.granularity = 2;
   EXPECT_EQ(refusal(size, {.memory = 1024 * kMebibyte, .disk = kPlenty}, config),
             "options.experts = 65536, options.granularity = 2: writing the model's 1572864 tensors "
             "takes about 2.9 GiB of memory and this machine has 1.0 GiB free; ask for fewer "
-            "experts");
+            "experts, or try it all the same with options.force");
 }
 
 TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
