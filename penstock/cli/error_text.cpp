@@ -1,8 +1,11 @@
 #include "penstock/cli/error_text.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <regex>
+#include <string_view>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -13,6 +16,22 @@ const CLI::App& command_of(const CLI::App& app) {
   return parsed.empty() ? app : command_of(*parsed.front());
 }
 
+/// Members that a command has as another flag, or as one value of a flag.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherFlags{
+    {{"collapsed", "--router-form collapsed"},
+     {"correct_gain", "--norm-gain"},
+     {"match_lr", "--lr-scale match"},
+     {"shared_width", "--shared-expert"}}};
+
+/// What `command` calls that member; "" where it has no such flag.
+std::string flag_text(const std::string& member, const CLI::App& command) {
+  std::string out = "--" + member;
+  std::ranges::replace(out, '_', '-');
+  for (const auto& [name, text] : kOtherFlags)
+    if (name == member) out = text;
+  return command.get_option_no_throw(out.substr(0, out.find(' '))) ? out : "";
+}
+
 /// `message` with flags, but for what a word of the command line says ("options.toml").
 std::string with_flags(const std::string& message, const CLI::App& command,
                        std::span<const char* const> words) {
@@ -20,14 +39,12 @@ std::string with_flags(const std::string& message, const CLI::App& command,
   std::string out;
   auto from = message.begin();
   for (std::sregex_iterator it(message.begin(), message.end(), member), end; it != end; ++it) {
-    const std::string name = (*it)[1];
-    std::string flag = "--" + name;
-    std::ranges::replace(flag, '_', '-');
+    const std::string flag = flag_text((*it)[1], command);
     const bool said = std::ranges::any_of(words, [&](const char* word) {
       return std::string(word).find((*it)[0].str()) != std::string::npos;
     });
     out.append(from, (*it)[0].first);
-    out += !said && command.get_option_no_throw(flag) ? flag : (*it)[0].str();
+    out += said || flag.empty() ? (*it)[0].str() : flag;
     from = (*it)[0].second;
   }
   return out.append(from, message.end());

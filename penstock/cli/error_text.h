@@ -8,7 +8,8 @@
 namespace penstock {
 
 /// `message` with each `options.member`, as the library names the member of an options struct,
-/// written `--member` where the command that `app` has parsed has such a flag. Where it names a
+/// written as the flag for it (`--member`, or of another name) where the command that `app` has
+/// parsed has one. Where it names a
 /// path of the command line that begins with a "~" and is not there, what to write in its place is
 /// added.
 /// @param words  the command line

@@ -121,6 +121,11 @@ def mistakes(shell):
     shell.mistake(2, ["--scale: ", "exact"], *vanilla, "--scale", "exactly", "--out", "new")
     shell.mistake(2, ["--granularity: must be 4096 or less"], *vanilla, "--granularity", "4097", "--out", "new")
     shell.mistake(1, ["penstock: --shared-expert = 4000000000000 is out of range"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
+    shell.mistake(1, ["--grouping and --norm-gain are for"], *vanilla, "--norm-gain", "correct", "--out", "new")
+    shell.mistake(1, ["give --router-form collapsed, or"], "upcycle", "dense", "--directions", "random", "--calibration",
+                  "text.txt", "--out", "new")
+    shell.mistake(1, ["--match-logits and --lr-scale match: --start parent"], "upcycle", "dense", "--method", "remoe",
+                  "--lr-scale", "match", "--calibration", "text.txt", "--out", "new")
     shell.mistake(1, ["must be 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
     shell.mistake(1, ["--noise 1e400", "finite"], *vanilla, "--noise", "1e400", "--out", "new")
     shell.mistake(1, ["--experts 1", "2 or more"], *vanilla, "--experts", "1", "--out", "new")

@@ -58,9 +58,10 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
   if (!options.directions) return;
   const bool heads = *options.directions == RouterDirections::heads;
   if (router.traits.of_heads) {
-    PENSTOCK_CHECK(heads || options.collapsed, "options.directions ", word(*options.directions),
-                   ": query maps and keys are made of attention heads; give options.router_form "
-                   "collapsed, or a scorer that is one matrix");
+    PENSTOCK_CHECK(
+        heads || options.collapsed, "options.directions ", word(*options.directions),
+        ": query maps and keys are made of attention heads; give options.collapsed, or a "
+        "scorer that is one matrix");
     return;
   }
   if (*options.directions == RouterDirections::random) return;
@@ -84,7 +85,7 @@ ModelConfig resolved_for(const ModelConfig& config, const UpcycleOptions& option
     };
     rename(R"(\bmodel\.moe\.experts\b)", "options.experts");
     rename(R"(\bmodel\.moe\.granularity\b)", "options.granularity");
-    rename(R"(\bmodel\.moe\.shared_width\b)", "options.shared_expert");
+    rename(R"(\bmodel\.moe\.shared_width\b)", "options.shared_width");
     if (!options.router_options.find("k")) rename(R"(\bmodel\.router\.k(?![\w.]))", "options.k");
     throw Error(message);
   }
@@ -99,15 +100,16 @@ void set_parts(RouterConfig& router, const Method& method, const ModelConfig& pa
     set_heads(router, scorer, head_sizes(parent, options));
   } else {
     PENSTOCK_CHECK(!options.pool && !options.collapsed && !options.query_bias,
-                   "options.pool, options.query_bias and a collapsed router are for Router "
+                   "options.pool, options.query_bias and options.collapsed are for Router "
                    "Upcycling; scorer '",
                    scorer, "' has none");
     const bool plain = options.routers == 0 && options.keys == 0 && !options.correct_gain &&
                        options.grouping == KeyGrouping::distinct;
-    PENSTOCK_CHECK(plain || makes_heads(options),
-                   "options.routers, options.keys, options.grouping and options.norm_gain are for "
-                   "Router Upcycling; scorer '",
-                   scorer, "' has none");
+    PENSTOCK_CHECK(
+        plain || makes_heads(options),
+        "options.routers, options.keys, options.grouping and options.correct_gain are for "
+        "Router Upcycling; scorer '",
+        scorer, "' has none");
     // Other programs' routers have no bias, and an upcycled model is made to be exported.
     const ScorerTraits& traits = scorer_registry().at(scorer).traits;
     if (traits.foldable && traits.trainable) leave_out_default_bias(router, scorer);
@@ -180,8 +182,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
                  "it out");
   PENSTOCK_CHECK(
       options.start == UpcycleStart::published || !(options.match_logits || options.match_lr),
-      "options.match_logits and options.lr_scale match: options.start parent scales the "
-      "logits under "
+      "options.match_logits and options.match_lr: options.start parent scales the logits under "
       "selector '",
       resolved.selector, "' by itself; give options.start published");
   return config;

@@ -52,7 +52,8 @@ void check_upcycled_size(const UpcycledSize& size, const UpcyclingRoom& room,
       config.moe.granularity > 1 ? concat(", options.granularity = ", config.moe.granularity) : "");
   PENSTOCK_CHECK(size.file_bytes <= room.disk, experts, ": the model takes ",
                  size_text(size.file_bytes), " and the disk of ", out, " has ",
-                 size_text(room.disk), " free; ask for fewer experts, write it to another disk", kTryIt);
+                 size_text(room.disk), " free; ask for fewer experts, write it to another disk",
+                 kTryIt);
   PENSTOCK_CHECK(size.memory_bytes <= room.memory, experts, ": writing the model's ",
                  number_text(size.tensors), " tensors takes about ", size_text(size.memory_bytes),
                  " of memory and this machine has ", size_text(room.memory),

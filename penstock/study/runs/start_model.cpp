@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <regex>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/models/files/model_directory.h"
@@ -40,6 +42,28 @@ void copy_model(const fs::path& from, const fs::path& to) {
   read_model_config(to.string());  // that it is one
 }
 
+/// What is said of an upcycling's options, in the words of a study's file.
+std::string with_upcycle_keys(std::string message) {
+  for (const FieldDescription& field : describe_config<UpcycleOptions>())
+    message = std::regex_replace(message, std::regex("\\boptions\\." + field.path + "\\b"),
+                                 "upcycle." + field.path);
+  return message;
+}
+
+/// What `make` returns; its Error names keys and lines of `upcycle`.
+template <class Make>
+UpcycleReport naming_keys_of(const ConfigNode& upcycle, Make make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    const std::string said = with_upcycle_keys(error.what());
+    if (said == error.what()) throw;
+    ConfigNode root{ConfigNode::Table{}};
+    root.set("upcycle", upcycle);
+    throw Error(with_origins(root, said));
+  }
+}
+
 }  // namespace
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
@@ -53,9 +77,11 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
   options.force = force;
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
   ProgressLine line(progress);
-  const UpcycleReport report =
-      penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(), directory,
-                        KeyCache(real_file_system(), key_folder.string()), shown_on(line));
+  const UpcycleReport report = naming_keys_of(upcycle, [&] {
+    return penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(),
+                             directory, KeyCache(real_file_system(), key_folder.string()),
+                             shown_on(line));
+  });
   line.finish();
   if (progress && report.lr_scale != 1)
     fmt::print(progress, "  learning rate of the routers x {:.4g}\n", report.lr_scale);

@@ -16,7 +16,7 @@ namespace penstock::study {
 /// @param force  make also what takes more memory or disk than there is
 /// @param key_folder  keeps the mean keys of models and texts for those that begin with the same
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
-                const std::string& directory, const std::filesystem::path& key_folder,
-                bool force, std::FILE* progress);
+                const std::string& directory, const std::filesystem::path& key_folder, bool force,
+                std::FILE* progress);
 
 }  // namespace penstock::study

@@ -77,6 +77,13 @@ TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
             "model.d_ffn = 24 is not a multiple of options.granularity = 7");
   EXPECT_EQ(error([](UpcycleOptions& how) { how.experts = 65537; }),
             "options.experts = 65537 is out of range; it must be 0 to 65536");
+  EXPECT_TRUE(error([](UpcycleOptions& how) {
+                how.shared_width = 1LL << 40;
+              }).starts_with("options.shared_width = 1099511627776 is out of range"));
+  EXPECT_NE(error([](UpcycleOptions& how) {
+              how.correct_gain = true;
+            }).find("options.grouping and options.correct_gain are for Router Upcycling"),
+            std::string::npos);
   EXPECT_EQ(
       error([](UpcycleOptions& how) { how.router_options.set("k", ConfigNode(std::int64_t{9})); }),
       "model.router.k = 9 is above options.experts = 8");
