@@ -14,8 +14,6 @@ using std::chrono::milliseconds;
 /// How long a connection waits for an answer or a request before it looks whether its client is
 /// still there, or whether another is to be served.
 constexpr milliseconds kLook{100};
-/// In which a new client's first request is waited for, whoever else waits.
-constexpr milliseconds kFirst{1000};
 /// Between two probes of a client that sends no more.
 constexpr milliseconds kProbe{1000};
 /// For a client to see why it was refused.
@@ -34,6 +32,9 @@ std::string as_chunk(std::string_view text) {
 
 void HttpConnection::serve() {
   try {
+    if (!place_)
+      return refuse(RequestError(503, "all connections are taken; try again later"),
+                    {{"Retry-After", "1"}});
     for (;;) {
       ApiRequest request;
       try {
@@ -42,7 +43,6 @@ void HttpConnection::serve() {
         return refuse(error);
       }
       if (!send(responder_.answer(request)) || !head_.keeps_alive) return;
-      answered_ = true;
     }
   } catch (const Gone&) {
   }
@@ -64,14 +64,19 @@ void HttpConnection::read_more(Deadline deadline) {
 }
 
 bool HttpConnection::await_request() {
-  const Deadline end = Clock::now() + limits_.idle_time;
-  Deadline look = Clock::now() + (answered_ ? kLook : kFirst);
-  for (;; look = Clock::now() + kLook) {
-    const Deadline until = std::min(end, look);
-    const ClientSocket::Read read = socket_.read(received_, until, true);
-    if (read != ClientSocket::Read::late) return read == ClientSocket::Read::some;
-    if (until == end || gives_way_()) return false;
+  const Deadline begin = Clock::now(), end = begin + limits_.idle_time;
+  place_->wait(begin);
+  for (bool last = false; !last;) {
+    const Deadline now = Clock::now();
+    // Once more, without waiting, before it ends: a request that has come by now is answered.
+    last = now >= end || place_->gives_way(now);
+    const ClientSocket::Read read =
+        socket_.read(received_, last ? now : std::min(end, now + kLook), true);
+    if (read == ClientSocket::Read::late) continue;
+    place_->work();
+    return read == ClientSocket::Read::some;
   }
+  return false;
 }
 
 HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
@@ -155,10 +160,10 @@ bool HttpConnection::send_stream(Reply reply) {
   return write("0\r\n\r\n");
 }
 
-void HttpConnection::refuse(const RequestError& error) {
+void HttpConnection::refuse(const RequestError& error, const Headers& headers) {
   responder_.refused(error.status());
   head_.keeps_alive = false;
-  send_whole({.status = error.status(), .body = error_body(error)});
+  send_whole({.status = error.status(), .body = error_body(error), .headers = headers});
   socket_.linger(kLinger);
 }
 

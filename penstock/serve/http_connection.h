@@ -4,10 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "penstock/serve/http_message.h"
+#include "penstock/serve/places.h"
 #include "penstock/serve/reply.h"
 #include "penstock/serve/socket.h"
 
@@ -25,24 +26,21 @@ struct ConnectionLimits {
 
 class HttpConnection {
  public:
-  /// Asked by a connection without a request: whether it is to end, so that another client is
-  /// served.
-  using GivesWay = std::function<bool()>;
-
+  /// @param place  which it keeps while it lives
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
-                 GivesWay gives_way)
+                 std::optional<Place> place)
       : socket_(std::move(socket)),
         responder_(responder),
         limits_(limits),
-        gives_way_(std::move(gives_way)) {}
-  /// Answers requests until the connection is to end.
+        place_(std::move(place)) {}
+  /// Answers requests until the connection is to end; without a place, that there is none (503).
   void serve();
 
  private:
   enum class Next { request, end };
   /// Waits for the begin of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
-  /// Waits for the begin of a request. @return whether one came
+  /// Waits for the begin of a request. @return whether one came; else the connection is to end
   bool await_request();
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
@@ -53,7 +51,7 @@ class HttpConnection {
   /// An answer that is whole before it is sent.
   bool wait_and_send(Reply reply);
   bool send_stream(Reply reply);
-  void refuse(const RequestError& error);
+  void refuse(const RequestError& error, const Headers& headers = {});
   /// Whether the client is still there; where it sends no more, `probe` is sent to find out.
   bool still_there(const std::string& probe);
   Headers headers_of(const Reply& reply) const;
@@ -62,10 +60,9 @@ class HttpConnection {
   ClientSocket socket_;
   Responder& responder_;
   const ConnectionLimits& limits_;
-  GivesWay gives_way_;
-  std::string received_;   // that no request has taken yet
-  RequestHead head_;       // of the request that is being answered
-  bool answered_ = false;  // a request
+  std::optional<Place> place_;
+  std::string received_;  // that no request has taken yet
+  RequestHead head_;      // of the request that is being answered
   Deadline next_probe_{};
 };
 

@@ -1,6 +1,7 @@
 #include "penstock/serve/http_server.h"
 
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +12,10 @@ bool is_loopback(const std::string& host) {
 }
 
 HttpServer::HttpServer(Responder& responder, const HttpOptions& options)
-    : responder_(responder), options_(options), listener_(options.host, options.port) {
+    : responder_(responder),
+      options_(options),
+      places_(options.connections, options.places),
+      listener_(options.host, options.port) {
   const std::scoped_lock lock(mutex_);
   grow();
 }
@@ -19,7 +23,7 @@ HttpServer::HttpServer(Responder& responder, const HttpOptions& options)
 HttpServer::~HttpServer() { stop(); }
 
 void HttpServer::grow() {
-  if (waiting_ > 0 || std::ssize(threads_) >= options_.connections) return;
+  if (waiting_ > 0 || std::ssize(threads_) > options_.connections) return;
   try {
     threads_.emplace_back([this] { run(); });
     ++waiting_;
@@ -29,12 +33,6 @@ void HttpServer::grow() {
   }
 }
 
-bool HttpServer::gives_way() {
-  const std::scoped_lock lock(mutex_);
-  if (waiting_ > 0 || giving_way_ || !listener_.pending()) return false;
-  return giving_way_ = true;
-}
-
 void HttpServer::run() {
   while (auto client = listener_.accept(stop_)) {
     {
@@ -42,21 +40,22 @@ void HttpServer::run() {
       --waiting_;
       if (!stop_.raised()) grow();
     }
-    bool gave_way = false;
     try {
-      HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits, [&] {
-        return gave_way = gives_way();
-      }).serve();
+      std::optional<Place> place = places_.take();
+      if (place || !stop_.raised())
+        HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits,
+                       std::move(place))
+            .serve();
     } catch (const std::bad_alloc&) {  // the connection goes, the server stays
     }
     const std::scoped_lock lock(mutex_);
     ++waiting_;
-    if (gave_way) giving_way_ = false;
   }
 }
 
 void HttpServer::stop() {
   stop_.raise();
+  places_.close();
   std::vector<std::thread> ending;
   {
     const std::scoped_lock lock(mutex_);

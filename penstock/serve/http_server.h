@@ -14,7 +14,8 @@ namespace penstock::serve {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                 ///< 0: any that is free
-  std::int64_t connections = 128;  ///< most at a time; one more takes the place of an idle one
+  std::int64_t connections = 128;  ///< most at a time
+  PlaceTimes places;               ///< of clients beyond them
   ConnectionLimits limits;
 };
 
@@ -34,19 +35,17 @@ class HttpServer {
 
  private:
   void run();
-  /// One thread more, where none waits for the next client.
+  /// One thread more, where none waits for the next client: one for each place, and one for who has
+  /// none yet.
   void grow();
-  /// Claims the place of the asking connection for a client that no thread is free for.
-  /// @return whether it is to end; true once until its thread waits again
-  bool gives_way();
 
   Responder& responder_;
   HttpOptions options_;
   StopFlag stop_;
+  Places places_;
   Listener listener_;
   std::mutex mutex_;
   std::int64_t waiting_ = 0;  // threads that wait for a client
-  bool giving_way_ = false;   // a connection was told to end, and its thread will wait soon
   std::vector<std::thread> threads_;
 };
 

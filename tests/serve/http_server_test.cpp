@@ -209,6 +209,7 @@ TEST(HttpServer, AConnectionWithoutARequestGivesWayToAClientThatHasOne) {
   Echo echo;
   HttpOptions options = quick();
   options.limits.idle_time = 1h;
+  options.places.grace = 100ms;
   HttpServer server(echo, options);
   const Client busy(server);
   busy.send(get("/wait"));
@@ -221,6 +222,44 @@ TEST(HttpServer, AConnectionWithoutARequestGivesWayToAClientThatHasOne) {
   }
   echo.go_on = false;
   EXPECT_NE(busy.read("done").find("done"), std::string::npos);  // it was never ended
+}
+
+TEST(HttpServer, AConnectionThatWasJustUsedIsNotEndedForAnother) {
+  Echo echo;
+  HttpOptions options = quick();
+  options.connections = 1;
+  options.places = {.grace = 1h, .patience = 0ms};
+  options.limits.idle_time = 1h;
+  HttpServer server(echo, options);
+  const Client first(server);
+  first.send(get("/a"));
+  EXPECT_NE(first.read("/a").find("200 OK"), std::string::npos);
+  const Client second(server);
+  second.send(get("/b"));
+  const std::string refusal = second.read();
+  for (const char* part : {"HTTP/1.1 503 ", "Retry-After: 1\r\n", "Connection: close\r\n",
+                           "all connections are taken"})
+    EXPECT_NE(refusal.find(part), std::string::npos) << part << refusal;
+  EXPECT_EQ(echo.refusals, 1);
+  first.send(get("/c"));
+  EXPECT_NE(first.read("/c").find("200 OK"), std::string::npos);
+}
+
+TEST(HttpServer, AClientBeyondThoseThatAreBusyIsToldToComeAgain) {
+  Echo echo;
+  HttpOptions options = quick();
+  options.connections = 2;
+  options.places.patience = 50ms;
+  HttpServer server(echo, options);
+  const Client one(server), other(server);
+  for (const Client* busy : {&one, &other}) busy->send(get("/wait"));
+  EXPECT_TRUE(echo.settles(2));
+  const Client third(server);
+  third.send(get("/a"));
+  EXPECT_NE(third.read().find("HTTP/1.1 503 "), std::string::npos);
+  echo.go_on = false;
+  for (const Client* busy : {&one, &other})
+    EXPECT_NE(busy->read("done").find("done"), std::string::npos);
 }
 
 TEST_F(HttpServerTest, StoppingSendsWhatIsUnderWayAndEndsWhatIsIdle) {

@@ -1,0 +1,80 @@
+// Who may stay where a server has so many places for connections: a newcomer waits for one, and
+// gets that of the connection that has been without a request for longest. No sockets here.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <set>
+
+namespace penstock::serve {
+
+struct PlaceTimes {
+  /// A connection keeps its place for so long without a request, whoever else waits: clients send
+  /// their next request on the connection of the last, and what they send while it ends is lost.
+  std::chrono::milliseconds grace{1000};
+  /// A newcomer waits for so long while there is a place in sight: more than `grace`, so that one
+  /// who waits beside connections without requests gets a place.
+  std::chrono::milliseconds patience{3000};
+};
+
+class Place;
+
+/// Any thread.
+class Places {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  Places(std::int64_t count, const PlaceTimes& times) : count_(count), times_(times) {}
+  /// A place, in the order of asking. Waits while one was left, or a connection without a request
+  /// was there, within `patience`.  @return nothing where there is none, or once closed
+  std::optional<Place> take();
+  /// Nobody gets a place or waits for one any more.
+  void close();
+
+ private:
+  friend class Place;
+  bool mine(std::list<int>::const_iterator newcomer) const;
+  /// Until when a newcomer of that time waits, as things are.
+  Time end_of_waiting(Time came) const;
+
+  const std::int64_t count_;
+  const PlaceTimes times_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t taken_ = 0;
+  std::int64_t promised_ = 0;  // places whose connections were told to end
+  std::list<int> newcomers_;
+  std::multiset<Time> idle_;  // since when, of connections that wait for a request
+  Time seen_{};               // when a place was left, or a connection began to wait
+  bool closed_ = false;
+};
+
+/// One connection's place, which is free again when this goes. One thread at a time.
+class Place {
+ public:
+  using Time = Places::Time;
+
+  explicit Place(Places& places) : places_(&places) {}
+  Place(Place&& other) noexcept;
+  Place& operator=(Place&&) = delete;
+  ~Place();
+  /// The connection waits for a request from that time on.
+  void wait(Time now);
+  /// Asked while it waits: whether the connection is to end, for a newcomer's sake.
+  bool gives_way(Time now);
+  /// It has a request, also where it was to end: the newcomer waits on.
+  void work();
+
+ private:
+  void forget_waiting();  // under the lock
+
+  Places* places_;
+  std::optional<Time> waits_since_;
+  bool promised_ = false;
+};
+
+}  // namespace penstock::serve
