@@ -67,6 +67,13 @@ class Cosine : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"experts"}; }
+  /// The token on the sphere, and before it with its square and its length; to train τ, the
+  /// cosines.
+  std::int64_t kept_per_token() const override {
+    const std::int64_t width = projection_.size(0);
+    return (config_.normalise_token ? 2 * width + 2 : width) +
+           (config_.learn_temperature ? experts_.size(0) : 0);
+  }
   std::int64_t multiply_adds_per_token() const override {
     return projection_.numel() + experts_.numel();
   }

@@ -55,6 +55,10 @@ class Mlp : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"w2", "b2"}; }
+  /// What the activation gives, which the second product reads, and for GELU what it was given.
+  std::int64_t kept_per_token() const override {
+    return (activation_ == Activation::gelu ? 2 : 1) * w1_.size(0);
+  }
   std::int64_t multiply_adds_per_token() const override { return w1_.numel() + w2_.numel(); }
 
  private:

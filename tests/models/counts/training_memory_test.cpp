@@ -26,6 +26,8 @@ TEST(TrainingMemory, ActivationsByHand) {
   // One expert of four: 4 logits, 2·8, a weight and three indices of 8 bytes.
   ModelConfig topk = tiny("topk", 4);
   EXPECT_EQ(activations(topk), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
+  // A perceptron as wide as the model keeps what its GELU reads and gives.
+  EXPECT_EQ(activations(tiny("mlp", 4)), bytes(3 * (28 + 4 + 2 * 4 + 16 + 7) + 12, 60));
   // ReLU routing begins with two of four, whatever k below that.
   ModelConfig remoe = tiny("remoe", 4);
   EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));

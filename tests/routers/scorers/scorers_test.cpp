@@ -43,6 +43,23 @@ void expect_near(const at::Tensor& actual, const std::vector<double>& expected, 
       << what;
 }
 
+/// Counted by hand and by PyTorch's hooks of saved tensors, over the same formulas.
+TEST(Scorers, WhatIsKeptOfATokenIsWhatTheForwardPassSaves) {
+  const auto kept = [](const std::string& name, Options options) {
+    return scorer(name, options)->kept_per_token();
+  };
+  using namespace std::string_literals;
+  const std::int64_t six = 6, three = 3;
+  // What GELU reads and gives; ReLU and tanh keep what they give alone.
+  EXPECT_EQ(kept("mlp", {{"hidden", six}}), 6 + 6);
+  EXPECT_EQ(kept("mlp", {{"hidden", six}, {"activation", "relu"s}}), 6);
+  EXPECT_EQ(kept("mlp", {{"hidden", six}, {"activation", "tanh"s}}), 6);
+  // Projection, its square and its length, the unit vector; a cosine for each of 5 experts.
+  EXPECT_EQ(kept("cosine", {{"dimension", three}}), 3 + 2 + 3 + 5);
+  EXPECT_EQ(kept("cosine", {{"dimension", three}, {"learn_temperature", false}}), 3 + 2 + 3);
+  EXPECT_EQ(kept("cosine", {{"dimension", three}, {"normalise_token", false}}), 3 + 5);
+}
+
 TEST(Scorers, LogitsAndGradientsAreThoseOfTheScript) {
   for (const ScorerCase& expected : kScorerCases) {
     SCOPED_TRACE(expected.scorer);
