@@ -65,6 +65,12 @@ void ProgressLine::finish(const std::string& text) {
   std::fflush(out_);
 }
 
+void print_line(std::FILE* out, std::string_view text) {
+  if (!out) return;
+  std::fprintf(out, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fflush(out);
+}
+
 std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns) {
   const auto rank = [](const ProgressField& field) {
     return field.shorter.empty() ? field.rank : field.shorter_rank;

@@ -39,6 +39,11 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_{};
 };
 
+/// Writes a line at once. Where it cannot be written it is lost, and the work goes on: fmt::print
+/// would throw.
+/// @param out  null: nothing is written
+void print_line(std::FILE* out, std::string_view text);
+
 /// One thing that a line says.
 struct ProgressField {
   std::string text;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/cli/processes/child_process.h"
 
 namespace penstock {
@@ -40,9 +41,7 @@ class Pool {
  private:
   bool goes_on() const { return !interrupted_ && failed_.empty(); }
 
-  void say(const std::string& line) const {
-    if (how_.progress) fmt::print(how_.progress, "{}\n", line);
-  }
+  void say(const std::string& line) const { print_line(how_.progress, line); }
 
   void start() {
     const study::RunKey run = waiting_.front();

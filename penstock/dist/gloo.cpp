@@ -12,7 +12,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <list>
@@ -38,16 +37,6 @@ constexpr int kMessage = 0, kExchange = 1;
 void start_patient_threads() {
   const sched_param none{};
   if (::sched_getscheduler(0) == SCHED_OTHER) ::sched_setscheduler(0, SCHED_BATCH, &none);
-}
-
-/// Gloo writes to sockets without asking the system to keep SIGPIPE from it, which ends a process
-/// that has nothing to say about it. A connection breaks where a rank is lost, and where
-/// Links::cut ends it: the write has to fail, and the rank names the lost one. The whole process
-/// ignores the signal from then on, as Python's do; a program's own handler stays.
-void survive_broken_connections() {
-  struct sigaction now = {};
-  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
-    ::signal(SIGPIPE, SIG_IGN);
 }
 
 /// The table of ranks as c10d asks for one.
@@ -192,7 +181,6 @@ class Gloo : public Transport {
       const auto store = c10::make_intrusive<Table>(table, timeout, world);
       return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
     };
-    survive_broken_connections();
     group_ = connected(connect, world);
     given_up_ = world->links().on_cut([waits = waits_] { waits->give_up(); });
   }

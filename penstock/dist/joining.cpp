@@ -1,4 +1,5 @@
 // How a ProcessGroup comes about: ranks arrive and are connected, and groups are divided.
+#include <csignal>
 #include <exception>
 #include <optional>
 
@@ -9,6 +10,21 @@
 #include "penstock/dist/shared_memory.h"
 
 namespace penstock::dist {
+namespace {
+
+/// A process that writes where nobody reads any more is ended by SIGPIPE, and has nothing to say
+/// about it. Gloo writes to sockets without asking the system to keep the signal from it; a
+/// connection breaks where a rank is lost, and where Links::cut ends it: the write has to fail, and
+/// the rank names the lost one. So does a rank's own log break where its reader is gone, and the
+/// rank is to train on. The whole process ignores the signal, as Python's do; a program's own
+/// handler stays.
+void survive_broken_connections() {
+  struct sigaction now = {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+    ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
 
 void check_transport(int processes) {
   PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
@@ -34,6 +50,7 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   ProcessGroup out;
   if (identity.size == 1) return out;
   check_transport(identity.size);
+  survive_broken_connections();
   try {
     out.meet(identity, options);
   } catch (...) {

@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/run_plan.h"
@@ -284,11 +285,7 @@ class Session {
     }
   }
 
-  void say(const std::string& line) const {
-    if (!options_.progress) return;
-    fmt::print(options_.progress, "{}\n", line);
-    std::fflush(options_.progress);
-  }
+  void say(const std::string& line) const { print_line(options_.progress, line); }
 
   bool run_only(const RunKey& key) {
     const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);

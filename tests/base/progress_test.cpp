@@ -81,6 +81,16 @@ TEST(Progress, StaysWithinTheTerminal) {
   EXPECT_EQ(shown_on_terminal(0, text), "\r\033[K" + text);  // a terminal that does not say
 }
 
+TEST(Progress, ALineThatCannotBeWrittenIsNoError) {
+  std::FILE* full = std::fopen("/dev/full", "w");
+  if (!full) GTEST_SKIP() << "no /dev/full";
+  EXPECT_NO_THROW(print_line(full, "lost"));
+  EXPECT_NO_THROW(ProgressLine(full).show("lost"));
+  EXPECT_TRUE(std::ferror(full));
+  std::fclose(full);
+  EXPECT_NO_THROW(print_line(nullptr, "to nobody"));
+}
+
 TEST(Progress, IsNotCutElsewhere) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);

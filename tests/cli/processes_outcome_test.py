@@ -75,6 +75,17 @@ def test_refusals(trial):
     print("what cannot be is refused in one line")
 
 
+def test_nobody_reads_the_log(trial, reference):
+    run = trial.new_run()
+    process = start(trial, run, 2)
+    process.stderr.close()
+    process.stderr = None
+    if process.wait(timeout=300) != 0:
+        fail("exit code", process.returncode, "without a reader of the log")
+    same_end(run, reference)
+    print("ranks whose log nobody reads train on")
+
+
 def test_info(trial):
     """Memory and traffic before anything is trained."""
     def info(*more):
@@ -208,6 +219,7 @@ def main():
     with trial_of(sys.argv[1]) as trial:
         reference = test_same_bits(trial)
         test_refusals(trial)
+        test_nobody_reads_the_log(trial, reference)
         test_info(trial)
         test_use(trial, reference)
         test_begun_in_turn(trial)

@@ -232,6 +232,10 @@ def check_diverging(shell):
     shell.expect("diverging: not again", "] steep" not in again.stderr, again.stderr)
     asked = call("--retry-diverged")
     shell.expect("diverging: again when asked", "] steep, seed 1 (resuming)" in asked.stderr, asked.stderr)
+    with open("/dev/full", "w") as full:
+        unread = subprocess.run([shell.program, "study", "diverging.toml", "--retry-diverged"], cwd=shell.directory,
+                                stdout=subprocess.DEVNULL, stderr=full, timeout=120)
+    shell.expect("diverging: with a log that cannot be written", unread.returncode == 0, unread.returncode)
     results = json.loads(shell.ok("study", "diverging.toml", "--json", "--quiet"))
     shell.expect("diverging: results", [run["variant"] for run in results["diverged"]] == ["steep"], results["diverged"])
     with open(os.path.join(shell.directory, "studies/diverging/report.html")) as file:

@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
+#include "penstock/base/progress.h"
 #include "penstock/dist/deal.h"
 #include "penstock/train/interrupt.h"
 
@@ -134,7 +135,7 @@ RunGroups::Ended RunGroups::lead(const dist::ProcessGroup& group,
       throw;
     } catch (const std::exception& error) {
       const std::string failure = concat("the run of ", named(run), " failed: ", error.what());
-      fmt::print(stderr, "{}\n", failure);  // others may go on for hours
+      print_line(stderr, failure);  // others may go on for hours
       return {.failure = failure};
     }
     say(named(run) + ": done");
@@ -151,10 +152,6 @@ bool RunGroups::run_alone(const dist::ProcessGroup& group, const RunKey& run) {
   return !run_study(study_, alone, hooks).interrupted;
 }
 
-void RunGroups::say(const std::string& line) const {
-  if (!options_.progress) return;
-  fmt::print(options_.progress, "{}\n", line);
-  std::fflush(options_.progress);
-}
+void RunGroups::say(const std::string& line) const { print_line(options_.progress, line); }
 
 }  // namespace penstock::study

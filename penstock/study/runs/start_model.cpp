@@ -7,6 +7,7 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/model_source.h"
@@ -83,8 +84,8 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
                              shown_on(line));
   });
   line.finish();
-  if (progress && report.lr_scale != 1)
-    fmt::print(progress, "  learning rate of the routers x {:.4g}\n", report.lr_scale);
+  if (report.lr_scale != 1)
+    print_line(progress, fmt::format("  learning rate of the routers x {:.4g}", report.lr_scale));
 }
 
 }  // namespace penstock::study
