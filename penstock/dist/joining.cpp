@@ -1,4 +1,6 @@
 // How a ProcessGroup comes about: ranks arrive and are connected, and groups are divided.
+#include <ATen/ATen.h>
+
 #include <csignal>
 #include <exception>
 #include <optional>

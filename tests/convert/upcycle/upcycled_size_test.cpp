@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {

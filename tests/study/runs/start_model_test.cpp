@@ -16,8 +16,9 @@ TEST(StartModel, ErrorsOfUpcyclingNameTheKeysOfTheStudy) {
   penstock::testing::write_parent(folder.path("dense"), penstock::testing::tiny_config());
   const auto refusal = [&](const std::string& keys) {
     const ConfigNode upcycle = parse_toml("method = \"vanilla\"\n" + keys, "s.toml");
-    const ConfigNode recipe =
-        parse_toml("[data]\ncorpus = \"corpus\"\n[model.router]\nmethod = \"dense\"\n", "r.toml");
+    const ConfigNode recipe = parse_toml(
+        "[data]\ncorpus = \"corpus\"\n[model.router]\nmethod = \"dense\"\n[run]\nthreads = 1",
+        "r.toml");
     try {
       begin_with(folder.path("dense"), upcycle, recipe, folder.path("moe"), folder.path("keys"),
                  /*force=*/false, nullptr);
