@@ -13,7 +13,13 @@
 namespace penstock {
 namespace {
 
-/// Sums over a part that decide its scales.
+/// The weights of numbers that all weigh alike; others are a `const float*`.
+struct Alike {
+  float operator[](std::size_t) const { return 1; }
+  Alike operator+(std::size_t) const { return {}; }
+};
+
+/// Weighted sums over a part that decide its scales.
 struct CodeSums {
   float codes = 0, squares = 0, products = 0;  // of q, q² and q·x
 };
@@ -45,11 +51,21 @@ std::array<float, n> codes_near(const float* x, float inverse, float offset, int
   return out;
 }
 
-template <std::size_t n>
-CodeSums sums_of(const std::array<float, n>& codes, const float* x) {
-  return {.codes = lane_sum<n>([&](std::size_t i) { return codes[i]; }),
-          .squares = lane_sum<n>([&](std::size_t i) { return codes[i] * codes[i]; }),
-          .products = lane_sum<n>([&](std::size_t i) { return codes[i] * x[i]; })};
+template <std::size_t n, class Weights>
+CodeSums sums_of(const std::array<float, n>& codes, const float* x, Weights w) {
+  return {.codes = lane_sum<n>([&](std::size_t i) { return w[i] * codes[i]; }),
+          .squares = lane_sum<n>([&](std::size_t i) { return w[i] * codes[i] * codes[i]; }),
+          .products = lane_sum<n>([&](std::size_t i) { return w[i] * codes[i] * x[i]; })};
+}
+
+/// Σ w_i (scale·q_i − minimum − x_i)²
+template <std::size_t n, class Weights>
+float error_of(const std::array<float, n>& codes, float scale, float minimum, const float* x,
+               Weights w) {
+  return lane_sum<n>([&](std::size_t i) {
+    const float off = scale * codes[i] - minimum - x[i];
+    return w[i] * off * off;
+  });
 }
 
 void check_finite(std::span<const float> values, const char* type) {
@@ -76,9 +92,9 @@ struct Line {  // x ≈ scale·q − minimum
 };
 
 /// The line of least squares through (q, x) with minimum ≥ 0, and the sum of squares that it leaves
-/// but for Σ x².
-std::pair<Line, double> fitted(const CodeSums& s, double sum) {
-  constexpr double n = kKPart;
+/// but for Σ w·x².
+/// @param n, sum  Σ w and Σ w·x
+std::pair<Line, double> fitted(const CodeSums& s, double n, double sum) {
   const double q = s.codes, qq = s.squares, qx = s.products;
   const double determinant = n * qq - q * q;
   double a = determinant > 0 ? (n * qx - q * sum) / determinant : 0;
@@ -91,32 +107,26 @@ std::pair<Line, double> fitted(const CodeSums& s, double sum) {
   return {{static_cast<float>(a), static_cast<float>(b)}, left};
 }
 
-Line fit_part(const float* x) {
+template <class Weights>
+Line fit_part(const float* x, Weights w) {
   const auto [smallest, largest] = std::minmax_element(x, x + kKPart);
   const float low = std::min(*smallest, 0.0f), range = *largest - low;
   if (!(range > 0)) return {0, -low};  // all the same, or 0
-  const double sum = lane_sum<kKPart>([&](std::size_t i) { return x[i]; });
+  const double n = lane_sum<kKPart>([&](std::size_t i) { return w[i]; });
+  const double sum = lane_sum<kKPart>([&](std::size_t i) { return w[i] * x[i]; });
   Line best;
   double least = 0;
   for (int step = -10; step <= 10; ++step) {
     const float inverse = (15 + 0.1f * static_cast<float>(step)) / range;
-    const auto [line, left] = fitted(sums_of(codes_near<kKPart>(x, inverse, -low, 0, 15), x), sum);
-    if (line.scale <= 0 || (best.scale > 0 && left >= least)) continue;
+    const auto codes = codes_near<kKPart>(x, inverse, -low, 0, 15);
+    const auto [line, left] = fitted(sums_of(codes, x, w), n, sum);
+    // A line through numbers with one code between them has no slope but that of their rounding.
+    const bool is_slope = line.scale > 0 && line.scale * 7 < range;
+    if (!is_slope || (best.scale > 0 && left >= least)) continue;
     best = line;
     least = left;
   }
-  return best;
-}
-
-/// Codes of a part under scales that are fixed, and their squared error.
-std::pair<std::array<float, kKPart>, float> coded(const float* x, float scale, float minimum) {
-  const float inverse = scale > 0 ? 1 / scale : 0;
-  const auto codes = codes_near<kKPart>(x, inverse, minimum, 0, 15);
-  const float error = lane_sum<kKPart>([&](std::size_t i) {
-    const float off = scale * codes[i] - minimum - x[i];
-    return off * off;
-  });
-  return {codes, error};
+  return best.scale > 0 ? best : Line{range / 15, -low};
 }
 
 struct CodedPart {
@@ -126,23 +136,27 @@ struct CodedPart {
 };
 
 /// The best of the integers next to the line's scales.
-CodedPart code_part(const float* x, const Line& line, float scale, float minimum) {
+template <class Weights>
+CodedPart code_part(const float* x, Weights w, const Line& line, float scale, float minimum) {
   const int s = in_units(line.scale, scale, 0, 63), m = in_units(line.minimum, minimum, 0, 63);
   CodedPart best;
   for (int scale_code = std::max(s - 1, 0); scale_code <= std::min(s + 1, 63); ++scale_code)
     for (int low_code = std::max(m - 1, 0); low_code <= std::min(m + 1, 63); ++low_code) {
-      const auto [codes, error] =
-          coded(x, scale * static_cast<float>(scale_code), minimum * static_cast<float>(low_code));
+      const float a = scale * static_cast<float>(scale_code);
+      const float b = minimum * static_cast<float>(low_code);
+      const auto codes = codes_near<kKPart>(x, a > 0 ? 1 / a : 0, b, 0, 15);
+      const float error = error_of(codes, a, b, x, w);
       if (best.error < 0 || error < best.error) best = {scale_code, low_code, codes, error};
     }
   return best;
 }
 
-Q4KBlock quantised_q4_k(const float* x) {
+template <class Weights>
+Q4KBlock quantised_q4_k(const float* x, Weights w) {
   std::array<Line, kKBlock / kKPart> lines;
   Line largest;
   for (std::size_t p = 0; p < lines.size(); ++p) {
-    lines[p] = fit_part(x + p * kKPart);
+    lines[p] = fit_part(x + p * kKPart, w + p * kKPart);
     largest.scale = std::max(largest.scale, lines[p].scale);
     largest.minimum = std::max(largest.minimum, lines[p].minimum);
   }
@@ -153,7 +167,7 @@ Q4KBlock quantised_q4_k(const float* x) {
   const float scale = f16_to_f32(out.scale), minimum = f16_to_f32(out.minimum);
   KPartScales parts;
   for (std::size_t p = 0; p < lines.size(); ++p) {
-    const CodedPart part = code_part(x + p * kKPart, lines[p], scale, minimum);
+    const CodedPart part = code_part(x + p * kKPart, w + p * kKPart, lines[p], scale, minimum);
     parts.scale[p] = static_cast<std::uint8_t>(part.scale);
     parts.minimum[p] = static_cast<std::uint8_t>(part.minimum);
     for (std::size_t i = 0; i < kKPart; ++i)
@@ -173,12 +187,13 @@ float largest_of(const float* x, std::size_t n) {
 }
 
 /// The scale of least squares of a part of Q6_K.
-float fit_six_bits(const float* x) {
+template <class Weights>
+float fit_six_bits(const float* x, Weights w) {
   const float largest = largest_of(x, kKSixBitPart);
   float best = 0, most = 0;
   for (int step = -9; largest != 0 && step <= 9; ++step) {
     const float inverse = -(32 + 0.1f * static_cast<float>(step)) / largest;
-    const CodeSums s = sums_of(codes_near<kKSixBitPart>(x, inverse, 0, kSixLow, kSixHigh), x);
+    const CodeSums s = sums_of(codes_near<kKSixBitPart>(x, inverse, 0, kSixLow, kSixHigh), x, w);
     if (!(s.squares > 0) || s.products * s.products <= most * s.squares) continue;
     most = s.products * s.products / s.squares;
     best = s.products / s.squares;
@@ -192,9 +207,11 @@ void put_six_bits(Q6KBlock& block, std::size_t number, int code) {
   block.high[place.high] |= static_cast<std::uint8_t>((code >> 4) << place.high_shift);
 }
 
-Q6KBlock quantised_q6_k(const float* x) {
+template <class Weights>
+Q6KBlock quantised_q6_k(const float* x, Weights w) {
   std::array<float, kKBlock / kKSixBitPart> scales;
-  for (std::size_t p = 0; p < scales.size(); ++p) scales[p] = fit_six_bits(x + p * kKSixBitPart);
+  for (std::size_t p = 0; p < scales.size(); ++p)
+    scales[p] = fit_six_bits(x + p * kKSixBitPart, w + p * kKSixBitPart);
   Q6KBlock out = {};
   out.scale = stored_scale(largest_of(scales.data(), scales.size()) / -128, "Q6_K");
   const float unit = f16_to_f32(out.scale);
@@ -206,10 +223,7 @@ Q6KBlock quantised_q6_k(const float* x) {
     for (int s = std::max(near - 1, -128); s <= std::min(near + 1, 127); ++s) {
       const float by = unit * static_cast<float>(s), inverse = by != 0 ? 1 / by : 0;
       const auto tried = codes_near<kKSixBitPart>(from, inverse, 0, kSixLow, kSixHigh);
-      const float error = lane_sum<kKSixBitPart>([&](std::size_t i) {
-        const float off = by * tried[i] - from[i];
-        return off * off;
-      });
+      const float error = error_of(tried, by, 0, from, w + p * kKSixBitPart);
       if (least >= 0 && error >= least) continue;
       least = error;
       codes = tried;
@@ -221,26 +235,81 @@ Q6KBlock quantised_q6_k(const float* x) {
   return out;
 }
 
-template <class Block, class Quantise>
-void quantise(std::span<const float> values, std::span<std::byte> out, const char* type,
-              const Quantise& quantised) {
+// ---- both
+
+/// Writes the blocks that `make` gives of the 256 numbers from an index on.
+template <class Block, class Make>
+void write_blocks(std::span<const float> values, std::span<std::byte> out, const char* type,
+                  const Make& make) {
   PENSTOCK_ASSERT(values.size() % kKBlock == 0 &&
                   out.size() == values.size() / kKBlock * sizeof(Block));
-  for (; !values.empty(); values = values.subspan(kKBlock), out = out.subspan(sizeof(Block))) {
-    check_finite(values.first(kKBlock), type);
-    const Block block = quantised(values.data());
+  for (std::size_t i = 0; i < values.size(); i += kKBlock, out = out.subspan(sizeof(Block))) {
+    check_finite(values.subspan(i, kKBlock), type);
+    const Block block = make(i);
     std::memcpy(out.data(), &block, sizeof block);
   }
+}
+
+void check_weights(std::span<const float> values, std::span<const float> weights) {
+  PENSTOCK_ASSERT(weights.size() == values.size());
+  PENSTOCK_ASSERT(std::ranges::all_of(weights, [](float w) { return w > 0 && std::isfinite(w); }));
+}
+
+/// Σ w_i (y_i − x_i)² of a block's numbers y.
+template <class Block, class Dequantise>
+double weighted_error(const Block& block, const float* x, const float* w,
+                      const Dequantise& dequantise) {
+  std::array<float, kKBlock> numbers;
+  dequantise(std::as_bytes(std::span(&block, 1)), numbers);
+  double sum = 0;
+  for (std::size_t i = 0; i < kKBlock; ++i) {
+    const double off = double{numbers[i]} - double{x[i]};
+    sum += double{w[i]} * off * off;
+  }
+  return sum;
+}
+
+/// The weighted fit, or the plain one where that is nearer: the parts share a scale, by which what
+/// one of them gains others may lose.
+template <class Quantise, class Dequantise>
+auto nearer_block(const float* x, const float* w, const Quantise& quantised,
+                  const Dequantise& dequantise) {
+  const auto weighted = quantised(x, w), plain = quantised(x, Alike());
+  return weighted_error(weighted, x, w, dequantise) < weighted_error(plain, x, w, dequantise)
+             ? weighted
+             : plain;
 }
 
 }  // namespace
 
 void quantise_q4_k(std::span<const float> values, std::span<std::byte> out) {
-  quantise<Q4KBlock>(values, out, "Q4_K", quantised_q4_k);
+  write_blocks<Q4KBlock>(values, out, "Q4_K",
+                         [&](std::size_t i) { return quantised_q4_k(values.data() + i, Alike()); });
+}
+
+void quantise_q4_k(std::span<const float> values, std::span<const float> weights,
+                   std::span<std::byte> out) {
+  check_weights(values, weights);
+  write_blocks<Q4KBlock>(values, out, "Q4_K", [&](std::size_t i) {
+    return nearer_block(
+        values.data() + i, weights.data() + i,
+        [](const float* x, auto w) { return quantised_q4_k(x, w); }, dequantise_q4_k);
+  });
 }
 
 void quantise_q6_k(std::span<const float> values, std::span<std::byte> out) {
-  quantise<Q6KBlock>(values, out, "Q6_K", quantised_q6_k);
+  write_blocks<Q6KBlock>(values, out, "Q6_K",
+                         [&](std::size_t i) { return quantised_q6_k(values.data() + i, Alike()); });
+}
+
+void quantise_q6_k(std::span<const float> values, std::span<const float> weights,
+                   std::span<std::byte> out) {
+  check_weights(values, weights);
+  write_blocks<Q6KBlock>(values, out, "Q6_K", [&](std::size_t i) {
+    return nearer_block(
+        values.data() + i, weights.data() + i,
+        [](const float* x, auto w) { return quantised_q6_k(x, w); }, dequantise_q6_k);
+  });
 }
 
 }  // namespace penstock

@@ -17,22 +17,35 @@ namespace penstock {
 namespace {
 
 using Quantise = void (*)(std::span<const float>, std::span<std::byte>);
+using QuantiseWeighted = void (*)(std::span<const float>, std::span<const float>,
+                                  std::span<std::byte>);
 using Dequantise = void (*)(std::span<const std::byte>, std::span<float>);
 
 struct KType {
   const char* name;
   std::size_t bytes;
   Quantise quantise;
+  QuantiseWeighted weighted;
   Dequantise dequantise;
 };
-const KType kQ4K = {"Q4_K", sizeof(Q4KBlock), quantise_q4_k, dequantise_q4_k};
-const KType kQ6K = {"Q6_K", sizeof(Q6KBlock), quantise_q6_k, dequantise_q6_k};
+const KType kQ4K = {"Q4_K", sizeof(Q4KBlock), quantise_q4_k, quantise_q4_k, dequantise_q4_k};
+const KType kQ6K = {"Q6_K", sizeof(Q6KBlock), quantise_q6_k, quantise_q6_k, dequantise_q6_k};
 
-std::vector<float> rounded(const KType& type, const std::vector<float>& values) {
-  std::vector<std::byte> blocks(values.size() / kKBlock * type.bytes);
-  type.quantise(values, blocks);
+/// @param weights  empty: the fit without them
+std::vector<std::byte> blocks_of(const KType& type, const std::vector<float>& values,
+                                 const std::vector<float>& weights = {}) {
+  std::vector<std::byte> out(values.size() / kKBlock * type.bytes);
+  if (weights.empty())
+    type.quantise(values, out);
+  else
+    type.weighted(values, weights, out);
+  return out;
+}
+
+std::vector<float> rounded(const KType& type, const std::vector<float>& values,
+                           const std::vector<float>& weights = {}) {
   std::vector<float> out(values.size());
-  type.dequantise(blocks, out);
+  type.dequantise(blocks_of(type, values, weights), out);
   return out;
 }
 
@@ -138,6 +151,66 @@ TEST(QuantiseK, EdgesOfBlocks) {
     values.assign(kKBlock, 1e-12f);  // below what the scales hold: zeros
     for (const float x : rounded(type, values)) EXPECT_EQ(x, 0.0f) << type.name;
   }
+}
+
+/// Weights of columns as inputs have them: e^(spread · normal), drawn anew for each number.
+std::vector<float> skewed_weights(double spread, std::size_t blocks) {
+  std::vector<float> out = drawn(0, spread, blocks);
+  for (float& w : out) w = std::exp(w);
+  return out;
+}
+
+TEST(QuantiseK, WeightsNeverMakeTheirOwnErrorLarger) {
+  constexpr std::size_t kBlocks = 64;
+  for (const KType& type : {kQ4K, kQ6K})
+    for (const double mean : {0.0, 0.05})
+      for (const double spread : {0.3, 1.0, 3.0, 8.0}) {
+        std::vector<float> values = drawn(mean, 0.02, kBlocks);
+        std::ranges::reverse(values);  // nothing to do with the weights, which are drawn alike
+        const std::vector<float> weights = skewed_weights(spread, kBlocks);
+        const auto with = rounded(type, values, weights), without = rounded(type, values);
+        double all_with = 0, all_without = 0;
+        for (std::size_t b = 0; b < kBlocks; ++b) {
+          double own_with = 0, own_without = 0;
+          for (std::size_t i = b * kKBlock; i < (b + 1) * kKBlock; ++i) {
+            own_with += weights[i] * std::pow(double{with[i]} - double{values[i]}, 2);
+            own_without += weights[i] * std::pow(double{without[i]} - double{values[i]}, 2);
+          }
+          EXPECT_LE(own_with, own_without) << type.name << ' ' << spread << ' ' << b;
+          all_with += own_with;
+          all_without += own_without;
+        }
+        const double share = all_with / all_without;
+        EXPECT_LT(share, spread < 1 ? 1.0 : spread < 3 ? 0.93 : 0.5) << type.name << ' ' << spread;
+      }
+}
+
+TEST(QuantiseK, EqualWeightsAreNone) {
+  for (const KType& type : {kQ4K, kQ6K})
+    for (const double mean : {0.0, 0.05}) {
+      const std::vector<float> values = drawn(mean, 0.02, 64), ones(values.size(), 1.0f);
+      EXPECT_TRUE(blocks_of(type, values, ones) == blocks_of(type, values)) << type.name;
+    }
+}
+
+/// Parts alike, so that their common scale rounds none of them: least squares go through what
+/// weighs all, to f16's last bit. That is two numbers of a line with a minimum (x = a·q − b), and
+/// one of a line without (x = a·q).
+TEST(QuantiseK, WhatWeighsAllIsMet) {
+  std::vector<float> values(kKBlock), weights(kKBlock, 1e-4f);
+  for (std::size_t i = 0; i < kKBlock; ++i)
+    values[i] = -0.31f + static_cast<float>(i % kKSixBitPart) / 16;
+  values[3] = -0.1371f;
+  values[11] = 0.4003f;
+  for (std::size_t i = kKSixBitPart; i < kKBlock; ++i) values[i] = values[i % kKSixBitPart];
+  for (std::size_t i = 0; i < kKBlock; i += kKSixBitPart) weights[i + 11] = 1e4f;
+  EXPECT_NEAR(rounded(kQ6K, values, weights)[11], 0.4003f, 0.4003f * 0x1p-10f);
+  EXPECT_GT(std::fabs(rounded(kQ6K, values)[11] - 0.4003f), 0.4003f * 0x1p-9f);
+  for (std::size_t i = 0; i < kKBlock; i += kKSixBitPart) weights[i + 3] = 1e4f;
+  const auto with = rounded(kQ4K, values, weights), without = rounded(kQ4K, values);
+  EXPECT_NEAR(with[3], -0.1371f, 0x1p-10f);
+  EXPECT_NEAR(with[11], 0.4003f, 0x1p-10f);
+  EXPECT_GT(std::fabs(without[3] + 0.1371f) + std::fabs(without[11] - 0.4003f), 0x1p-8f);
 }
 
 /// What blocks hold already is kept to the width of f16's steps.
