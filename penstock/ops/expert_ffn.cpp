@@ -12,6 +12,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/product_tap.h"
 
 namespace penstock::ops {
 
@@ -79,16 +80,20 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
   return problem;
 }
 
+ExpertOutput run_forward(const ExpertProblem& problem, bool keep) {
+  show_products(problem);
+  return forward_list().run(problem, keep);
+}
+
 Tensor forward_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
                       const OptionalTensor& b_out, c10::string_view activation, bool,
                       double dropout, std::int64_t dropout_seed,
                       const OptionalTensor& dropout_keys) {
-  return forward_list()
-      .run(checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
-                   b_out, activation, dropout, dropout_seed, dropout_keys),
-           false)
+  return run_forward(checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out,
+                             b_in, b_out, activation, dropout, dropout_seed, dropout_keys),
+                     false)
       .output;
 }
 
@@ -106,7 +111,7 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
         checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
                 activation, dropout, dropout_seed, dropout_keys);
     problem.gradient = true;
-    const ExpertOutput result = forward_list().run(problem, !recompute);
+    const ExpertOutput result = run_forward(problem, !recompute);
     context->saved_data["activation"] = activation;
     context->saved_data["dropout"] = dropout;
     context->saved_data["dropout_seed"] = dropout_seed;

@@ -9,6 +9,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/product_tap.h"
 
 namespace penstock::ops {
 
@@ -85,7 +86,9 @@ std::int64_t rows_of(const at::Tensor& x) {
 at::Tensor run_forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   auto shape = x.sizes().vec();
   shape.back() = w.size(0);
-  return forward_list().run(x.reshape({rows_of(x), w.size(1)}), w, b).view(shape);
+  const at::Tensor rows = x.reshape({rows_of(x), w.size(1)});
+  show_product(rows, w);
+  return forward_list().run(rows, w, b).view(shape);
 }
 
 at::Tensor forward_kernel(const at::Tensor& x, const at::Tensor& w,

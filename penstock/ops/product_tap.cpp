@@ -1,0 +1,64 @@
+#include "penstock/ops/product_tap.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/expert_problem.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock::ops {
+namespace {
+
+thread_local const ProductTap::See* tap = nullptr;
+
+/// Keeps what is computed for the tap from it.
+class Unseen {
+ public:
+  Unseen() : before_(std::exchange(tap, nullptr)) {}
+  ~Unseen() { tap = before_; }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  const ProductTap::See* before_;
+};
+
+/// What one expert's second matrix multiplies. @param rows [n, d].  @return [n, f]
+at::Tensor inner_rows(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& rows) {
+  const Unseen unseen;
+  const std::optional<at::Tensor> bias =
+      problem.b_in.defined() ? std::optional(problem.b_in[expert]) : std::nullopt;
+  const at::Tensor in = ops::linear(rows, problem.w_in[expert], bias);
+  return problem.activation == Activation::relu ? in.relu() : swiglu(in);
+}
+
+}  // namespace
+
+ProductTap::ProductTap(See see) : see_(std::move(see)) {
+  PENSTOCK_ASSERT(!tap && see_);
+  tap = &see_;
+}
+ProductTap::~ProductTap() { tap = nullptr; }
+
+void show_product(const at::Tensor& rows, const at::Tensor& weight) {
+  if (tap) (*tap)(rows, weight, 0);
+}
+
+void show_products(const ExpertProblem& problem) {
+  if (!tap) return;
+  const auto* const offsets = problem.offsets.data_ptr<std::int64_t>();
+  for (std::int64_t e = 0; e < problem.experts(); ++e) {
+    const std::int64_t count = offsets[e + 1] - offsets[e];
+    if (count == 0) continue;
+    const at::Tensor rows =
+        problem.hidden.index_select(0, problem.token.narrow(0, offsets[e], count))
+            .to(problem.w_in.scalar_type());
+    (*tap)(rows, problem.w_in, e);
+    (*tap)(inner_rows(problem, e, rows), problem.w_out, e);
+  }
+}
+
+}  // namespace penstock::ops
