@@ -92,6 +92,8 @@ void add_export_command(CLI::App& app) {
       "  penstock export runs/topk --format gguf --out topk.gguf\n"
       "  penstock export runs/upcycled --format hf --dtype bf16 --out upcycled-hf\n"
       "  penstock export model --format gguf --architecture mixtral --dtype q8_0 --out m.gguf\n"
+      "  penstock export model --format gguf --dtype q4_k --out m.gguf \\\n"
+      "      --text text.txt --importance-tokens 65536\n"
       "  penstock export runs/remoe --format hf --out remoe-hf   # with a class of its own\n"
       "A model that no other program computes (experts with a capacity, routers that are not one\n"
       "matrix, in GGUF ReLU routing: `penstock handoff`) is refused with the reason: see "

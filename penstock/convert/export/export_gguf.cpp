@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/export/gguf_types.h"
@@ -89,7 +90,7 @@ std::vector<Stacked> plan_tensors(const ModelSource& portable, const GgufTypes& 
 
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,
-                     const std::filesystem::path& path) {
+                     const std::filesystem::path& path, const ColumnWeights& weights) {
   const auto tensors = plan_tensors(portable, {dtype, portable.config()});
   std::vector<GgufPlanned> planned;
   std::vector<ExportDtype> types;
@@ -104,7 +105,10 @@ Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTa
   if (is_quantised(ggml_dtype(dtype))) out.notes.push_back(types_note(dtype, types));
   for (const Stacked& tensor : tensors)
     for (const std::string& part : tensor.parts) {
-      const ExportedNumbers numbers(portable.tensor(part), tensor.dtype, part);
+      const auto own = weights.find(part);
+      const ExportedNumbers numbers(
+          portable.tensor(part), tensor.dtype, part,
+          own == weights.end() ? std::span<const float>() : std::span(own->second));
       out.rounded |= numbers.rounded();
       writer.write(tensor.planned.name, numbers.bytes());
     }

@@ -8,6 +8,7 @@
 #include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/convert/export/export_target.h"
 #include "penstock/convert/export/export_tensors.h"
+#include "penstock/convert/export/input_squares.h"
 #include "penstock/io/gguf.h"
 
 namespace penstock {
@@ -15,10 +16,11 @@ namespace penstock {
 /// Writes the file, complete or absent. What becomes of `dtype` in each tensor is GgufTypes's
 /// matter; a quantised file's notes say it.
 /// @param tokenizer  keys from gguf_tokenizer() or no_gguf_tokenizer()
+/// @param weights    by the names of `portable`
 /// Memory: one tensor, of one expert.
 /// Throws Error, naming it, for a tensor that cannot be stored so.
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,
-                     const std::filesystem::path& path);
+                     const std::filesystem::path& path, const ColumnWeights& weights = {});
 
 }  // namespace penstock

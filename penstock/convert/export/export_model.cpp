@@ -14,6 +14,7 @@
 #include "penstock/convert/export/export_gguf.h"
 #include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/convert/export/fit_bias.h"
+#include "penstock/convert/export/input_squares.h"
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
@@ -67,26 +68,47 @@ std::filesystem::path certificate_path(const ExportOptions& options) {
   return options.out + ".certificate.json";
 }
 
-/// What puts the routers' biases into their matrices, where that was asked for; empty otherwise.
-/// Fitted on other tokens than those on which the file is measured.
-std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSource& source,
-                                    at::Tensor& measured, Certificate& certificate) {
-  constexpr std::int64_t kFitTokens = 16384;
-  if (!options.fit_bias) return {};
-  PENSTOCK_CHECK(!options.sample.empty(),
-                 "options.fit_bias: give the text, or the corpus, to fit on");
-  PENSTOCK_CHECK(source.config().moe_layers() > 0 && routers_add_biases(source),
-                 "options.fit_bias: the model's routers add no bias; leave it out");
-  const std::int64_t length = measured.defined() ? measured.size(1) : 0;
-  at::Tensor windows = sample_windows(
-      options.sample, source, {.tokens = kFitTokens + options.check_tokens, .length = length});
-  if (measured.defined()) {
-    const std::int64_t kept = std::min(measured.size(0), windows.size(0) / 2);
-    PENSTOCK_CHECK(kept > 0, "options.fit_bias: ", options.sample,
-                   " is too short to fit on one part of it and to measure on another");
-    measured = windows.slice(0, 0, kept).clone();
-    windows = windows.slice(0, kept);
+/// Refuses fits that have nothing to fit, or nothing to fit on.
+void check_fits(const ExportOptions& options, const ModelSource& source, ExportDtype dtype) {
+  const bool gguf = options.format == ExportFormat::kGguf;
+  const bool few_bits = dtype == ExportDtype::kQ4_K || dtype == ExportDtype::kQ6_K;
+  if (options.fit_bias) {
+    PENSTOCK_CHECK(!options.sample.empty(),
+                   "options.fit_bias: give the text, or the corpus, to fit on");
+    PENSTOCK_CHECK(source.config().moe_layers() > 0 && routers_add_biases(source),
+                   "options.fit_bias: the model's routers add no bias; leave it out");
   }
+  if (options.importance_tokens > 0) {
+    PENSTOCK_CHECK(gguf && few_bits, "options.importance_tokens: only the scales of q4_k and q6_k ",
+                   "are fitted; give options.dtype q4_k or q6_k and the format gguf");
+    PENSTOCK_CHECK(!options.sample.empty(),
+                   "options.importance_tokens: give the text, or the corpus, to fit on");
+  }
+}
+
+/// Windows to fit on, where something is fitted; `measured` are others of the same text then.
+at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& source,
+                          at::Tensor& measured) {
+  constexpr std::int64_t kBiasTokens = 16384;
+  const std::int64_t tokens =
+      std::max(options.fit_bias ? kBiasTokens : 0, options.importance_tokens);
+  if (tokens == 0) return {};
+  const std::int64_t length = measured.defined() ? measured.size(1) : 0;
+  const at::Tensor windows = sample_windows(
+      options.sample, source, {.tokens = tokens + options.check_tokens, .length = length});
+  if (!measured.defined()) return windows;
+  const std::int64_t kept = std::min(measured.size(0), windows.size(0) / 2);
+  PENSTOCK_CHECK(kept > 0, options.fit_bias ? "options.fit_bias: " : "options.importance_tokens: ",
+                 options.sample,
+                 " is too short to fit on one part of it and to measure on another");
+  measured = windows.slice(0, 0, kept).clone();
+  return windows.slice(0, kept);
+}
+
+/// What puts the routers' biases into their matrices, where that was asked for; empty otherwise.
+std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const at::Tensor& windows,
+                                    Certificate& certificate) {
+  if (!options.fit_bias) return {};
   const CommonDirections common =
       common_directions(*open_model(open_model_source(options.model)), windows);
   certificate.verdict = ExportVerdict::fitted;
@@ -95,6 +117,32 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSou
       "the routers' biases became b * v^T in their matrices, with x * v = 1 +- ", common.residual,
       " over ", common.tokens, " tokens of ", options.sample, "; the file is measured on others"));
   return common.ones;
+}
+
+/// What errors weigh in the columns of the target's matrices, where that was asked for.
+ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource& source,
+                                const ModelConfig& target, const at::Tensor& windows,
+                                std::vector<std::string>& notes,
+                                const ConversionProgress& progress) {
+  if (options.importance_tokens == 0) return {};
+  const at::Tensor read = some_windows(windows, options.importance_tokens);
+  const auto squares = input_squares(*load_model(source), read, progress);
+  ColumnWeights out;
+  for (const auto& [name, own] : squares)
+    if (std::vector<float> weights = column_weights(own); !weights.empty())
+      out.emplace(name, std::move(weights));
+  notes.push_back(concat("errors of q4_k and q6_k weigh as the squares of inputs over ",
+                         read.numel(), " tokens of ", options.sample,
+                         options.check_tokens > 0 ? "; the file is measured on others" : ""));
+  if (out.size() < squares.size())
+    notes.push_back(concat(squares.size() - out.size(), " of ", squares.size(),
+                           " matrices met too few of these tokens: their errors weigh alike"));
+  if (source.config().tie_embeddings && !target.tie_embeddings)
+    if (auto head = out.extract("model.embed_tokens.weight"); head) {
+      head.key() = "lm_head.weight";  // what is looked up has no inputs that were squared
+      out.insert(std::move(head));
+    }
+  return out;
 }
 
 /// Throws where the file is off by more than rounding. Numbers of 8 bits or more are off by
@@ -112,6 +160,23 @@ void check_agreement(const Certificate& certificate, ExportDtype dtype) {
   if (other_experts || !wrong) return;
   assertion_failed("an exact export gives the model's logits",
                    concat("largest difference ", a.max_logit_difference, " of ", a.largest_logit));
+}
+
+/// The file beside the model, on these tokens; what could not be measured is not left behind as if
+/// it had been.
+void measure(const ExportOptions& options, const at::Tensor& tokens, Certificate& certificate,
+             const ConversionProgress& progress) {
+  try {
+    tell(progress, "measuring", 0);
+    const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
+    tell(progress, "measuring", 0.5);
+    const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
+    certificate.agreement = compare(ours, theirs);
+    check_agreement(certificate, certificate.dtype);
+  } catch (...) {
+    std::filesystem::remove_all(followed(options.out));
+    throw;
+  }
 }
 
 }  // namespace
@@ -141,8 +206,12 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   at::Tensor tokens;
   if (options.check_tokens > 0)
     tokens = tokens_to_check(options, *source, tokenizer.get(), out.tokens);
-  const std::vector<at::Tensor> ones = fitted_ones(options, *source, tokens, out);
+  check_fits(options, *source, dtype);
+  const at::Tensor windows = windows_to_fit(options, *source, tokens);
+  const std::vector<at::Tensor> ones = fitted_ones(options, windows, out);
   const PortableSource made_portable(*source, target, ones);
+  const ColumnWeights weights =
+      importance_matrix(options, *source, target.config, windows, out.notes, progress);
   const WatchedSource portable(made_portable, "writing", progress);
   create_directories(real_file_system(), parent_directory(followed(options.out)));
   clean_leftovers_of(real_file_system(), options.out);
@@ -150,7 +219,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   if (gguf) {
     const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);
     out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());
-    written = export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out);
+    written = export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out,
+                          weights);
   } else {
     const auto shard_bytes = static_cast<std::uint64_t>(std::llround(options.shard_size * 1e9));
     written = export_hugging_face(real_file_system(), portable, target, dtype, shard_bytes,
@@ -161,19 +231,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   if (written.dtype != dtype) out.asked_dtype = dtype;
   out.rounded = written.rounded;
   out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
-  if (tokens.defined()) {
-    try {
-      tell(progress, "measuring", 0);
-      const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
-      tell(progress, "measuring", 0.5);
-      const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
-      out.agreement = compare(ours, theirs);
-      check_agreement(out, written.dtype);
-    } catch (...) {  // what could not be measured is not left behind as if it had been
-      std::filesystem::remove_all(followed(options.out));
-      throw;
-    }
-  }
+  if (tokens.defined()) measure(options, tokens, out, progress);
   write_file_atomically(real_file_system(), certificate_path(options), to_json(out).dump(2) + "\n");
   return out;
 }

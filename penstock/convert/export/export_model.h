@@ -27,6 +27,8 @@ struct ExportOptions {
   bool fit_bias = false;       ///< the verdict is then "fitted"
   std::string sample;          ///< a corpus or a text file to measure on; empty: a sentence of ours
   std::int64_t check_tokens = 256;
+  /// Inputs of `sample`, which has to be given, as convert/export/input_squares.h takes them.
+  std::int64_t importance_tokens = 0;
   double shard_size = 5;
 
   template <class V>
@@ -41,6 +43,10 @@ struct ExportOptions {
                "(as llama.cpp's Q4_K_M)"});
     v("check_tokens", check_tokens,
       {.help = "tokens on which file and model are compared; 0: none", .min = 0});
+    v("importance_tokens", importance_tokens,
+      {.help = "tokens of a text or a corpus, which has to be given, whose inputs say what errors of "
+               "q4_k and q6_k weigh; 0: all weigh alike",
+       .min = 0});
     v("with_tokenizer", with_tokenizer,
       {.help = "own: the model's; none: without", .words = {"none", "own"}, .option = "tokenizer"});
     v("fit_bias", fit_bias,
@@ -53,7 +59,8 @@ struct ExportOptions {
 
 /// Writes the file, reads it back, measures it beside the model and saves the certificate:
 /// `certificate.json` in the directory, or `<out>.certificate.json`.
-/// Memory: while writing one tensor; while measuring one model at a time, as its file has it.
+/// Memory: while writing one tensor; while measuring one model at a time, as its file has it; for
+/// `importance_tokens` the model in f32.
 /// Throws NotPortableError where no architecture computes what the model computes, and Error for
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
 Certificate export_model(const ExportOptions& options, const ConversionProgress& progress = {});

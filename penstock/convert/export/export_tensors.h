@@ -5,6 +5,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,9 +28,12 @@ ExportDtype stored_dtype(const ModelSource& source);
 /// A tensor's numbers as a file has them, and whether that rounded any.
 class ExportedNumbers {
  public:
-  /// @param tensor  CPU, of a quantised type in rows of whole blocks;  @param name  for errors
+  /// @param tensor   CPU, of a quantised type in rows of whole blocks;  @param name  for errors
+  /// @param weights  by column, above 0: what errors weigh where q4_k or q6_k is fitted; other
+  ///                 types have nothing to fit. Empty: alike
   /// Throws Error where a number is too large for the type.
-  ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name);
+  ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name,
+                  std::span<const float> weights = {});
   Bytes bytes() const;
   bool rounded() const { return rounded_; }
 

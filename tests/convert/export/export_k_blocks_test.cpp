@@ -1,10 +1,13 @@
 // GGUF files of Q4_K and Q6_K, opened again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/input_squares.h"
 #include "penstock/io/gguf.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 
@@ -21,9 +24,10 @@ double difference_from_model(const TempDirectory& temp) {
   return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
 }
 
-/// Exports a random model with rows of 256 numbers, all experts on and attention that is not a
+/// Writes a random model with rows of 256 numbers, all experts on and attention that is not a
 /// choice of one token, so that logits move little where weights do.
-Certificate exported_wide(const TempDirectory& temp, std::int64_t width, ExportDtype dtype) {
+/// @param gain  times the norms' of every fourth column
+std::string write_wide(const TempDirectory& temp, std::int64_t width, double gain = 1) {
   ModelConfig config = testing::small_moe("after");
   config.d_model = 256;
   config.d_ffn = width;
@@ -32,9 +36,16 @@ Certificate exported_wide(const TempDirectory& temp, std::int64_t width, ExportD
   testing::write_random_model(config, model);
   auto tensors = load_tensors(model);
   for (auto& [name, tensor] : tensors)
-    if (tensor.dim() == 2) tensor.mul_(0.25);
+    if (tensor.dim() == 2)
+      tensor.mul_(0.25);
+    else if (name.ends_with("norm.weight"))
+      tensor.slice(0, 0, tensor.size(0), 4).mul_(gain);
   save_tensors(real_file_system(), model + "/model.safetensors", tensors);
-  return export_model({.model = model,
+  return model;
+}
+
+Certificate exported_wide(const TempDirectory& temp, std::int64_t width, ExportDtype dtype) {
+  return export_model({.model = write_wide(temp, width),
                        .out = (temp.path() / "m.gguf").string(),
                        .format = ExportFormat::kGguf,
                        .architecture = "mixtral",
@@ -86,6 +97,135 @@ TEST(ExportKBlocks, AFileWithoutAnySuchBlockIsNotCalledSo) {
     const GgufFile file(temp.path() / "m.gguf");
     EXPECT_EQ(file.value("general.file_type")->as_integer(), 7);  // Q8_0
   }
+}
+
+std::string text_file(const TempDirectory& temp) {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += static_cast<char>(33 + i * 7919 % 104729 % 94);
+  const auto path = temp.path() / "text";
+  write_file_atomically(real_file_system(), path, text);
+  return path.string();
+}
+
+bool has_note(const Certificate& certificate, const std::string& part) {
+  return std::ranges::any_of(certificate.notes, [&](const std::string& note) {
+    return note.find(part) != std::string::npos;
+  });
+}
+
+/// Where the columns that a text makes large are few, errors go to the others: Σ_j mean x_j² e_j²
+/// of the file falls in every kind of matrix.
+TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
+  const TempDirectory temp;
+  ExportOptions options{.model = write_wide(temp, 256, 8),
+                        .out = (temp.path() / "plain.gguf").string(),
+                        .format = ExportFormat::kGguf,
+                        .architecture = "mixtral",
+                        .dtype = ExportDtype::kQ4_K,
+                        .sample = text_file(temp),
+                        .check_tokens = 64};
+  export_model(options);
+  options.out = (temp.path() / "weighted.gguf").string();
+  options.importance_tokens = 1024;
+  const Certificate certificate = export_model(options);
+  EXPECT_EQ(certificate.agreement.tokens, 64);
+  EXPECT_TRUE(has_note(certificate,
+                       "1024 tokens of " + options.sample + "; the file is measured on others"));
+  const auto model = load_model(options.model);
+  const auto squares = input_squares(
+      *model,
+      (at::arange(1024, at::kLong) * 7919).remainder(104729).remainder(94).add(33).view({16, 64}));
+  const auto ours = open_model_source(options.model);
+  const auto error_of = [&](const char* file, const std::string& name) {
+    const at::Tensor off = open_model_source((temp.path() / file).string())->tensor(name) -
+                           ours->tensor(name).to(at::kFloat);
+    const at::Tensor by_column = off.to(at::kDouble).square().sum(0);
+    return by_column.dot(at::tensor(squares.at(name).sums, at::kDouble)).item<double>();
+  };
+  const std::string layer = "model.layers.0.";
+  for (const std::string& name :
+       {layer + "self_attn.v_proj.weight", layer + "mlp.experts.2.up_proj.weight",
+        std::string("lm_head.weight")})
+    EXPECT_LT(error_of("weighted.gguf", name), 0.8 * error_of("plain.gguf", name)) << name;
+  for (const std::string& name :
+       {layer + "self_attn.o_proj.weight", layer + "mlp.experts.2.down_proj.weight"})
+    EXPECT_LT(error_of("weighted.gguf", name), error_of("plain.gguf", name)) << name;
+  // What is looked up has no inputs.
+  const auto bytes = [&](const char* file) {
+    return open_model_source((temp.path() / file).string())->tensor("model.embed_tokens.weight");
+  };
+  EXPECT_TRUE(bytes("weighted.gguf").equal(bytes("plain.gguf")));
+}
+
+TEST(ExportKBlocks, AnImportanceMatrixAsksForATextAndForSomethingToFit) {
+  const TempDirectory temp;
+  ExportOptions options{.model = write_wide(temp, 256),
+                        .out = (temp.path() / "m.gguf").string(),
+                        .format = ExportFormat::kGguf,
+                        .dtype = ExportDtype::kQ4_K,
+                        .importance_tokens = 64};
+  const auto refused = [&] {
+    try {
+      export_model(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("exported");
+  };
+  EXPECT_NE(refused().find("options.importance_tokens: give the text"), std::string::npos);
+  options.sample = text_file(temp);
+  options.dtype = ExportDtype::kQ8_0;
+  EXPECT_NE(refused().find("options.importance_tokens: only the scales"), std::string::npos);
+  options = {.model = options.model,
+             .out = (temp.path() / "hf").string(),
+             .sample = options.sample,
+             .importance_tokens = 64};
+  EXPECT_NE(refused().find("options.importance_tokens: only the scales"), std::string::npos);
+}
+
+/// Experts that no token of the text reaches are fitted as if there were no text, and so are
+/// embeddings whose other use, as the head, is a tensor of its own in the file.
+TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
+  const TempDirectory temp;
+  ModelConfig config = testing::small_moe("after");
+  config.tie_embeddings = true;
+  config.d_model = 256;
+  config.d_ffn = 256;
+  const std::string model = (temp.path() / "model").string();
+  testing::write_random_model(config, model);
+  auto tensors = load_tensors(model);
+  for (auto& [name, tensor] : tensors)  // tokens lie on one side, and two experts on the other
+    if (name == "model.embed_tokens.weight")
+      tensor.abs_().add_(10);
+    else if (name.ends_with("norm.weight"))
+      tensor.abs_();
+    else if (name.ends_with("mlp.gate.weight"))
+      tensor.abs_().slice(0, 2).neg_();
+  save_tensors(real_file_system(), model + "/model.safetensors", tensors);
+  ExportOptions options{.model = model,
+                        .out = (temp.path() / "plain.gguf").string(),
+                        .format = ExportFormat::kGguf,
+                        .architecture = "mixtral",
+                        .dtype = ExportDtype::kQ4_K,
+                        .sample = text_file(temp),
+                        .check_tokens = 0};
+  export_model(options);
+  options.out = (temp.path() / "weighted.gguf").string();
+  options.importance_tokens = 512;
+  const Certificate certificate = export_model(options);
+  const auto plain = open_model_source((temp.path() / "plain.gguf").string()),
+             weighted = open_model_source(options.out);
+  const auto same = [&](const std::string& name) {
+    return plain->tensor(name).equal(weighted->tensor(name));
+  };
+  const std::string experts = "model.layers.0.mlp.experts.";
+  EXPECT_FALSE(same(experts + "0.up_proj.weight"));
+  EXPECT_FALSE(same(experts + "1.down_proj.weight"));
+  EXPECT_TRUE(same(experts + "2.up_proj.weight"));
+  EXPECT_TRUE(same(experts + "3.down_proj.weight"));
+  EXPECT_FALSE(same("lm_head.weight"));
+  EXPECT_TRUE(same("model.embed_tokens.weight"));
+  EXPECT_TRUE(has_note(certificate, "matrices met too few of these tokens"));
 }
 
 TEST(ExportKBlocks, AFileOfQ6KIsNearer) {
