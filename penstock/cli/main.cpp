@@ -35,6 +35,7 @@
 #include "penstock/cli/upcycle.h"
 #include "penstock/cli/view.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine/tensor_memory.h"
 
 namespace {
 
@@ -98,6 +99,7 @@ void tell_unexpected(const std::exception& error) {
 
 int run(int argc, char** argv) {
   penstock::ops::keep_freed_memory();
+  penstock::ops::align_tensors_in_malloc();
   CLI::App app(
       "Train, evaluate, fine-tune and compare Mixture-of-Experts language models with any router.",
       "penstock");

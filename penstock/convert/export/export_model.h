@@ -44,8 +44,9 @@ struct ExportOptions {
     v("check_tokens", check_tokens,
       {.help = "tokens on which file and model are compared; 0: none", .min = 0});
     v("importance_tokens", importance_tokens,
-      {.help = "tokens of a text or a corpus, which has to be given, whose inputs say what errors of "
-               "q4_k and q6_k weigh; 0: all weigh alike",
+      {.help =
+           "tokens of a text or a corpus, which has to be given, whose inputs say what errors of "
+           "q4_k and q6_k weigh; 0: all weigh alike",
        .min = 0});
     v("with_tokenizer", with_tokenizer,
       {.help = "own: the model's; none: without", .words = {"none", "own"}, .option = "tokenizer"});

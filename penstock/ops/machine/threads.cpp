@@ -11,7 +11,6 @@
 #include "penstock/base/threads.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/large_pages.h"
-#include "penstock/ops/machine/tensor_memory.h"
 
 namespace penstock::ops {
 
@@ -33,7 +32,6 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);   // and which grows in large steps
   mallopt(M_ARENA_MAX, 1);        // one for all threads: what one freed another takes
   grow_heap_of_large_pages();
-  align_tensors_in_malloc();
 #endif
 }
 

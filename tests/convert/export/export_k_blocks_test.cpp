@@ -9,6 +9,7 @@
 #include "penstock/io/gguf.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
+#include "tests/convert/export/sample_text.h"
 #include "tests/convert/small_models.h"
 
 namespace penstock {
@@ -97,14 +98,6 @@ TEST(ExportKBlocks, AFileWithoutAnySuchBlockIsNotCalledSo) {
     const GgufFile file(temp.path() / "m.gguf");
     EXPECT_EQ(file.value("general.file_type")->as_integer(), 7);  // Q8_0
   }
-}
-
-std::string text_file(const TempDirectory& temp) {
-  std::string text;
-  for (int i = 0; i < 20000; ++i) text += static_cast<char>(33 + i * 7919 % 104729 % 94);
-  const auto path = temp.path() / "text";
-  write_file_atomically(real_file_system(), path, text);
-  return path.string();
 }
 
 bool has_note(const Certificate& certificate, const std::string& part) {

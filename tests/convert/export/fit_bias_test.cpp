@@ -9,6 +9,7 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
+#include "tests/convert/export/sample_text.h"
 #include "tests/convert/small_models.h"
 
 namespace penstock {
@@ -29,14 +30,6 @@ std::string biased_model(const TempDirectory& temp) {
     if (name.ends_with("network.b2")) tensor.view({4, 65}).select(1, 64).add_(at::arange(4).mul(2));
   save_tensors(real_file_system(), path + "/model.safetensors", tensors);
   return path;
-}
-
-std::string text_file(const TempDirectory& temp) {
-  std::string text;
-  for (int i = 0; i < 20000; ++i) text += static_cast<char>(33 + i * 7919 % 104729 % 94);
-  const auto path = temp.path() / "text";
-  write_file_atomically(real_file_system(), path, text);
-  return path.string();
 }
 
 TEST(FitBias, TheDirectionIsThatOfLeastSquares) {

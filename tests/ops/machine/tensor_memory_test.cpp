@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,22 @@ TEST_F(TensorMemory, IsAlignedAndFreed) {
   at::Tensor grown = at::ones({4});
   grown.resize_({1 << 20});
   EXPECT_EQ(grown.slice(0, 0, 4).sum().item<float>(), 4);
+}
+
+// libtorch's oneDNN takes its own memory by these two.
+TEST_F(TensorMemory, ServesThoseWhoTakeItWithoutATensor) {
+  c10::Allocator& allocator = *c10::GetAllocator(c10::DeviceType::CPU);
+  for (const std::size_t bytes : {0, 1, 100, 1 << 20}) {
+    void* const data = allocator.raw_allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 64, 0U);
+    if (bytes > 0) std::memset(data, 7, bytes);
+    allocator.raw_deallocate(data);
+  }
+  at::Tensor x = at::linspace(-3, 3, 4096).requires_grad_();
+  at::gelu(x).sum().backward();
+  EXPECT_NEAR(x.grad()[0].item<float>(), -0.0119, 1e-3);  // Phi(-3) - 3 phi(-3)
+  const at::Tensor half = at::ones({64, 64}, at::kBFloat16);
+  EXPECT_EQ(at::mm(half, half)[0][0].item<float>(), 64);
 }
 
 TEST_F(TensorMemory, SaysThatMemoryRanOut) {
