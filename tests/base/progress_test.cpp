@@ -62,7 +62,9 @@ std::string shown_on_terminal(unsigned short columns, const std::string& text,
                                                                std::fclose);
     EXPECT_NE(file, nullptr);
     ProgressLine line(file.get());
-    if (room > 0) EXPECT_EQ(line.columns(), room);
+    if (room > 0) {
+      EXPECT_EQ(line.columns(), room);
+    }
     line.show(text);
     const auto got = ::read(terminal, out.data(), out.size());
     out.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

@@ -109,7 +109,9 @@ TEST(RecipeTemplate, HasEveryKeyOnce) {
     EXPECT_LE(line.size(), 100U) << line;
   }
   for (const auto& field : describe_config<Recipe>())
-    if (field.path != "model.router.<part>") EXPECT_EQ(keys.count(field.path), 1U) << field.path;
+    if (field.path != "model.router.<part>") {
+      EXPECT_EQ(keys.count(field.path), 1U) << field.path;
+    }
   EXPECT_EQ(keys.count("model.router.adaptive-l1.factor"), 1U);
   EXPECT_NE(text.find("\nbeta2 = 0.999\n"), std::string::npos);
   EXPECT_NE(text.find("docs/train.md says where the defaults come from"), std::string::npos);

@@ -107,7 +107,9 @@ TEST_F(TrainRun, AValidationThatASignalStoppedIsMadeByTheNextRun) {
     for (std::size_t i = 0; i < ours.size(); ++i) {
       EXPECT_EQ(ours[i].value("loss", 0.0), wanted[i].value("loss", 0.0)) << i;
       ASSERT_EQ(ours[i].contains("validation"), wanted[i].contains("validation")) << i;
-      if (ours[i].contains("validation")) EXPECT_EQ(ours[i]["validation"], wanted[i]["validation"]);
+      if (ours[i].contains("validation")) {
+        EXPECT_EQ(ours[i]["validation"], wanted[i]["validation"]);
+      }
     }
     const auto best = [&](const std::string& of) {
       const auto found = CheckpointStore(real_file_system(), path(of)).best().found.value();
