@@ -38,7 +38,7 @@ std::string upcycle_model(const std::string& dense, const std::string& out, cons
 py::object export_to(const std::string& model, const std::string& out, const std::string& format,
                      const std::string& architecture, const std::string& dtype,
                      const std::string& sample, std::int64_t check_tokens, bool with_tokenizer,
-                     bool fit_bias) {
+                     bool fit_bias, std::int64_t importance_tokens) {
   check_is_new(out);
   check_can_make(out);
   ExportOptions options{.out = out,
@@ -47,7 +47,8 @@ py::object export_to(const std::string& model, const std::string& out, const std
                         .with_tokenizer = with_tokenizer,
                         .fit_bias = fit_bias,
                         .sample = sample,
-                        .check_tokens = check_tokens};
+                        .check_tokens = check_tokens,
+                        .importance_tokens = importance_tokens};
   if (!dtype.empty()) options.dtype = named_word<ExportDtype>(dtype, "dtype");
   const Certificate certificate = [&] {
     const py::gil_scoped_release released;
@@ -64,7 +65,7 @@ void add_conversion(py::module_& module) {
              py::arg("router"), py::arg("seed"), py::arg("force"));
   module.def("export", &export_to, py::arg("model"), py::arg("out"), py::arg("format"),
              py::arg("architecture"), py::arg("dtype"), py::arg("sample"), py::arg("check_tokens"),
-             py::arg("with_tokenizer"), py::arg("fit_bias"));
+             py::arg("with_tokenizer"), py::arg("fit_bias"), py::arg("importance_tokens"));
 }
 
 }  // namespace penstock::python

@@ -176,13 +176,16 @@ def upcycle(dense: Path, out: Path, *, method: str = "router-upcycling", router:
 
 
 def export(model: Path, out: Path, *, format: str, architecture: str = "", dtype: str = "", sample: Path = "",
-           check_tokens: int = 256, tokenizer: bool = True, fit_bias: bool = False) -> Dict[str, Any]:
+           check_tokens: int = 256, tokenizer: bool = True, fit_bias: bool = False,
+           importance_tokens: int = 0) -> Dict[str, Any]:
     """Writes the model for other programs and returns the certificate, a dict.
 
     Args:
         format: "hf", a Hugging Face directory, or "gguf", a file for llama.cpp.
         sample: a text file or a corpus to measure the file on; a sentence of Penstock's unless given.
+        importance_tokens: tokens of `sample`, which has to be given, whose inputs say what errors of q4_k and q6_k
+            weigh; 0: all weigh alike.
 
     Raises NotPortableError, whose text says why, where no architecture computes what the model computes."""
     return _core.export(os.fspath(model), os.fspath(out), format, architecture, dtype, os.fspath(sample),
-                        check_tokens, tokenizer, fit_bias)
+                        check_tokens, tokenizer, fit_bias, importance_tokens)

@@ -248,6 +248,11 @@ class Runs(Fixture):
             penstock.export("run", "run.gguf", format="gguf")
         with self.assertRaisesRegex(penstock.Error, "choose from hf, gguf"):
             penstock.export(moe, "other", format="onnx")
+        weighed = penstock.export(moe, "weighed.gguf", format="gguf", dtype="q4_k", sample="text.txt", check_tokens=16,
+                                  importance_tokens=64)
+        self.assertIn("over 64 tokens of text.txt", " ".join(weighed["notes"]))
+        with self.assertRaisesRegex(penstock.Error, "importance_tokens: give the text"):
+            penstock.export(moe, "other.gguf", format="gguf", dtype="q4_k", importance_tokens=64)
         with self.assertRaisesRegex(penstock.Error, "did you mean 'experts'"):
             penstock.upcycle("dense", "moe-2", expert=4)
 
