@@ -25,7 +25,8 @@ inline std::string usual_streams_text() {
 
 /// A config that has one lists these keys among its own.
 struct EvaluationKeys {
-  std::int64_t sequence_length = 0, streams = -1, memory = -1;  ///< or not given
+  /// The defaults mean: not given.
+  std::int64_t sequence_length = 0, streams = -1, memory = -1;
 
   /// What holds where a key is not given, for its help.
   struct Otherwise {

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kTryIt = ", or try it all the same with options.force";
+constexpr const char* kForceAdvice = ", or try it all the same with options.force";
 /// Memory that the name, the shape and the making of one tensor take until it is written; measured
 /// as 1,830 bytes.
 constexpr double kTensorBytes = 2048;
@@ -53,11 +53,11 @@ void check_upcycled_size(const UpcycledSize& size, const UpcyclingRoom& room,
   PENSTOCK_CHECK(size.file_bytes <= room.disk, experts, ": the model takes ",
                  size_text(size.file_bytes), " and the disk of ", out, " has ",
                  size_text(room.disk), " free; ask for fewer experts, write it to another disk",
-                 kTryIt);
+                 kForceAdvice);
   PENSTOCK_CHECK(size.memory_bytes <= room.memory, experts, ": writing the model's ",
                  number_text(size.tensors), " tensors takes about ", size_text(size.memory_bytes),
                  " of memory and this machine has ", size_text(room.memory),
-                 " free; ask for fewer experts", kTryIt);
+                 " free; ask for fewer experts", kForceAdvice);
 }
 
 }  // namespace penstock
