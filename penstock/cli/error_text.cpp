@@ -1,11 +1,15 @@
 #include "penstock/cli/error_text.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <regex>
-#include <string_view>
-#include <utility>
+#include <string>
+#include <vector>
+
+#include "penstock/cli/arguments/field_options.h"
+#include "penstock/convert/export/export_model.h"
+#include "penstock/convert/handoff.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
 
 namespace penstock {
 namespace {
@@ -16,20 +20,27 @@ const CLI::App& command_of(const CLI::App& app) {
   return parsed.empty() ? app : command_of(*parsed.front());
 }
 
-/// Members that a command has as another flag, or as one value of a flag.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherFlags{
-    {{"collapsed", "--router-form collapsed"},
-     {"correct_gain", "--norm-gain"},
-     {"match_lr", "--lr-scale match"},
-     {"shared_width", "--shared-expert"}}};
+/// The member as a field of the options of a command that has an option for each of its fields; as
+/// one of its own name where there is none.
+FieldDescription field_of(const std::string& member) {
+  for (const auto& fields : {describe_config<UpcycleOptions>(), describe_config<HandoffOptions>(),
+                             describe_config<ExportOptions>()})
+    for (const FieldDescription& field : fields)
+      if (field.path == member) return field;
+  FieldDescription out;
+  out.option = member;
+  return out;
+}
 
-/// What `command` calls that member; "" where it has no such flag.
+/// What `command` calls that member, a bool that words say with the one that is not its default;
+/// "" where it has no such flag.
 std::string flag_text(const std::string& member, const CLI::App& command) {
-  std::string out = "--" + member;
-  std::ranges::replace(out, '_', '-');
-  for (const auto& [name, text] : kOtherFlags)
-    if (name == member) out = text;
-  return command.get_option_no_throw(out.substr(0, out.find(' '))) ? out : "";
+  const FieldDescription field = field_of(member);
+  const std::string flag = flag_of(field);
+  if (!command.get_option_no_throw(flag)) return "";
+  if (!field.in_place.empty()) return flag + " " + field.in_place;
+  if (field.type != "bool" || field.words.empty()) return flag;
+  return flag + " " + field.words[field.default_value == "false"];
 }
 
 /// `message` with flags, but for what a word of the command line says ("options.toml").

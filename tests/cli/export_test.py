@@ -114,7 +114,8 @@ def mistakes(shell):
     shell.mistake(2, ["--tokenizer", "none"], *hf, "--tokenizer", "other")
     shell.mistake(2, ["--check-tokens: must be 0 or more"], *hf, "--check-tokens", "-1")
     shell.mistake(2, ["--text", "--data"], *hf, "--text", "text.txt", "--data", "corpus")
-    shell.mistake(1, ["--shard-size 0: --shard-size = 0 is out of range"], *hf, "--shard-size", "0")
+    shell.mistake(2, ["--shard-size: must be 1e-09 or more, not 0"], *hf, "--shard-size", "0")
+    shell.mistake(2, ["--shard-size: must be 1000000000 or less, not 1e10"], *hf, "--shard-size", "1e10")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 

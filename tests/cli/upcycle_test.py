@@ -100,7 +100,8 @@ def doctor(shell):
 
 def mistakes(shell):
     vanilla = ("upcycle", "dense", "--method", "vanilla")
-    shell.mistake(1, ["--noise"], *vanilla, "--noise", "nan", "--out", "new")
+    for word in ("nan", "inf", " 1", "1 ", "0x10", "1e"):
+        shell.mistake(2, [f"--noise: must be a number, not '{word}'"], *vanilla, f"--noise={word}", "--out", "new")
     shell.mistake(1, ["exists already"], *vanilla, "--out", "moe")
     shell.mistake(1, ["--calibration"], "upcycle", "dense", "--out", "new")
     shell.mistake(1, ["--calibration: with these options no text is read"], *vanilla, "--calibration", "text.txt",
@@ -117,17 +118,19 @@ def mistakes(shell):
     shell.mistake(2, ["--shared-expert: must be a whole number, not 'foo'; or `copy`"], *vanilla, "--shared-expert", "foo",
                   "--out", "new")
     shell.mistake(2, ["--lr-scale: must be a number, not 'copy'; or `match`"], *vanilla, "--lr-scale", "copy", "--out", "new")
-    shell.mistake(1, ["--lr-scale = -1 is out of range"], *vanilla, "--lr-scale", "-1", "--out", "new")
+    for word in ("0", "-1"):
+        shell.mistake(2, [f"--lr-scale: must be 1e-09 or more, not {word}; or `match`"], *vanilla, "--lr-scale", word, "--out", "new")
     shell.mistake(2, ["--scale: ", "exact"], *vanilla, "--scale", "exactly", "--out", "new")
     shell.mistake(2, ["--granularity: must be 4096 or less"], *vanilla, "--granularity", "4097", "--out", "new")
     shell.mistake(1, ["penstock: --shared-expert = 4000000000000 is out of range"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
-    shell.mistake(1, ["--grouping and --norm-gain are for"], *vanilla, "--norm-gain", "correct", "--out", "new")
+    shell.mistake(1, ["--grouping and --norm-gain correct are for"], *vanilla, "--norm-gain", "correct", "--out", "new")
     shell.mistake(1, ["give --router-form collapsed, or"], "upcycle", "dense", "--directions", "random", "--calibration",
                   "text.txt", "--out", "new")
     shell.mistake(1, ["--match-logits and --lr-scale match: --start parent"], "upcycle", "dense", "--method", "remoe",
                   "--lr-scale", "match", "--calibration", "text.txt", "--out", "new")
-    shell.mistake(1, ["must be 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
-    shell.mistake(1, ["--noise 1e400", "finite"], *vanilla, "--noise", "1e400", "--out", "new")
+    shell.mistake(1, ["--query-bias keep and --router-form collapsed are for"], *vanilla, "--query-bias", "keep", "--out", "new")
+    shell.mistake(2, ["--noise: must be 1000 or less, not 1e38"], *vanilla, "--noise", "1e38", "--out", "new")
+    shell.mistake(2, ["--noise: must be a number that 64 bits hold, not 1e400"], *vanilla, "--noise", "1e400", "--out", "new")
     shell.mistake(1, ["--experts 1", "2 or more"], *vanilla, "--experts", "1", "--out", "new")
     shell.mistake(1, ["penstock: --k = 9 is above --experts = 8\n"], *vanilla, "--k", "9", "--out", "new")
     shell.mistake(1, [" is not a multiple of --granularity = 7\n"], *vanilla, "--granularity", "7", "--out", "new")

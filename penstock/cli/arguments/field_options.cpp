@@ -1,7 +1,7 @@
 #include "penstock/cli/arguments/field_options.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <string>
 
 #include "penstock/base/error.h"
@@ -12,14 +12,10 @@ namespace {
 
 ConfigNode::Value value_of(const std::string& type, const std::string& text) {
   if (type == "int") return static_cast<std::int64_t>(std::stoll(text));
-  if (type == "float") return std::strtod(text.c_str(), nullptr);  // too large: infinity
-  return text;
-}
-
-std::string flag_of(const FieldDescription& field) {
-  std::string out = "--" + field.option;
-  std::ranges::replace(out, '_', '-');
-  return out;
+  if (type != "float") return text;
+  double number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 /// The default as it is given on the command line.
@@ -40,10 +36,10 @@ std::int64_t bound(double value) {
   return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
 }
 
-/// Refuses what the field cannot be; its reader says what else is wrong with a number.
+/// Refuses what the field cannot be.
 CLI::Validator check_of(const FieldDescription& field) {
   if (field.type == "int") return whole_number(bound(field.min), bound(field.max));
-  if (field.type == "float") return any_number();
+  if (field.type == "float") return real_number(field.min, field.max);
   if (field.words.empty()) return CLI::Validator();
   return CLI::IsMember(field.words).description("");
 }
@@ -75,6 +71,12 @@ void add_option(CLI::App& command, const FieldDescription& field, const FieldDes
 }
 
 }  // namespace
+
+std::string flag_of(const FieldDescription& field) {
+  std::string out = "--" + field.option;
+  std::ranges::replace(out, '_', '-');
+  return out;
+}
 
 void add_field_options(CLI::App& command, const std::vector<FieldDescription>& fields,
                        const FieldTaker& take) {

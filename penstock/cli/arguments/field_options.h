@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace penstock {
 
 /// Takes what an option is given: {key: value}, with the option as its origin.
 using FieldTaker = std::function<void(const ConfigNode& given)>;
+
+/// The option of a field: "--lr-scale".
+std::string flag_of(const FieldDescription& field);
 
 /// Adds an option for each of these fields that is no table (FieldInfo::option says its name).
 void add_field_options(CLI::App& command, const std::vector<FieldDescription>& fields,

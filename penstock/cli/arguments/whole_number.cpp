@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <system_error>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 
 namespace penstock {
 
@@ -25,12 +25,17 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator any_number() {
-  const auto check = [](std::string& text) -> std::string {
-    char* end = nullptr;
-    std::strtod(text.c_str(), &end);  // too large is a number, too
-    const bool whole = !text.empty() && end == text.c_str() + text.size();
-    return whole ? "" : concat("must be a number, not '", text, "'");
+CLI::Validator real_number(double least, double most) {
+  const auto check = [=](std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec == std::errc::invalid_argument || read.ptr != end || !std::isfinite(value))
+      return concat("must be a number, not '", text, "'");
+    if (read.ec != std::errc()) return concat("must be a number that 64 bits hold, not ", text);
+    if (value < least) return concat("must be ", number_text(least), " or more, not ", text);
+    if (value > most) return concat("must be ", number_text(most), " or less, not ", text);
+    return "";
   };
   return CLI::Validator(check, "");
 }

@@ -16,8 +16,8 @@ inline constexpr std::int64_t kMostThreads = 4096;
 /// would be read as the largest number.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most = kLargestCount);
 
-/// Refuses what is not a number.
-CLI::Validator any_number();
+/// Refuses what is not a finite number from `least` to `most`.
+CLI::Validator real_number(double least, double most);
 
 /// Refuses what is not a number above 0.
 CLI::Validator positive_number();

@@ -186,7 +186,7 @@ struct UpcycleOptions {
                "given: heads for routers made of attention heads, else random"});
     v("match_logits", match_logits,
       {.help = "a random linear router, scaled to the logits that Router Upcycling would have"});
-    v("lr_scale", lr_scale, {.help = "factor of the routers' learning rate", .min = 0});
+    v("lr_scale", lr_scale, {.help = "factor of the routers' learning rate", .min = 1e-9});
     v("match_lr", match_lr,
       {.help = "the factor by which Router Upcycling's one matrix moves faster",
        .option = "lr_scale",

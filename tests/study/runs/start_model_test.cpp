@@ -32,6 +32,7 @@ TEST(StartModel, ErrorsOfUpcyclingNameTheKeysOfTheStudy) {
             "(upcycle.experts: s.toml:2)");
   EXPECT_NE(refusal("correct_gain = true").find("and upcycle.correct_gain are for"),
             std::string::npos);
+  EXPECT_NE(refusal("lr_scale = 0").find("lr_scale = 0 is out of range"), std::string::npos);
 }
 
 }  // namespace
