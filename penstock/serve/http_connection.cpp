@@ -18,6 +18,8 @@ constexpr milliseconds kLook{100};
 constexpr milliseconds kProbe{1000};
 /// For a client to see why it was refused.
 constexpr milliseconds kLinger{2000};
+/// The same of one who has no place: the next of them waits for this thread.
+constexpr milliseconds kShortLinger{100};
 
 const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -164,7 +166,7 @@ void HttpConnection::refuse(const RequestError& error, const Headers& headers) {
   responder_.refused(error.status());
   head_.keeps_alive = false;
   send_whole({.status = error.status(), .body = error_body(error), .headers = headers});
-  socket_.linger(kLinger);
+  socket_.linger(place_ ? kLinger : kShortLinger);
 }
 
 }  // namespace penstock::serve

@@ -1,8 +1,9 @@
 #include "penstock/serve/http_server.h"
 
+#include <algorithm>
+#include <exception>
 #include <new>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 namespace penstock::serve {
@@ -27,10 +28,13 @@ void HttpServer::grow() {
   try {
     threads_.emplace_back([this] { run(); });
     ++waiting_;
-  } catch (const std::system_error&) {
-    // The system has no more threads: those that there are go on.
+  } catch (const std::exception&) {
+    // The system has no more threads, or no memory for one: those that there are go on.
     if (threads_.empty()) throw;
   }
+  // One thread has no place to wait in, so that it takes newcomers while all others are idle.
+  const std::int64_t others = std::ssize(threads_) - 1;
+  places_.resize(std::min(options_.connections, std::max<std::int64_t>(1, others)));
 }
 
 void HttpServer::run() {

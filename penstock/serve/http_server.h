@@ -36,7 +36,8 @@ class HttpServer {
  private:
   void run();
   /// One thread more, where none waits for the next client: one for each place, and one for who has
-  /// none yet.
+  /// none yet. There are places for all threads but that one, which is fewer where the system has
+  /// no more threads.
   void grow();
 
   Responder& responder_;

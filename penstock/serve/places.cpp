@@ -33,6 +33,12 @@ std::optional<Place> Places::take() {
   return std::optional<Place>(std::in_place, *this);
 }
 
+void Places::resize(std::int64_t count) {
+  const std::scoped_lock lock(mutex_);
+  count_ = count;
+  changed_.notify_all();
+}
+
 void Places::close() {
   const std::scoped_lock lock(mutex_);
   closed_ = true;
@@ -55,8 +61,7 @@ Place::~Place() {
 
 void Place::wait(Time now) {
   const std::scoped_lock lock(places_->mutex_);
-  waits_since_ = now;
-  places_->idle_.insert(now);
+  waits_since_ = places_->idle_.insert(now);
   places_->seen_ = now;
   places_->changed_.notify_all();
 }
@@ -65,9 +70,10 @@ bool Place::gives_way(Time now) {
   const std::scoped_lock lock(places_->mutex_);
   if (promised_) return true;
   if (std::ssize(places_->newcomers_) <= places_->promised_) return false;
+  const Time since = **waits_since_;
   // Who began to wait at the same time may both be the first.
-  if (*waits_since_ != *places_->idle_.begin()) return false;
-  if (now - *waits_since_ < places_->times_.grace) return false;
+  if (since != *places_->idle_.begin()) return false;
+  if (now - since < places_->times_.grace) return false;
   forget_waiting();
   promised_ = true;
   ++places_->promised_;
@@ -81,7 +87,7 @@ void Place::work() {
 }
 
 void Place::forget_waiting() {
-  if (waits_since_) places_->idle_.erase(places_->idle_.find(*waits_since_));
+  if (waits_since_) places_->idle_.erase(*waits_since_);
   waits_since_.reset();
   if (promised_) --places_->promised_;
   promised_ = false;

@@ -28,10 +28,14 @@ class Places {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  Places(std::int64_t count, const PlaceTimes& times) : count_(count), times_(times) {}
-  /// A place, in the order of asking. Waits while one was left, or a connection without a request
-  /// was there, within `patience`.  @return nothing where there is none, or once closed
+  Places(std::int64_t count, const PlaceTimes& times) : times_(times), count_(count) {}
+  /// A place, in the order of asking. Waits up to `patience`; where no place is free and no
+  /// connection without a request, only until `patience` after a place was last left or a
+  /// connection began to wait for a request: at once where all have been busy for that long.
+  /// @return nothing where there is none, or once closed
   std::optional<Place> take();
+  /// There are so many from now on; those beyond them that are taken stay so.
+  void resize(std::int64_t count);
   /// Nobody gets a place or waits for one any more.
   void close();
 
@@ -41,10 +45,10 @@ class Places {
   /// Until when a newcomer of that time waits, as things are.
   Time end_of_waiting(Time came) const;
 
-  const std::int64_t count_;
   const PlaceTimes times_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::int64_t count_;
   std::int64_t taken_ = 0;
   std::int64_t promised_ = 0;  // places whose connections were told to end
   std::list<int> newcomers_;
@@ -73,7 +77,7 @@ class Place {
   void forget_waiting();  // under the lock
 
   Places* places_;
-  std::optional<Time> waits_since_;
+  std::optional<std::multiset<Time>::const_iterator> waits_since_;  // among the idle
   bool promised_ = false;
 };
 

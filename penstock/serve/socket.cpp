@@ -144,11 +144,6 @@ Listener::Listener(const std::string& host, int port) {
                                           : reinterpret_cast<sockaddr_in&>(own).sin_port);
 }
 
-bool Listener::pending() const {
-  pollfd what{descriptor_.number(), POLLIN, 0};
-  return ::poll(&what, 1, 0) > 0;
-}
-
 std::optional<Descriptor> Listener::accept(const StopFlag& stop) const {
   while (!stop.raised()) {
     std::array<pollfd, 2> what{{{descriptor_.number(), POLLIN, 0}, {stop.number(), POLLIN, 0}}};

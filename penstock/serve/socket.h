@@ -78,8 +78,6 @@ class Listener {
   int port() const { return port_; }
   /// The next client; nothing once the flag is raised. Several threads may wait.
   std::optional<Descriptor> accept(const StopFlag& stop) const;
-  /// Whether a client waits to be taken.
-  bool pending() const;
 
  private:
   Descriptor descriptor_;

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -260,6 +261,51 @@ TEST(HttpServer, AClientBeyondThoseThatAreBusyIsToldToComeAgain) {
   echo.go_on = false;
   for (const Client* busy : {&one, &other})
     EXPECT_NE(busy->read("done").find("done"), std::string::npos);
+}
+
+/// While it lives, the system makes no threads: none has an address space for such a stack.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    EXPECT_EQ(::pthread_getattr_default_np(&usual_), 0);
+    pthread_attr_t huge;
+    EXPECT_EQ(::pthread_attr_init(&huge), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  NoMoreThreads(const NoMoreThreads&) = delete;
+  NoMoreThreads& operator=(const NoMoreThreads&) = delete;
+  ~NoMoreThreads() {
+    EXPECT_EQ(::pthread_setattr_default_np(&usual_), 0);
+    ::pthread_attr_destroy(&usual_);
+  }
+
+ private:
+  pthread_attr_t usual_;
+};
+
+TEST(HttpServer, OneThreadTakesNewcomersWhereThereAreNoMoreThreads) {
+  Echo echo;
+  HttpOptions options = quick();
+  options.places.patience = 50ms;
+  HttpServer server(echo, options);
+  const Client busy(server);
+  busy.send(get("/wait"));
+  EXPECT_TRUE(echo.settles(1));  // the second thread waits for a client
+  {
+    const NoMoreThreads none;
+    for (int i = 0; i < 2; ++i) {
+      const Client newcomer(server);
+      newcomer.send(get("/a"));
+      EXPECT_NE(newcomer.read("}").find("HTTP/1.1 503 "), std::string::npos);
+    }
+  }
+  const Client third(server);
+  third.send(get("/b"));
+  EXPECT_NE(third.read("/b").find("200 OK"), std::string::npos) << "there are more again";
+  echo.go_on = false;
+  EXPECT_NE(busy.read("done").find("done"), std::string::npos);
 }
 
 TEST_F(HttpServerTest, StoppingSendsWhatIsUnderWayAndEndsWhatIsIdle) {

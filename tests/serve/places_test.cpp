@@ -55,6 +55,21 @@ TEST(Places, WithoutPatienceThereIsOneOrNone) {
   EXPECT_TRUE(places.take());
 }
 
+TEST(Places, MayBecomeFewerAndMore) {
+  Places places(2, {.grace = 1h, .patience = 0ms});
+  std::optional<Place> first = places.take(), second = places.take();
+  ASSERT_TRUE(first && second);
+  places.resize(1);
+  second.reset();
+  EXPECT_FALSE(places.take());
+  first.reset();
+  const std::optional<Place> only = places.take();
+  EXPECT_TRUE(only);
+  EXPECT_FALSE(places.take());
+  places.resize(2);
+  EXPECT_TRUE(places.take());
+}
+
 TEST(Places, ClosingEndsTheWaiting) {
   Places places(1, {.grace = 1h, .patience = 1h});
   std::optional<Place> only = places.take();
