@@ -18,14 +18,16 @@ class ConfigNode {
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Table>;
 
   ConfigNode() = default;
-  explicit ConfigNode(Value value, std::string origin = {})
-      : value_(std::move(value)), origin_(std::move(origin)) {}
+  explicit ConfigNode(Value value, std::string origin = {}, std::string file = {})
+      : value_(std::move(value)), origin_(std::move(origin)), file_(std::move(file)) {}
 
   const Value& value() const { return value_; }
   bool empty() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_table() const { return std::holds_alternative<Table>(value_); }
   /// "recipe.toml:12", or "--set a.b=c" with the option that gave it; empty for a default.
   const std::string& origin() const { return origin_; }
+  /// Of whose lines the origin is one; empty for what no TOML file says.
+  const std::string& file() const { return file_; }
   /// The word for the value's type in an error: "a string", "an integer", ...
   std::string type_name() const;
 
@@ -40,7 +42,7 @@ class ConfigNode {
 
  private:
   Value value_;
-  std::string origin_;
+  std::string origin_, file_;
 };
 
 /// The tree as TOML text: scalars first, then tables, keys sorted; reads back to an equal tree.

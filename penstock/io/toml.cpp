@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <regex>
+#include <utility>
 
 #define TOML_EXCEPTIONS 1
 #define TOML_HEADER_ONLY 1
@@ -21,24 +22,28 @@ bool meant_as_number(const std::string& text) {
 }
 
 /// @param origin_of  of the text that the node stands in
+/// @param file  whose lines those are; "": none's
 template <class OriginOf>
-ConfigNode convert(const toml::node& node, const OriginOf& origin_of) {
+ConfigNode convert(const toml::node& node, const OriginOf& origin_of, const std::string& file) {
   const std::string origin = origin_of(node);
+  const auto made = [&](ConfigNode::Value value) {
+    return ConfigNode(std::move(value), origin, file);
+  };
   if (const auto* table = node.as_table()) {
     ConfigNode::Table entries;
     for (const auto& [key, value] : *table)
-      entries.emplace(std::string(key.str()), convert(value, origin_of));
-    return ConfigNode(std::move(entries), origin);
+      entries.emplace(std::string(key.str()), convert(value, origin_of, file));
+    return made(std::move(entries));
   }
   if (const auto* array = node.as_array()) {
     ConfigNode::Array items;
-    for (const auto& item : *array) items.push_back(convert(item, origin_of));
-    return ConfigNode(std::move(items), origin);
+    for (const auto& item : *array) items.push_back(convert(item, origin_of, file));
+    return made(std::move(items));
   }
-  if (const auto* value = node.as_boolean()) return ConfigNode(value->get(), origin);
-  if (const auto* value = node.as_integer()) return ConfigNode(value->get(), origin);
-  if (const auto* value = node.as_floating_point()) return ConfigNode(value->get(), origin);
-  if (const auto* value = node.as_string()) return ConfigNode(value->get(), origin);
+  if (const auto* value = node.as_boolean()) return made(value->get());
+  if (const auto* value = node.as_integer()) return made(value->get());
+  if (const auto* value = node.as_floating_point()) return made(value->get());
+  if (const auto* value = node.as_string()) return made(value->get());
   fail(origin, ": dates and times have no meaning in a recipe");
 }
 
@@ -46,9 +51,10 @@ ConfigNode convert(const toml::node& node, const OriginOf& origin_of) {
 
 ConfigNode parse_toml(const std::string& text, const std::string& name) {
   try {
-    return convert(toml::parse(text, name), [&](const toml::node& node) {
+    const auto line_of = [&](const toml::node& node) {
       return concat(name, ":", node.source().begin.line);
-    });
+    };
+    return convert(toml::parse(text, name), line_of, name);
   } catch (const toml::parse_error& error) {
     fail(name, ":", error.source().begin.line, ": ", error.description());
   }
@@ -74,10 +80,10 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
     const std::string key = override_text.substr(0, equals);
     const std::string text = override_text.substr(equals + 1);
     ConfigNode value(text, origin);
+    const auto whole = [&](const toml::node&) { return origin; };
     try {  // a TOML value where it parses as one, otherwise the bare string
       const auto parsed = toml::parse("v = " + text);
-      if (parsed.size() == 1)
-        value = convert(*parsed.get("v"), [&](const auto&) { return origin; });
+      if (parsed.size() == 1) value = convert(*parsed.get("v"), whole, "");
     } catch (const toml::parse_error& error) {
       PENSTOCK_CHECK(!meant_as_number(text), origin, ": ", error.description());
     }

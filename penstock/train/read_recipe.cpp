@@ -17,14 +17,6 @@
 namespace penstock {
 namespace {
 
-/// The file of "recipe.toml:12"; "" for what no file says.
-std::string file_of(const std::string& origin) {
-  const auto colon = origin.rfind(':');
-  const bool line = colon != std::string::npos &&
-                    origin.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  return line ? origin.substr(0, colon) : "";
-}
-
 /// Refuses a method from elsewhere that the file, by naming all parts, would silently outvote.
 void check_method_counts(const ConfigNode& router) {
   const ConfigNode* method = router.find("method");
@@ -32,8 +24,7 @@ void check_method_counts(const ConfigNode& router) {
   for (const char* part : {"scorer", "selector", "balancers"}) {
     const ConfigNode* node = router.find(part);
     const auto* name = node ? std::get_if<std::string>(&node->value()) : nullptr;
-    if (!node || (name && name->empty()) || file_of(node->origin()) == file_of(method->origin()))
-      return;
+    if (!node || (name && name->empty()) || node->file() == method->file()) return;
   }
   fail(
       "model.router.method would change nothing here: model.router.scorer, model.router.selector "

@@ -79,6 +79,9 @@ TEST(RunIdentity, AMethodThatTheNamedPartsOutvoteIsRefused) {
   }
   EXPECT_NO_THROW(recipe({"model.router.k=2"}, text));
   EXPECT_NO_THROW(recipe({"model.router.method=topk"}));
+  // Both are overrides, though one ends as "recipe.toml:12" does.
+  EXPECT_NO_THROW(
+      recipe({"model.router.method=\"remoe\" # :12", "model.router.scorer=linear"}, text));
 }
 
 }  // namespace
