@@ -104,8 +104,10 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
     corpus.file().verify();
     check_same_tokenizer(loaded.text(), corpus);
     const Recipe* const run = loaded.run ? &*loaded.run : nullptr;
+    const ModelConfig& config = loaded.model->config();
+    if (sequence_length == 0) sequence_length = config.context;
     EvaluateOptions how =
-        evaluation_settings(loaded.model->config(), run,
+        evaluation_settings(config, run,
                             {.split = named_word<Split>(split, "split"),
                              .max_tokens = max_tokens,
                              .keys = {.sequence_length = sequence_length.value_or(0)}});

@@ -128,8 +128,9 @@ class Model:
              protocol: str = "windows") -> Dict[str, Any]:
         """Loss, perplexity and bits per byte, as a dict, on a corpus directory (`data`) or on a text.
 
-        A corpus is measured as the run that the model is of was measured at its end, but for what is given. Of a
-        text, `tokens`, `log_probabilities` [N] and `ids` [N] of the scored tokens are given, too."""
+        A corpus is measured as the run that the model is of was measured at its end, but for what is given. A
+        `sequence_length` of 0 is the model's context length, as is none for a text. Of a text, `tokens`,
+        `log_probabilities` [N] and `ids` [N] of the scored tokens are given, too."""
         if (data is None) == (text is None):
             raise TypeError("give either data, a corpus directory, or text")
         if data is not None:

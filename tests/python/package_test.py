@@ -52,6 +52,12 @@ class Models(Fixture):
         said = torch.log_softmax(model.logits(ids[:-1]).double(), -1).gather(1, ids[1:, None])[:, 0]
         torch.testing.assert_close(got["log_probabilities"][:16], said, atol=1e-5, rtol=0)
 
+    def test_a_length_of_0_is_the_context(self):
+        penstock.train("recipe.toml", out="short", set={"train.eval_sequence_length": 8}, progress=False)
+        model = penstock.load("short")
+        self.assertEqual([model.eval("corpus", sequence_length=length)["sequence_length"] for length in (None, 4, 0)],
+                         [8, 4, 16])
+
     def test_traces_and_texts_are_those_of_the_program(self):
         model = penstock.load("run")
         text = "line 33 of it"
