@@ -180,7 +180,7 @@ TEST(ExportKBlocks, AnImportanceMatrixAsksForATextAndForSomethingToFit) {
 /// embeddings whose other use, as the head, is a tensor of its own in the file.
 TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   const TempDirectory temp;
-  ModelConfig config = testing::small_moe("after");
+  ModelConfig config = testing::small_qwen3();
   config.tie_embeddings = true;
   config.d_model = 256;
   config.d_ffn = 256;
@@ -198,7 +198,7 @@ TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   ExportOptions options{.model = model,
                         .out = (temp.path() / "plain.gguf").string(),
                         .format = ExportFormat::kGguf,
-                        .architecture = "mixtral",
+                        .architecture = "qwen3moe",
                         .dtype = ExportDtype::kQ4_K,
                         .sample = text_file(temp),
                         .check_tokens = 0};

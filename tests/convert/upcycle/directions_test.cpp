@@ -113,8 +113,9 @@ TEST_F(Directions, OfTheCollapsedFormMayBeRandom) {
 }
 
 TEST_F(Directions, RefuseWhatHasNoRows) {
-  EXPECT_NE(refusal(directed("router-upcycling", RouterDirections::kmeans)).find("router_form"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(directed("router-upcycling", RouterDirections::kmeans)).find("options.collapsed"),
+      std::string::npos);
   EXPECT_NE(refusal(directed("mlp", RouterDirections::kmeans)).find("'mlp'"), std::string::npos);
   UpcycleOptions blind = directed("vanilla", RouterDirections::kmeans);
   blind.calibration.clear();
