@@ -120,7 +120,8 @@ Line fit_part(const float* x, Weights w) {
     const float inverse = (15 + 0.1f * static_cast<float>(step)) / range;
     const auto codes = codes_near<kKPart>(x, inverse, -low, 0, 15);
     const auto [line, left] = fitted(sums_of(codes, x, w), n, sum);
-    // A line through numbers with one code between them has no slope but that of their rounding.
+    // A real slope is near range / 15. One above range / 7 comes from numbers that nearly all got
+    // one code, where rounding alone decides it.
     const bool is_slope = line.scale > 0 && line.scale * 7 < range;
     if (!is_slope || (best.scale > 0 && left >= least)) continue;
     best = line;
@@ -280,6 +281,16 @@ auto nearer_block(const float* x, const float* w, const Quantise& quantised,
              : plain;
 }
 
+template <class Block, class Quantise, class Dequantise>
+void write_nearer(std::span<const float> values, std::span<const float> weights,
+                  std::span<std::byte> out, const char* type, const Quantise& quantised,
+                  const Dequantise& dequantise) {
+  check_weights(values, weights);
+  write_blocks<Block>(values, out, type, [&](std::size_t i) {
+    return nearer_block(values.data() + i, weights.data() + i, quantised, dequantise);
+  });
+}
+
 }  // namespace
 
 void quantise_q4_k(std::span<const float> values, std::span<std::byte> out) {
@@ -289,12 +300,9 @@ void quantise_q4_k(std::span<const float> values, std::span<std::byte> out) {
 
 void quantise_q4_k(std::span<const float> values, std::span<const float> weights,
                    std::span<std::byte> out) {
-  check_weights(values, weights);
-  write_blocks<Q4KBlock>(values, out, "Q4_K", [&](std::size_t i) {
-    return nearer_block(
-        values.data() + i, weights.data() + i,
-        [](const float* x, auto w) { return quantised_q4_k(x, w); }, dequantise_q4_k);
-  });
+  write_nearer<Q4KBlock>(
+      values, weights, out, "Q4_K", [](const float* x, auto w) { return quantised_q4_k(x, w); },
+      dequantise_q4_k);
 }
 
 void quantise_q6_k(std::span<const float> values, std::span<std::byte> out) {
@@ -304,12 +312,9 @@ void quantise_q6_k(std::span<const float> values, std::span<std::byte> out) {
 
 void quantise_q6_k(std::span<const float> values, std::span<const float> weights,
                    std::span<std::byte> out) {
-  check_weights(values, weights);
-  write_blocks<Q6KBlock>(values, out, "Q6_K", [&](std::size_t i) {
-    return nearer_block(
-        values.data() + i, weights.data() + i,
-        [](const float* x, auto w) { return quantised_q6_k(x, w); }, dequantise_q6_k);
-  });
+  write_nearer<Q6KBlock>(
+      values, weights, out, "Q6_K", [](const float* x, auto w) { return quantised_q6_k(x, w); },
+      dequantise_q6_k);
 }
 
 }  // namespace penstock

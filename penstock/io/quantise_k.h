@@ -16,9 +16,8 @@ namespace penstock {
 /// Cost: some 100 operations a number; one thread.
 void quantise_q4_k(std::span<const float> values, std::span<std::byte> out);
 
-/// The same with every square times a weight, Σ w_i (a·q_i − b − x_i)², and never further off by
-/// that measure than the block without weights, which is kept where it is nearer. Weights of 1 give
-/// its bits.
+/// The same with a weight for each square: Σ w_i (a·q_i − b − x_i)². Where the block without
+/// weights has the smaller sum, that block is written. Weights of 1 give the same bits.
 /// @param weights  one for each number, above 0 and finite (asserted).  Cost: more than twice that.
 void quantise_q4_k(std::span<const float> values, std::span<const float> weights,
                    std::span<std::byte> out);
