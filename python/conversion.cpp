@@ -35,21 +35,14 @@ std::string upcycle_model(const std::string& dense, const std::string& out, cons
   return out;
 }
 
-py::object export_to(const std::string& model, const std::string& out, const std::string& format,
-                     const std::string& architecture, const std::string& dtype,
-                     const std::string& sample, std::int64_t check_tokens, bool with_tokenizer,
-                     bool fit_bias, std::int64_t importance_tokens) {
+/// @param given  keys of ExportOptions
+py::object export_to(const std::string& model, const std::string& out, const std::string& sample,
+                     const py::dict& given) {
   check_is_new(out);
   check_can_make(out);
-  ExportOptions options{.out = out,
-                        .format = named_word<ExportFormat>(format, "format"),
-                        .architecture = architecture,
-                        .with_tokenizer = with_tokenizer,
-                        .fit_bias = fit_bias,
-                        .sample = sample,
-                        .check_tokens = check_tokens,
-                        .importance_tokens = importance_tokens};
-  if (!dtype.empty()) options.dtype = named_word<ExportDtype>(dtype, "dtype");
+  auto options = read_config<ExportOptions>(to_config(given, ""), "options");
+  options.out = out;
+  options.sample = sample;
   const Certificate certificate = [&] {
     const py::gil_scoped_release released;
     options.model = model_argument(model).path;
@@ -63,9 +56,8 @@ py::object export_to(const std::string& model, const std::string& out, const std
 void add_conversion(py::module_& module) {
   module.def("upcycle", &upcycle_model, py::arg("dense"), py::arg("out"), py::arg("options"),
              py::arg("router"), py::arg("seed"), py::arg("force"));
-  module.def("export", &export_to, py::arg("model"), py::arg("out"), py::arg("format"),
-             py::arg("architecture"), py::arg("dtype"), py::arg("sample"), py::arg("check_tokens"),
-             py::arg("with_tokenizer"), py::arg("fit_bias"), py::arg("importance_tokens"));
+  module.def("export", &export_to, py::arg("model"), py::arg("out"), py::arg("sample"),
+             py::arg("options"));
 }
 
 }  // namespace penstock::python

@@ -1,5 +1,5 @@
 // The product tap: an observer of what matrices are multiplied with, while a model runs as it is.
-// Without one an operator pays a look at a variable of its thread. What is made of the rows is not
+// Without one, an operator only reads a thread-local variable. What is made of the rows is not
 // here.
 #pragma once
 

@@ -183,9 +183,11 @@ def export(model: Path, out: Path, *, format: str, architecture: str = "", dtype
     Args:
         format: "hf", a Hugging Face directory, or "gguf", a file for llama.cpp.
         sample: a text file or a corpus to measure the file on; a sentence of Penstock's unless given.
-        importance_tokens: tokens of `sample`, which has to be given, whose inputs say what errors of q4_k and q6_k
-            weigh; 0: all weigh alike.
+        importance_tokens: runs the model over so many tokens of `sample`, which has to be given, and weighs errors of
+            q4_k and q6_k by the squares of its inputs; 0: all errors weigh alike.
 
     Raises NotPortableError, whose text says why, where no architecture computes what the model computes."""
-    return _core.export(os.fspath(model), os.fspath(out), format, architecture, dtype, os.fspath(sample),
-                        check_tokens, tokenizer, fit_bias, importance_tokens)
+    options = {"format": format, "check_tokens": check_tokens, "with_tokenizer": tokenizer, "fit_bias": fit_bias,
+               "importance_tokens": importance_tokens}
+    options.update((key, word) for key, word in (("architecture", architecture), ("dtype", dtype)) if word)
+    return _core.export(os.fspath(model), os.fspath(out), os.fspath(sample), options)

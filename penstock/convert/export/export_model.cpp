@@ -25,6 +25,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::int64_t kBiasTokens = 16384;  // that biases are fitted on
+
 /// The model's tokenizer, or null with the reason among the notes.
 std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
                                               const ExportOptions& options,
@@ -71,7 +73,6 @@ std::filesystem::path certificate_path(const ExportOptions& options) {
 /// Refuses fits that have nothing to fit, or nothing to fit on.
 void check_fits(const ExportOptions& options, const ModelSource& source, ExportDtype dtype) {
   const bool gguf = options.format == ExportFormat::kGguf;
-  const bool few_bits = dtype == ExportDtype::kQ4_K || dtype == ExportDtype::kQ6_K;
   if (options.fit_bias) {
     PENSTOCK_CHECK(!options.sample.empty(),
                    "options.fit_bias: give the text, or the corpus, to fit on");
@@ -79,17 +80,18 @@ void check_fits(const ExportOptions& options, const ModelSource& source, ExportD
                    "options.fit_bias: the model's routers add no bias; leave it out");
   }
   if (options.importance_tokens > 0) {
-    PENSTOCK_CHECK(gguf && few_bits, "options.importance_tokens: only the scales of q4_k and q6_k ",
+    PENSTOCK_CHECK(gguf && is_fitted(dtype),
+                   "options.importance_tokens: only the scales of q4_k and q6_k ",
                    "are fitted; give options.dtype q4_k or q6_k and the format gguf");
     PENSTOCK_CHECK(!options.sample.empty(),
                    "options.importance_tokens: give the text, or the corpus, to fit on");
   }
 }
 
-/// Windows to fit on, where something is fitted; `measured` are others of the same text then.
+/// Windows to fit on; none where nothing is fitted. `measured` becomes other windows of the same
+/// text, so that nothing is measured on what it was fitted to.
 at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& source,
                           at::Tensor& measured) {
-  constexpr std::int64_t kBiasTokens = 16384;
   const std::int64_t tokens =
       std::max(options.fit_bias ? kBiasTokens : 0, options.importance_tokens);
   if (tokens == 0) return {};
@@ -109,8 +111,8 @@ at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& sourc
 std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const at::Tensor& windows,
                                     Certificate& certificate) {
   if (!options.fit_bias) return {};
-  const CommonDirections common =
-      common_directions(*open_model(open_model_source(options.model)), windows);
+  const CommonDirections common = common_directions(*open_model(open_model_source(options.model)),
+                                                    some_windows(windows, kBiasTokens));
   certificate.verdict = ExportVerdict::fitted;
   certificate.routers += ", with its bias fitted into it";
   certificate.notes.push_back(concat(
@@ -124,7 +126,7 @@ ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource&
                                 const ModelConfig& target, const at::Tensor& windows,
                                 std::vector<std::string>& notes,
                                 const ConversionProgress& progress) {
-  if (options.importance_tokens == 0) return {};
+  if (options.importance_tokens <= 0) return {};
   const at::Tensor read = some_windows(windows, options.importance_tokens);
   const auto squares = input_squares(*load_model(source), read, progress);
   ColumnWeights out;
@@ -139,7 +141,8 @@ ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource&
                            " matrices met too few of these tokens: their errors weigh alike"));
   if (source.config().tie_embeddings && !target.tie_embeddings)
     if (auto head = out.extract("model.embed_tokens.weight"); head) {
-      head.key() = "lm_head.weight";  // what is looked up has no inputs that were squared
+      // The head keeps the weights; looking a row up multiplies it with nothing.
+      head.key() = "lm_head.weight";
       out.insert(std::move(head));
     }
   return out;
@@ -149,8 +152,7 @@ ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource&
 /// some hundredths; half of the largest logit, with the same experts, is another model. What fewer
 /// bits do depends on the model.
 void check_agreement(const Certificate& certificate, ExportDtype dtype) {
-  const bool few_bits = dtype == ExportDtype::kQ6_K || dtype == ExportDtype::kQ4_K;
-  if (certificate.verdict != ExportVerdict::exact || few_bits) return;
+  if (certificate.verdict != ExportVerdict::exact || is_fitted(dtype)) return;
   const Agreement& a = certificate.agreement;
   const double allowed = certificate.rounded ? 0.5 : 1e-3;
   const bool wrong = !(a.max_logit_difference <= allowed * a.largest_logit + 1e-6);

@@ -27,7 +27,6 @@ struct ExportOptions {
   bool fit_bias = false;       ///< the verdict is then "fitted"
   std::string sample;          ///< a corpus or a text file to measure on; empty: a sentence of ours
   std::int64_t check_tokens = 256;
-  /// Inputs of `sample`, which has to be given, as convert/export/input_squares.h takes them.
   std::int64_t importance_tokens = 0;
   double shard_size = 5;
 
@@ -44,15 +43,13 @@ struct ExportOptions {
     v("check_tokens", check_tokens,
       {.help = "tokens on which file and model are compared; 0: none", .min = 0});
     v("importance_tokens", importance_tokens,
-      {.help =
-           "tokens of a text or a corpus, which has to be given, whose inputs say what errors of "
-           "q4_k and q6_k weigh; 0: all weigh alike",
+      {.help = "run the model over so many tokens of the given text or corpus, and weigh errors of "
+               "q4_k and q6_k by the squares of its inputs; 0: all errors weigh alike",
        .min = 0});
     v("with_tokenizer", with_tokenizer,
       {.help = "own: the model's; none: without", .words = {"none", "own"}, .option = "tokenizer"});
     v("fit_bias", fit_bias,
-      {.help = "put the routers' biases into their matrices as well as a text or a corpus to "
-               "measure on, which has to be given, allows"});
+      {.help = "put the routers' biases into their matrices, fitted on the given text or corpus"});
     v("shard_size", shard_size,
       {.help = "largest weight file of hf, in GB", .min = 1e-9, .max = 1e9, .unit = "GB"});
   }

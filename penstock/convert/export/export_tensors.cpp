@@ -37,8 +37,7 @@ const ExportRow& export_row(ExportDtype dtype) {
   return *std::ranges::find(kExportTypes, dtype, &ExportRow::dtype);
 }
 
-/// The blocks of some numbers of rows whose columns weigh so, the first of them number `begin` of
-/// all.
+/// Quantises values that begin at number `begin` of a matrix, whose columns have these weights.
 void weighted_blocks(const ExportRow& row, std::span<const float> values,
                      std::span<const float> weights, std::size_t begin, std::span<std::byte> out) {
   const auto [numbers, bytes] = ggml_block(row.ggml);
@@ -106,6 +105,8 @@ Dtype safetensors_dtype(ExportDtype dtype) {
   PENSTOCK_ASSERT(!export_row(dtype).blocks, "safetensors has no blocks");
   return export_row(dtype).safetensors;
 }
+
+bool is_fitted(ExportDtype dtype) { return export_row(dtype).weighted != nullptr; }
 
 GgmlType ggml_dtype(ExportDtype dtype) { return export_row(dtype).ggml; }
 

@@ -44,5 +44,7 @@ class ExportedNumbers {
 
 Dtype safetensors_dtype(ExportDtype dtype);  ///< REQUIRES: not quantised (asserted)
 GgmlType ggml_dtype(ExportDtype dtype);
+/// Whether the type's scales are fitted, so that errors may be weighed: q6_k and q4_k.
+bool is_fitted(ExportDtype dtype);
 
 }  // namespace penstock

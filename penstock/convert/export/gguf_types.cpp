@@ -39,7 +39,7 @@ ExportDtype GgufTypes::of(std::string_view name, const std::vector<std::int64_t>
   const bool vector = shape.size() < 2 || shape[0] == 1;
   if (vector || name.ends_with(".ffn_gate_inp.weight")) return ExportDtype::kF32;
   const std::int64_t row = shape.back();
-  if (asked_ == ExportDtype::kQ4_K || asked_ == ExportDtype::kQ6_K) {
+  if (is_fitted(asked_)) {
     if (fills_blocks(row, asked_)) return is_finer(name) ? ExportDtype::kQ6_K : asked_;
     return fills_blocks(row, ExportDtype::kQ8_0) ? ExportDtype::kQ8_0 : ExportDtype::kF16;
   }

@@ -1,4 +1,5 @@
-// What a model's matrices are multiplied with over a text: by which a quantised file weighs errors.
+// Sums of squares of the inputs of a model's matrices over a text. A quantised
+// file weighs its errors by them.
 // Which tensors are quantised, and how, is not here.
 #pragma once
 
@@ -21,23 +22,22 @@ struct InputSquares {
 };
 
 /// Runs the model over windows [n, L] i64 and sums the squares of every matrix's inputs.
-/// @return by the names that matrices have in files; each expert's by itself, also without a token.
-///         Not of matrices that are looked up in, or multiplied as a mixture of several. Of a tied
-///         head they are the embeddings'.
+/// @return by the matrices' names in files. Every expert has an entry, also without a token.
+///         Embeddings have none unless the head is tied to them: then theirs is the head's.
+///         Matrices that are multiplied as a mixture have none.
 /// Cost: a forward pass with the head, and the first matrices of the experts once more.
 /// REQUIRES: weights as parameters, which load_model() gives and open_model() does not.
 std::map<std::string, InputSquares> input_squares(LanguageModel& model, const at::Tensor& windows,
                                                   const ConversionProgress& progress = {});
 
-/// What errors in the columns weigh: the mean of x_j², where that of all columns is 1, and 0.01 at
-/// the least. An error e of a row adds Σ_j e_j x_j to a result, and where these differ from
-/// each other at random the mean of its square is Σ_j e_j² · mean x_j². What a text leaves at 0
-/// another may need.
-/// @return [in]; empty where all weigh alike: of fewer than 32 rows, by which a mean of squares is
-///         known to a quarter at best, and where all are 0
+/// What an error in each column weighs: the mean of x_j² over that of all columns, at least 0.01,
+/// since another text may use a column that this one leaves at 0. Errors e of a row add Σ_j e_j x_j
+/// to a result; where the terms are independent, its mean square is Σ_j e_j² · mean x_j².
+/// @return [in]; empty (all weigh alike) for fewer than 32 rows, which give a mean of squares to a
+///         quarter at best, or where all sums are 0
 std::vector<float> column_weights(const InputSquares& squares);
 
-/// Those of matrices by their names; of others all columns weigh alike.
+/// Column weights by the matrix's name; a matrix without an entry has columns that weigh alike.
 using ColumnWeights = std::map<std::string, std::vector<float>>;
 
 }  // namespace penstock
