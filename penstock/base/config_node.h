@@ -24,9 +24,9 @@ class ConfigNode {
   const Value& value() const { return value_; }
   bool empty() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_table() const { return std::holds_alternative<Table>(value_); }
-  /// "recipe.toml:12", or "--set a.b=c" with the option that gave it; empty for a default.
+  /// "recipe.toml:12", or an override with its option: "--set a.b=c"; empty for a default.
   const std::string& origin() const { return origin_; }
-  /// Of whose lines the origin is one; empty for what no TOML file says.
+  /// The TOML file whose line the origin is; empty for other origins.
   const std::string& file() const { return file_; }
   /// The word for the value's type in an error: "a string", "an integer", ...
   std::string type_name() const;

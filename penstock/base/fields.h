@@ -42,8 +42,8 @@ struct FieldInfo {
   /// The member of a command's options that it is, where a command has one for each field; "": of
   /// the key's name, "-": it is none.
   std::string_view option = {};
-  /// Of a bool whose option is a number's: the word that stands there in the number's place, as
-  /// in `--lr-scale match`.
+  /// For a bool that shares a number's option: the word given instead of the number, as in
+  /// `--lr-scale match`.
   std::string_view in_place = {};
   /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
   /// goes on from a model: neither the tensors nor what the model computes depend on it.

@@ -23,7 +23,7 @@ inline std::string usual_streams_text() {
   return concat(kStreamsOfMemory, " for transformer-xl, else 0");
 }
 
-/// A config that has one lists these keys among its own.
+/// A config with such a member calls visit_keys() from its visit().
 struct EvaluationKeys {
   /// The defaults mean: not given.
   std::int64_t sequence_length = 0, streams = -1, memory = -1;
@@ -36,18 +36,19 @@ struct EvaluationKeys {
   /// @param before  what the keys' names begin with
   template <class V>
   void visit_keys(V& v, const std::string& before, const Otherwise& otherwise) {
-    const auto key = [&](const char* name, std::int64_t& value, int none, const char* help,
+    const auto key = [&](const char* name, std::int64_t EvaluationKeys::*member, const char* help,
                          const std::string& holds) {
+      const std::int64_t none = EvaluationKeys().*member;
       const std::string text = concat(help, "; ", none, ": ", holds);
-      v(before + name, value, {.help = text, .min = static_cast<double>(none)});
+      v(before + name, this->*member, {.help = text, .min = static_cast<double>(none)});
     };
-    key("sequence_length", sequence_length, 0, "tokens per window in evaluation",
+    key("sequence_length", &EvaluationKeys::sequence_length, "tokens per window in evaluation",
         otherwise.sequence_length);
-    key("streams", streams, -1,
+    key("streams", &EvaluationKeys::streams,
         "evaluation cuts a split into so many streams and carries memory along each; 0: windows "
         "with nothing before them",
         otherwise.streams);
-    key("memory", memory, -1, "positions of memory in evaluation (transformer-xl)",
+    key("memory", &EvaluationKeys::memory, "positions of memory in evaluation (transformer-xl)",
         otherwise.memory);
   }
 };
