@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "penstock/base/member_names.h"
 #include "penstock/cli/arguments/field_options.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/handoff.h"
@@ -46,19 +46,12 @@ std::string flag_text(const std::string& member, const CLI::App& command) {
 /// `message` with flags, but for what a word of the command line says ("options.toml").
 std::string with_flags(const std::string& message, const CLI::App& command,
                        std::span<const char* const> words) {
-  static const std::regex member(R"(\boptions\.([a-z][a-z_]*))");
-  std::string out;
-  auto from = message.begin();
-  for (std::sregex_iterator it(message.begin(), message.end(), member), end; it != end; ++it) {
-    const std::string flag = flag_text((*it)[1], command);
+  return with_members(message, [&](const std::string& member) {
     const bool said = std::ranges::any_of(words, [&](const char* word) {
-      return std::string(word).find((*it)[0].str()) != std::string::npos;
+      return std::string(word).find("options." + member) != std::string::npos;
     });
-    out.append(from, (*it)[0].first);
-    out += said || flag.empty() ? (*it)[0].str() : flag;
-    from = (*it)[0].second;
-  }
-  return out.append(from, message.end());
+    return said ? "" : flag_text(member, command);
+  });
 }
 
 /// The path that a word of the command line gives ("~/a", "--out=~/a", "NAME=~/a") where it begins

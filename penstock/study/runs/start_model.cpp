@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <regex>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/member_names.h"
 #include "penstock/base/progress.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/models/files/model_directory.h"
@@ -44,25 +45,13 @@ void copy_model(const fs::path& from, const fs::path& to) {
 }
 
 /// What is said of an upcycling's options, in the words of a study's file.
-std::string with_upcycle_keys(std::string message) {
-  for (const FieldDescription& field : describe_config<UpcycleOptions>())
-    message = std::regex_replace(message, std::regex("\\boptions\\." + field.path + "\\b"),
-                                 "upcycle." + field.path);
-  return message;
-}
-
-/// What `make` returns; its Error names keys and lines of `upcycle`.
-template <class Make>
-UpcycleReport naming_keys_of(const ConfigNode& upcycle, Make make) {
-  try {
-    return make();
-  } catch (const Error& error) {
-    const std::string said = with_upcycle_keys(error.what());
-    if (said == error.what()) throw;
-    ConfigNode root{ConfigNode::Table{}};
-    root.set("upcycle", upcycle);
-    throw Error(with_origins(root, said));
-  }
+std::string with_upcycle_keys(const std::string& message) {
+  const auto fields = describe_config<UpcycleOptions>();
+  return with_members(message, [&](const std::string& member) {
+    const bool key = std::ranges::any_of(
+        fields, [&](const FieldDescription& field) { return field.path == member; });
+    return key ? "upcycle." + member : "";
+  });
 }
 
 }  // namespace
@@ -78,11 +67,18 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
   options.force = force;
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
   ProgressLine line(progress);
-  const UpcycleReport report = naming_keys_of(upcycle, [&] {
-    return penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(),
-                             directory, KeyCache(real_file_system(), key_folder.string()),
-                             shown_on(line));
-  });
+  UpcycleReport report;
+  try {
+    report = penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(),
+                               directory, KeyCache(real_file_system(), key_folder.string()),
+                               shown_on(line));
+  } catch (const Error& error) {  // in keys and lines of the study's file
+    const std::string said = with_upcycle_keys(error.what());
+    if (said == error.what()) throw;
+    ConfigNode root{ConfigNode::Table{}};
+    root.set("upcycle", upcycle);
+    throw Error(with_origins(root, said));
+  }
   line.finish();
   if (report.lr_scale != 1)
     print_line(progress, fmt::format("  learning rate of the routers x {:.4g}", report.lr_scale));
