@@ -345,7 +345,9 @@ void add_training(CLI::App& command, StudyArguments& options) {
       ->excludes(jobs);
   command.add_option("--only", options.only,
                      "VARIANT:SEED: train that run alone; no measurement, no report");
-  command.add_flag("--force", options.force, "train also where memory seems too small for it");
+  command.add_flag("--force", options.force,
+                   "train also where memory seems too small for it, and upcycle where memory or "
+                   "disk do");
 }
 
 void add_display(CLI::App& command, StudyArguments& options) {
