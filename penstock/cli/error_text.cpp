@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/base/member_names.h"
+#include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_options.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/handoff.h"
@@ -70,7 +71,8 @@ std::string error_text(const std::string& message, const CLI::App& app,
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i], path = path_with_tilde(word);
     // A key's value is read with the home directory in place of its "~".
-    const bool key = word.starts_with("--set=") || std::string(words[i - 1]) == "--set";
+    const bool key =
+        word.starts_with(std::string(kSetOption) + "=") || std::string(words[i - 1]) == kSetOption;
     if (path.empty() || key || text.find(path) == std::string::npos) continue;
     if (std::filesystem::exists(path)) continue;
     return text +

@@ -66,8 +66,8 @@ std::vector<std::string> command_of_run(const StudyArguments& options, const std
   };
   add("--scale", options.scale);
   add("--results", options.results);
-  add("--set", concat("run.threads=", std::max(1, physical_cores() / options.jobs)));
-  for (const auto& set : options.overrides) add("--set", set);  // these come last and count
+  add(kSetOption, concat("run.threads=", std::max(1, physical_cores() / options.jobs)));
+  for (const auto& set : options.overrides) add(kSetOption, set);  // these come last and count
   if (options.retry_diverged) out.emplace_back("--retry-diverged");
   if (options.force) out.emplace_back("--force");
   return out;

@@ -116,7 +116,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       "--template", options->method,
       "print a commented recipe with every key for this method (`penstock routers`), or write it "
       "to --out; trains nothing");
-  method->excludes(recipe)->excludes(command->get_option("--set"));
+  method->excludes(recipe)->excludes(command->get_option(kSetOption));
   command->footer(
       "Examples:\n"
       "  penstock train --template remoe --out my.toml\n"

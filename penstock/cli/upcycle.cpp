@@ -44,11 +44,11 @@ ConfigNode router_overrides(const std::vector<std::string>& overrides) {
   ConfigNode root{ConfigNode::Table{}};
   apply_overrides(root, overrides, kSetOption);
   for (const auto& [key, node] : root.table()) {
-    PENSTOCK_CHECK(key == "model", "--set ", key,
+    PENSTOCK_CHECK(key == "model", kSetOption, " ", key,
                    ": of a model that exists already, only "
                    "model.router can be set");
     for (const auto& [inner, router] : node.table())
-      PENSTOCK_CHECK(inner == "router", "--set model.", inner,
+      PENSTOCK_CHECK(inner == "router", kSetOption, " model.", inner,
                      ": the dense model says that; only model.router can be set");
   }
   const ConfigNode* const model = root.find("model");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/cli/arguments/common_options.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/recipe.h"
@@ -77,7 +78,7 @@ std::vector<std::string> commands_below(const CommandTree& command) {
   return out;
 }
 
-bool takes_key(const CommandOption& option) { return option.names.back() == "--set"; }
+bool takes_key(const CommandOption& option) { return option.names.back() == kSetOption; }
 
 std::vector<std::string> keys_of(const std::string& command) {
   const auto fields =
