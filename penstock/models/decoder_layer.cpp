@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/models/layer_again.h"
+#include "penstock/models/layer_mlp.h"
 
 namespace penstock {
 namespace {
@@ -36,8 +37,8 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
       "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (moe_index < 0) {
     mlp_ = register_module(
-        "mlp", std::make_shared<FeedForward>(config.d_model, config.dense_width(),
-                                             config.ffn_form(), BlockDropout{}, place.rows));
+        kMlp, std::make_shared<FeedForward>(config.d_model, config.dense_width(), config.ffn_form(),
+                                            BlockDropout{}, place.rows));
     return;
   }
   MoeOptions options = config.moe_options(moe_index);
@@ -46,13 +47,15 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
   options.expert_group = place.expert;
   options.overlap = place.overlap;
   options.whole_experts = place.part.whole_experts;
-  moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
+  moe_ = register_module(kMlp, std::make_shared<MoeLayer>(options, balancers));
 }
 
-void DecoderLayer::describe(const ModelConfig& config, const LayerTensors& at) {
+void DecoderLayer::describe(const ModelConfig& config, const MoeOptions* moe,
+                            const LayerTensors& at) {
   for (const char* const norm : {"input_layernorm", "post_attention_layernorm"})
     RmsNorm::describe(config.d_model, at.below(norm));
   Attention::describe(attention_config(config), at.below("self_attn"));
+  describe_mlp(config, moe, at);
 }
 
 std::int64_t DecoderLayer::multiply_adds_per_pair(const ModelConfig& config) {
@@ -64,9 +67,9 @@ void DecoderLayer::initialize(const ModelConfig& config, const InitialDraws& dra
   self_attn_->initialize(std, config.output_std(config.heads * config.head_dim),
                          draws.of("self_attn"));
   if (moe_)
-    moe_->initialize(draws.of("mlp"));
+    moe_->initialize(draws.of(kMlp));
   else
-    mlp_->initialize(std, config.output_std(config.dense_width()), draws.of("mlp"));
+    mlp_->initialize(std, config.output_std(config.dense_width()), draws.of(kMlp));
 }
 
 Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingContext& context,

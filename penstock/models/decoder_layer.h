@@ -30,9 +30,9 @@ class DecoderLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
                std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
-  /// Adds the tensors of a layer, as if one rank had them all, but for those of its feed-forward or
-  /// experts (counts/model_tensors.cpp).
-  static void describe(const ModelConfig& config, const LayerTensors& at);
+  /// Adds the tensors of a layer, as if one rank had them all, but for those of its scorer.
+  /// @param moe  null: a dense layer
+  static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
   /// Multiply-adds of a token in a layer for each position that it reads.
   static std::int64_t multiply_adds_per_pair(const ModelConfig& config);
   void initialize(const ModelConfig& config, const InitialDraws& draws);

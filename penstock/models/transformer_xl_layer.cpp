@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/models/layer_again.h"
+#include "penstock/models/layer_mlp.h"
 
 namespace penstock {
 namespace {
@@ -37,22 +38,24 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPla
     MoeOptions options = config.moe_options(moe_index);
     options.expert_group = place.expert;
     options.overlap = place.overlap;
-    moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
+    moe_ = register_module(kMlp, std::make_shared<MoeLayer>(options, balancers));
   } else {
     mlp_ = register_module(
-        "mlp", std::make_shared<FeedForward>(
-                   config.d_model, config.dense_width(), config.ffn_form(),
-                   BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
+        kMlp, std::make_shared<FeedForward>(
+                  config.d_model, config.dense_width(), config.ffn_form(),
+                  BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
   }
   ffn_norm_ = norm("ffn_norm");
 }
 
-void TransformerXlLayer::describe(const ModelConfig& config, const LayerTensors& at) {
+void TransformerXlLayer::describe(const ModelConfig& config, const MoeOptions* moe,
+                                  const LayerTensors& at) {
   const RelativeAttentionConfig attention = relative_attention_config(config);
   if (config.xl.biases_per_layer) PositionBiases::describe(attention, at);
   for (const char* const norm : {"attention_norm", "ffn_norm"})
     LayerNorm::describe(config.d_model, at.below(norm));
   RelativeAttention::describe(attention, at.below("self_attn"));
+  describe_mlp(config, moe, at);
 }
 
 std::int64_t TransformerXlLayer::multiply_adds_per_pair(const ModelConfig& config) {
@@ -64,9 +67,9 @@ void TransformerXlLayer::initialize(double std, const InitialDraws& draws) {
   if (biases_.content.defined()) biases_.initialize(std, draws);
   attention_norm_->initialize(std, draws.of("attention_norm"));
   if (moe_)
-    moe_->initialize(draws.of("mlp"));
+    moe_->initialize(draws.of(kMlp));
   else
-    mlp_->initialize(std, std, draws.of("mlp"));
+    mlp_->initialize(std, std, draws.of(kMlp));
   ffn_norm_->initialize(std, draws.of("ffn_norm"));
 }
 

@@ -9,15 +9,13 @@
 #include "penstock/base/error.h"
 #include "penstock/layers/scorer_tensors.h"
 #include "penstock/models/decoder_layer.h"
+#include "penstock/models/layer_mlp.h"
 #include "penstock/models/model_ends.h"
 #include "penstock/models/module_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
 namespace {
-
-/// A layer's experts or feed-forward.
-constexpr const char* kMlp = "mlp";
 
 LayerTensors at_layer(std::vector<ModelTensor>& out, std::int64_t layer) {
   return {out, layer_stem(layer), layer_module(layer) + ".", layer};
@@ -60,14 +58,8 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   const auto describe = xl ? TransformerXlLayer::describe : DecoderLayer::describe;
   (xl ? TransformerXlEnds::describe : DecoderEnds::describe)(c, out);
   const MoeOptions moe = c.moe_options(0);  // layers differ in nothing that their tensors show
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    const LayerTensors at = at_layer(out, layer), mlp = at.below(kMlp);
-    describe(c, at);
-    if (c.is_moe(layer))
-      MoeLayer::describe(moe, mlp);
-    else
-      FeedForward::describe(c.d_model, c.dense_width(), c.ffn_form(), TensorRole::dense, mlp);
-  }
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    describe(c, c.is_moe(layer) ? &moe : nullptr, at_layer(out, layer));
   return out;
 }
 
