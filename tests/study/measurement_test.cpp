@@ -9,17 +9,13 @@
 #include "penstock/study/json_field.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
-#include "tests/study/fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {
 
 using nlohmann::json;
 using testing::FakeTrainer;
-using testing::read_text;
-using testing::TemporaryDirectory;
-using testing::write_fake_study;
-using testing::write_text;
 
 /// `weigh = 2.5` of the study: each run's steps times that.
 class Weigh : public Measurement {
@@ -65,13 +61,13 @@ class Weigh : public Measurement {
 
 const RegisterMeasurement<Weigh> registered("weigh");
 
-TEST(Measurement, NeedsNoOtherFile) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  write_text(file, "weigh = 2.5\n" + read_text(file) + "published = {weight = 700}\n");  // of remoe
-  const StudyOptions options{.output = folder.path("out"), .kept_rows = folder.path("rows.json")};
+using OneMeasurement = testing::StudyRunner;
+
+TEST_F(OneMeasurement, NeedsNoOtherFile) {
+  ask("weigh = 2.5\n", "published = {weight = 700}\n");  // of remoe
+  options.kept_rows = folder.path("rows.json");
   FakeTrainer first, second;
-  const StudyResults results = run_study(read_study(file), options, first.hooks()).results;
+  const StudyResults results = run(first).results;
   EXPECT_EQ(results.rows.front().measured, json({{"weight", 750.0}}));  // 300 steps
   EXPECT_EQ(to_json(results)["rows"][0]["weight"], 750.0);
   const std::string text = report::results_text(results), page = report::report_page(results);
@@ -84,17 +80,14 @@ TEST(Measurement, NeedsNoOtherFile) {
   EXPECT_EQ(read_kept_runs(options.kept_rows).rows[0].measured, json({{"weight", 750.0}}));
   StudyOptions without = options;
   without.kept_rows.clear();
-  const auto again = run_study(read_study(file), without, second.hooks());
+  const auto again = run(second, without);
   EXPECT_TRUE(second.trained.empty());
   EXPECT_EQ(report::results_text(again.results), text);
 }
 
-TEST(Measurement, ItsKeysAreTheStudysOwn) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  const std::string study = read_text(file);
+TEST_F(OneMeasurement, HasKeysThatAreTheStudysOwn) {
   const auto error_of = [&](const std::string& head, const std::string& tail) {
-    write_text(file, head + study + tail);
+    ask(head, tail);
     try {
       read_study(file);
     } catch (const Error& error) {

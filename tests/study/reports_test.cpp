@@ -10,29 +10,19 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/tables/by_k_summary.h"
 #include "penstock/study/tables/closed_tables.h"
-#include "tests/study/fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {
 
 using testing::FakeTrainer;
-using testing::read_text;
-using testing::TemporaryDirectory;
-using testing::write_fake_study;
 using testing::write_text;
 
 constexpr const char* kTasks =
     "[finetune.sst2]\ndata = \"sst\"\ntask = \"sst2\"\nset = {batch = 4, test_k = [8, 16]}\n"
     "published = {batch = 16}\n";
 
-struct StudyReports : ::testing::Test {
-  TemporaryDirectory folder;
-  std::string file = write_fake_study(folder.path());
-  StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
-  void ask(const std::string& head, const std::string& tail = "") {
-    write_fake_study(folder.path());
-    write_text(file, head + read_text(file) + tail);
-  }
+struct StudyReports : testing::StudyRunner {
   StudyOutcome run(FakeTrainer& trainer, const std::vector<std::string>& overrides = {}) {
     return run_study(read_study(file, overrides), options, trainer.hooks());
   }

@@ -1,4 +1,5 @@
-// A study of fake runs in a fresh folder, for the tests of the runner.
+// A study of fake runs in a fresh folder, for the tests of the runner and of what
+// a study asks for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +15,11 @@ struct StudyRunner : ::testing::Test {
   TemporaryDirectory folder;
   std::string file = write_fake_study(folder.path());
   StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
+  /// Writes the fake study anew, with lines before and after its own; the last are of remoe.
+  void ask(const std::string& head, const std::string& tail = "") {
+    write_fake_study(folder.path());
+    write_text(file, head + read_text(file) + tail);
+  }
   StudyOutcome run(FakeTrainer& trainer, const StudyOptions& how) {
     return run_study(read_study(file), how, trainer.hooks());
   }

@@ -10,31 +10,18 @@
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/tables/by_k_summary.h"
-#include "tests/study/fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {
 
 using testing::FakeTrainer;
 using testing::read_text;
-using testing::TemporaryDirectory;
-using testing::write_fake_study;
 using testing::write_text;
 
-struct StudyByK : ::testing::Test {
-  TemporaryDirectory folder;
-  std::string file = write_fake_study(folder.path());
-  StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
-
+struct StudyByK : testing::StudyRunner {
   void SetUp() override { ask("eval_k = [1, 4, 16]\nreference = \"topk\"\n"); }
-  /// Puts lines at the head of the study.
-  void ask(const std::string& lines) {
-    write_fake_study(folder.path());
-    write_text(file, lines + read_text(file));
-  }
-  StudyResults run(FakeTrainer& trainer) {
-    return run_study(read_study(file), options, trainer.hooks()).results;
-  }
+  StudyResults run(FakeTrainer& trainer) { return StudyRunner::run(trainer).results; }
   static const RunRow& row(const StudyResults& results, const std::string& variant,
                            std::int64_t seed) {
     for (const RunRow& row : results.rows)

@@ -8,16 +8,13 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/rows.h"
-#include "tests/study/fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {
 
 using nlohmann::json;
 using testing::FakeTrainer;
-using testing::read_text;
-using testing::TemporaryDirectory;
-using testing::write_fake_study;
 using testing::write_text;
 
 /// Hooks whose models answer 3 of 10 (remoe's 4 of 10) by a guess of 0.25.
@@ -40,14 +37,11 @@ StudyHooks answering(FakeTrainer& trainer, std::vector<std::string>& asked) {
   return hooks;
 }
 
-TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  const std::string study = read_text(file);
+using TasksMeasurement = testing::StudyRunner;
+
+TEST_F(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   const std::string head = "task_data = \"data\"\ntask_limit = 10\n";
-  write_text(file, head + "tasks = [\"arc_easy\", \"piqa\"]\n" + study +
-                       "published = {piqa = 45.5}\n");  // of remoe
-  const StudyOptions options{.output = folder.path("out")};
+  ask(head + "tasks = [\"arc_easy\", \"piqa\"]\n", "published = {piqa = 45.5}\n");  // of remoe
   FakeTrainer first, second;
   std::vector<std::string> asked, again;
   const auto results = run_study(read_study(file), options, answering(first, asked)).results;
@@ -62,7 +56,7 @@ TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 
   // One task more: only that is asked; a task that is no longer asked for leaves the rows.
-  write_text(file, head + "tasks = [\"piqa\", \"sciq\"]\n" + study);
+  ask(head + "tasks = [\"piqa\", \"sciq\"]\n");
   const auto more = run_study(read_study(file), options, answering(second, again)).results;
   EXPECT_EQ(again.size(), 12u);
   EXPECT_EQ(again[0], "dense sciq");
@@ -71,16 +65,13 @@ TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   EXPECT_EQ(more.rows[0].measured["tasks"][1]["task"], "sciq");
 }
 
-TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path()), study = read_text(file);
+TEST_F(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
   std::filesystem::create_directories(folder.path("rows"));
   write_text(folder.path("rows/arc_easy.jsonl"), "one");
   write_text(folder.path("rows/arc_easy_train.jsonl"), "two");
   std::vector<std::string> asked;
   const auto times_asked = [&](const std::string& keys) {
-    write_text(file, "tasks = [\"arc_easy\"]\ntask_data = \"" + folder.path("rows") + "\"\n" +
-                         keys + study);
+    ask("tasks = [\"arc_easy\"]\ntask_data = \"" + folder.path("rows") + "\"\n" + keys);
     const std::int64_t shots = keys.empty() ? 0 : 2;
     FakeTrainer trainer;
     StudyHooks hooks = trainer.hooks();
@@ -98,7 +89,7 @@ TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
           {"acc", 0.3}};
     };
     asked.clear();
-    run_study(read_study(file), {.output = folder.path("out")}, hooks);
+    run_study(read_study(file), options, hooks);
     return asked.size();
   };
   EXPECT_EQ(times_asked(""), 12u);
@@ -117,10 +108,8 @@ TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
   EXPECT_EQ(times_asked("task_fewshot = 2\ntask_fewshot_seed = 5\n"), 0u);
 }
 
-TEST(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path()), study = read_text(file);
-  write_text(file, "tasks = [\"piqa\"]\ntask_data = \"data\"\n" + study);
+TEST_F(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
+  ask("tasks = [\"piqa\"]\ntask_data = \"data\"\n");
   const auto text_of = [&](std::vector<std::int64_t> seeds) {
     FakeTrainer trainer;
     StudyHooks hooks = trainer.hooks();
@@ -135,8 +124,7 @@ TEST(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
     };
     StudyConfig read = read_study(file);
     read.seeds = std::move(seeds);
-    return report::results_text(run_study(read, {.output = folder.path("out")}, hooks).results,
-                                200);
+    return report::results_text(run_study(read, options, hooks).results, 200);
   };
   const std::string single = text_of({1});
   EXPECT_NE(single.find("50.00 [40.00, 60.00]"), std::string::npos) << single;
@@ -146,11 +134,8 @@ TEST(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
   EXPECT_NE(several.find("± 12.50"), std::string::npos) << several;
 }
 
-TEST(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  write_text(file, "task_data = \"data\"\ntasks = [\"race\", \"race@2.0\"]\n" + read_text(file));
-  const StudyOptions options{.output = folder.path("out")};
+TEST_F(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
+  ask("task_data = \"data\"\ntasks = [\"race\", \"race@2.0\"]\n");
   FakeTrainer first, second;
   std::vector<std::string> asked;
   const auto answer = [&asked](const Measurement&, const FinishedRun& run, const Work& work) {
@@ -182,12 +167,9 @@ TEST(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
   EXPECT_EQ(asked.size(), 24u);
 }
 
-TEST(TasksMeasurement, MistakesAreSaidWhenTheStudyIsRead) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  const std::string study = read_text(file);
+TEST_F(TasksMeasurement, MistakesAreSaidWhenTheStudyIsRead) {
   const auto error_of = [&](const std::string& head) {
-    write_text(file, head + study);
+    ask(head);
     try {
       read_study(file);
     } catch (const Error& error) {

@@ -7,15 +7,13 @@
 #include "penstock/report/report.h"
 #include "penstock/study/config/study_config.h"
 #include "penstock/study/runs/results_file.h"
-#include "tests/study/fixture.h"
+#include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
 namespace {
 
 using testing::FakeTrainer;
-using testing::read_text;
 using testing::TemporaryDirectory;
-using testing::write_fake_study;
 using testing::write_text;
 
 TEST(StageHours, AreReadOffTheRunsClock) {
@@ -31,14 +29,12 @@ TEST(StageHours, AreReadOffTheRunsClock) {
   EXPECT_FALSE(stage_hours(RunRow(), {.sparsifying = 11, .settled = 16}).has_value());
 }
 
-TEST(PublishedFigures, StandBeneathTheVariantThatHasThem) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
-  // Of remoe, which is last.
-  write_text(file, read_text(file) + "published = {loss = 2.032, settled = 110, hours = 120.48}\n");
+using PublishedFigures = testing::StudyRunner;
+
+TEST_F(PublishedFigures, StandBeneathTheVariantThatHasThem) {
+  ask("", "published = {loss = 2.032, settled = 110, hours = 120.48}\n");  // of remoe
   FakeTrainer trainer;
-  const StudyResults results =
-      run_study(read_study(file), {.output = folder.path("out")}, trainer.hooks()).results;
+  const StudyResults results = run(trainer).results;
   const auto variants = summarize(results.rows);
   const Table losses = published_losses(variants, results.comparison);
   ASSERT_EQ(losses.rows.size(), 5u);  // four variants, one of the paper's
@@ -56,12 +52,9 @@ TEST(PublishedFigures, StandBeneathTheVariantThatHasThem) {
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 }
 
-TEST(PublishedFigures, AreNotShownWhereThePaperHasNone) {
-  TemporaryDirectory folder;
-  const std::string file = write_fake_study(folder.path());
+TEST_F(PublishedFigures, AreNotShownWhereThePaperHasNone) {
   FakeTrainer trainer;
-  const StudyResults results =
-      run_study(read_study(file), {.output = folder.path("out")}, trainer.hooks()).results;
+  const StudyResults results = run(trainer).results;
   EXPECT_EQ(report::results_text(results).find("Beside the published"), std::string::npos);
 }
 
