@@ -15,9 +15,7 @@
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/read_recipe.h"
-#include "tests/base/temp_directory.h"
-#include "tests/study/fixture.h"
-#include "tests/train/small_run.h"
+#include "tests/study/trained_study_fixture.h"
 
 namespace penstock::study {
 namespace {
@@ -26,17 +24,10 @@ using nlohmann::json;
 using testing::write_text;
 
 /// ReMoE with two seeds and top-1, of eight steps.
-class StudyByActive : public ::testing::Test {
+class StudyByActive : public testing::TrainedStudy {
  protected:
   void SetUp() override {
-    penstock::testing::small_corpus(directory_.path());
-    write_text(path("base.toml"),
-               "[model]\nvocab = 0\nd_model = 32\nlayers = 2\nheads = 4\nd_ffn = 48\n"
-               "[model.moe]\nexperts = 4\n[data]\ncorpus = \"" +
-                   path("corpus") +
-                   "\"\n[train]\nsteps = 8\nbatch_sequences = 4\nsequence_length = 16\n"
-                   "lr = 3e-3\nfinal_eval_tokens = 512\n"
-                   "[run]\nthreads = 1\nreport = false\ntensorboard = false\n");
+    write_base("[model.moe]\nexperts = 4\n", "");
     ask("eval_active = [1, 3, 8]\neval_k = [1, 2]\n");
   }
   void ask(const std::string& keys) const {
@@ -45,19 +36,11 @@ class StudyByActive : public ::testing::Test {
                    "[variants.relu]\nset = {\"model.router.method\" = \"remoe\"}\n"
                    "[variants.top]\nset = {\"model.router.method\" = \"topk\"}\n");
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
-  StudyResults run() const {
-    return run_study(read_study(path("study.toml")), {.output = path("out")},
-                     training_hooks(nullptr))
-        .results;
-  }
   static const json& measured(const StudyResults& results, const std::string& variant) {
     for (const RunRow& row : results.rows)
       if (row.variant == variant && row.seed == 1) return row.measured;
     throw Error("no such row");
   }
-
-  penstock::testing::TempDirectory directory_;
 };
 
 TEST_F(StudyByActive, MeasuresKeepsAndShows) {

@@ -8,9 +8,7 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/report/report.h"
 #include "penstock/study/json_field.h"
-#include "tests/base/temp_directory.h"
-#include "tests/study/fixture.h"
-#include "tests/train/small_run.h"
+#include "tests/study/trained_study_fixture.h"
 
 namespace penstock::study {
 namespace {
@@ -19,18 +17,10 @@ using nlohmann::json;
 using testing::write_text;
 
 /// Two small trainings, top-1 and dense, of eight steps with a checkpoint after every second one.
-class RoutingReports : public ::testing::Test {
+class RoutingReports : public testing::TrainedStudy {
  protected:
   void SetUp() override {
-    penstock::testing::small_corpus(directory_.path());
-    write_text(path("base.toml"),
-               "[model]\nvocab = 0\nd_model = 32\nlayers = 2\nheads = 4\n"
-               "d_ffn = 48\n[data]\ncorpus = \"" +
-                   path("corpus") +
-                   "\"\n[train]\nsteps = 8\nbatch_sequences = 4\n"
-                   "sequence_length = 16\nlr = 3e-3\ncheckpoint_every = 2\n"
-                   "keep_last = 9\nfinal_eval_tokens = 512\n"
-                   "[run]\nthreads = 1\nreport = false\ntensorboard = false\n");
+    write_base("", "checkpoint_every = 2\nkeep_last = 9\n");
     write_text(path("study.toml"),
                "base = \"base.toml\"\nreport = [\"token-experts\", \"flips\", \"throughput\"]\n"
                "token_layer = 1\n"
@@ -38,17 +28,10 @@ class RoutingReports : public ::testing::Test {
                "\"topk\"}\npublished = {train-tflops = 103.49}\n"
                "[variants.dense]\nset = {\"model.router.method\" = \"dense\"}\n");
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
-  StudyOutcome run() const {
-    return run_study(read_study(path("study.toml")), {.output = path("out")},
-                     training_hooks(nullptr));
-  }
-
-  penstock::testing::TempDirectory directory_;
 };
 
 TEST_F(RoutingReports, MeasureKeepAndShow) {
-  const StudyResults results = run().results;
+  const StudyResults results = run();
   ASSERT_EQ(results.rows.size(), 2u);
   const json& top1 = results.rows[0].measured;
   const json& flips = top1.at("flips").at("flips");
@@ -71,7 +54,7 @@ TEST_F(RoutingReports, MeasureKeepAndShow) {
         "Useful FLOPs per second", "103.49 TFLOP/s", "a dense model has no experts"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   // Kept with the runs: nothing is measured again.
-  EXPECT_EQ(report::results_text(run().results), text);
+  EXPECT_EQ(report::results_text(run()), text);
 }
 
 /// The weights that the run itself had after steps 4 and 5 give the flips of the step after 4.
@@ -80,8 +63,8 @@ TEST_F(RoutingReports, AFlipIsOfTheRunsOwnNextStep) {
              "base = \"base.toml\"\nset = {\"train.checkpoint_every\" = 1}\nreport = "
              "[\"flips\"]\n[variants.top1]\nset = {\"model.moe.experts\" = 4, "
              "\"model.router.method\" = \"topk\"}\n");
-  const StudyOutcome outcome = run();
-  const json flips = outcome.results.rows[0].measured["flips"]["flips"];
+  const StudyResults results = run();
+  const json flips = results.rows[0].measured["flips"]["flips"];
   ASSERT_EQ(flips.size(), 7u);
   std::string checkpoints;
   for (const auto& entry : std::filesystem::directory_iterator(path("out/runs")))
