@@ -16,6 +16,7 @@ namespace penstock {
 namespace {
 
 using testing::TempDirectory;
+using testing::text_file;
 
 /// Largest difference of logits between the model and the file, over the largest logit.
 double difference_from_model(const TempDirectory& temp) {
@@ -125,9 +126,7 @@ TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
   EXPECT_TRUE(has_note(certificate,
                        "1024 tokens of " + options.sample + "; the file is measured on others"));
   const auto model = load_model(options.model);
-  const auto squares = input_squares(
-      *model,
-      (at::arange(1024, at::kLong) * 7919).remainder(104729).remainder(94).add(33).view({16, 64}));
+  const auto squares = input_squares(*model, testing::text_tokens(1024).view({16, 64}));
   const auto ours = open_model_source(options.model);
   const auto error_of = [&](const char* file, const std::string& name) {
     const at::Tensor off = open_model_source((temp.path() / file).string())->tensor(name) -
