@@ -24,7 +24,7 @@ inline const RoutingContext kTraining{.training = true};
 
 inline void expect_matrix(const at::Tensor& actual,
                           const std::vector<std::vector<double>>& expected) {
-  EXPECT_LT((actual - matrix(expected)).abs().max().item<double>(), 1e-12) << actual;
+  EXPECT_LT(farthest(actual, matrix(expected)), 1e-12) << actual;
 }
 
 /// The plan as the router would hand it to balancers.

@@ -36,8 +36,9 @@ inline at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
   return torch::stack(out);
 }
 
-/// The largest difference of two entries, in f64.
+/// The largest difference of two entries, in f64; 0 where there are none.
 inline double farthest(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 && b.numel() == 0) return 0;
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 

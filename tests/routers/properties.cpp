@@ -14,11 +14,6 @@
 namespace penstock::testing {
 namespace {
 
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  if (a.numel() == 0 && b.numel() == 0) return 0;
-  return (a - b).abs().max().item<double>();
-}
-
 constexpr double kEqual = 1e-12;
 
 /// What the plan says of each token, comparable whatever the kind of plan. [T, E]
@@ -122,7 +117,7 @@ std::string permutes(Combination& parts, const RouterTraits& traits) {
                                         at::TensorOptions().dtype(at::kLong));
   const Input permuted{input.hidden.index_select(0, order), input.token_ids.index_select(0, order)};
   const double moved =
-      difference(weights_of(parts, input).index_select(0, order), weights_of(parts, permuted));
+      farthest(weights_of(parts, input).index_select(0, order), weights_of(parts, permuted));
   if (moved > kEqual && !traits.order_matters)
     return concat("permuting tokens changed weights by ", moved);
   if (moved <= kEqual && traits.order_matters) return "order_matters is set, and order does not";
@@ -143,7 +138,7 @@ std::string respects_time(Combination& parts, const RouterTraits& traits) {
       };
       const Input changed{spliced(input.hidden, other.hidden),
                           spliced(input.token_ids, other.token_ids)};
-      leak = std::max(leak, difference(before.slice(0, 0, now), weights(changed).slice(0, 0, now)));
+      leak = std::max(leak, farthest(before.slice(0, 0, now), weights(changed).slice(0, 0, now)));
     }
   }
   if (leak > kEqual && traits.causal)
@@ -222,8 +217,7 @@ std::string folds(Combination& parts, const RouterTraits& traits) {
   const at::Tensor folded =
       ops::linear(input.hidden, router.weight,
                   router.bias.defined() ? std::optional(router.bias) : std::nullopt);
-  const double off =
-      difference(folded, parts.router().scorer().score(input.hidden, context).logits);
+  const double off = farthest(folded, parts.router().scorer().score(input.hidden, context).logits);
   return off <= kEqual ? "" : concat("the folded logits are off by ", off);
 }
 

@@ -38,9 +38,7 @@ at::Tensor logits_of(const std::vector<double>& numbers) {
 void expect_near(const at::Tensor& actual, const std::vector<double>& expected, const char* what) {
   ASSERT_TRUE(actual.defined()) << what;
   ASSERT_EQ(actual.numel(), static_cast<std::int64_t>(expected.size())) << what;
-  EXPECT_LT((actual.flatten() - torch::tensor(expected, at::kDouble)).abs().max().item<double>(),
-            1e-12)
-      << what;
+  EXPECT_LT(farthest(actual.flatten(), torch::tensor(expected, at::kDouble)), 1e-12) << what;
 }
 
 /// Counted by hand and by PyTorch's hooks of saved tensors, over the same formulas.
@@ -134,7 +132,7 @@ TEST(NoisyLinear, NoiseHasTheScaleOfTheScript) {
                                .normal_(0, 1, at::detail::createCPUGenerator(3))
                                .to(at::kDouble);
   const at::Tensor noisy_logits = logits_of(expected.logits) + draws * logits_of(kNoiseScale);
-  EXPECT_LT((scores.logits - noisy_logits).abs().max().item<double>(), 1e-12);
+  EXPECT_LT(farthest(scores.logits, noisy_logits), 1e-12);
 }
 
 TEST(NoisyLinear, StartsWithEvenChancesUnlessToldOtherwise) {
@@ -154,8 +152,7 @@ TEST(JitterLinear, EveryEntryIsMultipliedByItsOwnFactor) {
                            .uniform_(0, 1, at::detail::createCPUGenerator(3))
                            .to(at::kDouble);
   const at::Tensor expected = (hidden() * (0.75 + 0.5 * u)).matmul(jitter->fold().weight.t());
-  EXPECT_LT((jitter->score(hidden(), training(3)).logits - expected).abs().max().item<double>(),
-            1e-12);
+  EXPECT_LT(farthest(jitter->score(hidden(), training(3)).logits, expected), 1e-12);
 }
 
 TEST(Cosine, ExpertVectorsStartOrthogonal) {
@@ -163,7 +160,7 @@ TEST(Cosine, ExpertVectorsStartOrthogonal) {
   wide->initialize(0.5, InitialDraws(1));
   const at::Tensor v = wide->named_parameters()["experts"].detach();  // [5, 8]
   const at::Tensor expected = at::eye(5, at::kDouble) * (0.32 * 0.32);
-  EXPECT_LT((v.matmul(v.t()) - expected).abs().max().item<double>(), 1e-12);
+  EXPECT_LT(farthest(v.matmul(v.t()), expected), 1e-12);
   EXPECT_EQ(scorer("cosine", {})->named_parameters()["experts"].size(1), 2);  // half of 5 experts
 }
 
