@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,24 +12,19 @@
 
 #include "penstock/data/prepare/prepare.h"
 #include "tests/base/error_of.h"
+#include "tests/base/temp_directory.h"
 
 namespace penstock::testing {
 
 /// A folder that disappears with the test.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "penstock-data-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+  std::string operator/(const std::string& name) const {
+    return (directory_.path() / name).string();
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   /// Writes a file, making its folders, and returns its path.
   std::string write(const std::string& name, std::string_view content) const {
-    const auto path = path_ / name;
+    const auto path = directory_.path() / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary)
         .write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -38,7 +32,7 @@ class TemporaryFolder {
   }
 
  private:
-  std::filesystem::path path_;
+  TempDirectory directory_;
 };
 
 inline std::string read_bytes(const std::string& path) {

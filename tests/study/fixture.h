@@ -2,26 +2,24 @@
 // whose trainer writes such directories.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "penstock/study/study_runner.h"
 #include "penstock/study/tables/measured_k.h"
+#include "tests/base/temp_directory.h"
 
 namespace penstock::study::testing {
 
 /// A fresh directory, removed at the end of its scope.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string path(const std::string& below = "") const { return (path_ / below).string(); }
+  std::string path(const std::string& below = "") const {
+    return (directory_.path() / below).string();
+  }
 
  private:
-  std::filesystem::path path_;
+  penstock::testing::TempDirectory directory_;
 };
 
 void write_text(const std::string& path, const std::string& text);
