@@ -2,11 +2,13 @@
 """Throughput and latency of `penstock serve` with one client and with several.
 
     bench/serve_clients.py MODEL [--penstock build/release/bin/penstock] [--clients 1 4 16] [--requests 4]
-                           [--prompt-tokens 128] [--tokens 64] [--shared 0] [--rounds 3] [--threads 0] [--json]
+                           [--prompt-tokens 128] [--tokens 64] [--shared 0] [--rounds 3] [--threads 0]
+                           [--beside PORT] [--json]
 
-Starts a server on a free port. A round has each number of clients in turn; each client asks for --requests
-streamed completions, one after another, of random token ids (the first --shared of them the same in all
-prompts), at temperature 1, of up to --tokens tokens.
+Starts a server on a free port. --beside names the port of another server with OpenAI's interface that runs on
+this machine already, such as llama.cpp's; the two are asked in turn. A round has each number of clients in turn;
+each client asks for --requests streamed completions, one after another, of random token ids (the first --shared
+of them the same in all prompts), at temperature 1, of up to --tokens tokens.
 tokens/s are written tokens over the wall clock of a cell, "first" is the time to the first token, "gap" that
 between tokens of a stream; percentiles are over all rounds. This script takes its share
 of the processor.
@@ -99,19 +101,21 @@ def run_cell(port, clients, arguments, cell, offset):
     cell.seconds += time.perf_counter() - begun
 
 
-def measure(arguments, port):
-    cells = {clients: Cell() for clients in arguments.clients}
+def measure(arguments, ports):
+    cells = {(server, clients): Cell() for clients in arguments.clients for server in ports}
     # To warm up: every place of the cache is written to, for memory that is new costs time.
-    run_cell(port, max(arguments.clients), arguments, Cell(), 10 ** 6)
+    for port in ports.values():
+        run_cell(port, max(arguments.clients), arguments, Cell(), 10 ** 6)
     offset = 0
     for _ in range(arguments.rounds):
-        for clients, cell in cells.items():
-            run_cell(port, clients, arguments, cell, offset)
+        for (server, clients), cell in cells.items():
+            run_cell(ports[server], clients, arguments, cell, offset)
             offset += clients
-    return [{"clients": clients, "tokens": cell.tokens, "tokens_per_second": cell.tokens / cell.seconds,
+    return [{"server": server, "clients": clients, "tokens": cell.tokens,
+             "tokens_per_second": cell.tokens / cell.seconds,
              **{f"{what}_p{share}_ms": 1000 * percentile(values, share / 100)
                 for what, values in (("first", cell.first), ("gap", cell.gaps)) for share in (50, 95, 99)}}
-            for clients, cell in cells.items()]
+            for (server, clients), cell in cells.items()]
 
 
 def metric(port, name):
@@ -134,6 +138,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--vocabulary", type=int, default=256, help="ids of the prompts are below it")
+    parser.add_argument("--beside", type=int, metavar="PORT", help="of another server, to be asked in turn")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     server = subprocess.Popen([arguments.penstock, "serve", arguments.model, "--port", "0", "--threads",
@@ -143,7 +148,8 @@ def main():
         if "http://" not in line:
             sys.exit("the server did not start")
         port = int(line.rstrip().rstrip("/").rsplit(":", 1)[1])
-        rows = measure(arguments, port)
+        beside = {"beside": arguments.beside} if arguments.beside else {}
+        rows = measure(arguments, {"penstock": port, **beside})
         reused = metric(port, "penstock_reused_tokens_total")
         read = metric(port, "penstock_prompt_tokens_total")
     finally:
@@ -152,9 +158,9 @@ def main():
     if arguments.json:
         print(json.dumps({"rows": rows, "reused_tokens": reused, "read_prompt_tokens": read}))
         return
-    print("clients   tokens/s   first p50   p95   p99 ms   gap p50   p95   p99 ms")
+    print("server   clients   tokens/s   first p50   p95   p99 ms   gap p50   p95   p99 ms")
     for row in rows:
-        print(f"{row['clients']:7} {row['tokens_per_second']:10.1f} {row['first_p50_ms']:11.0f} "
+        print(f"{row['server']:8} {row['clients']:7} {row['tokens_per_second']:10.1f} {row['first_p50_ms']:11.0f} "
               f"{row['first_p95_ms']:5.0f} {row['first_p99_ms']:8.0f} {row['gap_p50_ms']:9.1f} "
               f"{row['gap_p95_ms']:5.1f} {row['gap_p99_ms']:8.1f}")
     print(f"prompts: {read} tokens read, {reused} reused")
