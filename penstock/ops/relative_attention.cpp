@@ -13,7 +13,8 @@
 namespace penstock::ops {
 
 std::string describe(const RelativeProblem& problem) {
-  return concat(describe(problem.q), ", K ", problem.keys(), ", H ", problem.heads());
+  return concat(describe(problem.q), ", K ", problem.keys(), ", H ", problem.heads(),
+                problem.precision == ProductPrecision::bf16 ? ", bf16" : "");
 }
 
 double bytes_of(const RelativeProblem& p) {
@@ -37,12 +38,18 @@ Cost attention_cost(const RelativeProblem& p, int products) {
   return {.flops = 2.0 * products * pairs * static_cast<double>(p.heads() * p.head_dim())};
 }
 
+/// Why these are not f32's kernels' to compute, or "".
+std::string declines_f32(std::initializer_list<Tensor> tensors, const RelativeProblem& problem) {
+  return problem.precision == ProductPrecision::bf16 ? "products in bf16" : cpu::declines(tensors);
+}
+
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "relative_attention",
-      {{"cpu",
+      {{"bf16", bf16::declines_relative_attention, bf16::relative_attention},
+       {"cpu",
         [](const RelativeProblem& p) {
-          return cpu::declines({p.q, p.kv});
+          return declines_f32({p.q, p.kv}, p);
         },
         cpu::relative_attention},
        {"reference", nullptr, reference::relative_attention}},
@@ -53,9 +60,14 @@ const Implementations<Forward>& forward_list() {
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "relative_attention.backward",
-      {{"cpu",
+      {{"bf16",
+        [](const Tensor&, const RelativeProblem& p, const Tensor&, const Tensor&) {
+          return bf16::declines_relative_attention(p);
+        },
+        bf16::relative_attention_backward},
+       {"cpu",
         [](const Tensor& grad, const RelativeProblem& p, const Tensor&, const Tensor&) {
-          return cpu::declines({grad, p.q, p.kv});
+          return declines_f32({grad, p.q, p.kv}, p);
         },
         cpu::relative_attention_backward},
        {"reference", nullptr, reference::relative_attention_backward}},
@@ -65,6 +77,7 @@ const Implementations<Backward>& backward_list() {
   return list;
 }
 
+/// With this thread's products, of f32 alone.
 RelativeProblem checked(const Tensor& q, const Tensor& kv, const Tensor& r, const Tensor& u,
                         const Tensor& v, double scale) {
   PENSTOCK_CHECK(u.dim() == 2 && v.sizes() == u.sizes() && u.numel() > 0, "[relative_attention] u ",
@@ -77,7 +90,14 @@ RelativeProblem checked(const Tensor& q, const Tensor& kv, const Tensor& r, cons
   PENSTOCK_CHECK(r.dim() == 2 && r.size(0) == kv.size(1) && r.size(1) == width,
                  "[relative_attention] r ", r.sizes(), " must be [K, H·hd] for kv ", kv.sizes());
   check_same_kind({q, kv, r, u, v}, "relative_attention");
-  return {.q = q, .kv = kv, .r = r, .u = u, .v = v, .scale = scale};
+  return {
+      .q = q,
+      .kv = kv,
+      .r = r,
+      .u = u,
+      .v = v,
+      .scale = scale,
+      .precision = q.scalar_type() == at::kFloat ? product_precision() : ProductPrecision::fp32};
 }
 
 Tensor forward_kernel(const Tensor& q, const Tensor& kv, const Tensor& r, const Tensor& u,
@@ -91,20 +111,24 @@ class RelativeFunction : public torch::autograd::Function<RelativeFunction> {
                         const Tensor& kv, const Tensor& r, const Tensor& u, const Tensor& v,
                         double scale) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [y, logsumexp] = forward_list().run(checked(q, kv, r, u, v, scale));
+    const RelativeProblem problem = checked(q, kv, r, u, v, scale);
+    const auto [y, logsumexp] = forward_list().run(problem);
     context->save_for_backward({q, kv, r, u, v, y, logsumexp});
     context->saved_data["scale"] = scale;
+    context->saved_data["precision"] = static_cast<std::int64_t>(problem.precision);
     return y;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const RelativeProblem problem{.q = saved[0],
-                                  .kv = saved[1],
-                                  .r = saved[2],
-                                  .u = saved[3],
-                                  .v = saved[4],
-                                  .scale = context->saved_data["scale"].toDouble()};
+    const RelativeProblem problem{
+        .q = saved[0],
+        .kv = saved[1],
+        .r = saved[2],
+        .u = saved[3],
+        .v = saved[4],
+        .scale = context->saved_data["scale"].toDouble(),
+        .precision = static_cast<ProductPrecision>(context->saved_data["precision"].toInt())};
     auto [q, kv, r, u, v] = backward_list().run(grads[0].contiguous(), problem, saved[5], saved[6]);
     return {q, kv, r, u, v, Tensor()};
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "penstock/ops/machine/precision.h"
+
 namespace penstock::ops {
 
 /// The arguments of ops::relative_attention, checked.
@@ -16,6 +18,9 @@ struct RelativeProblem {
   at::Tensor r;     ///< [K, H·hd]
   at::Tensor u, v;  ///< [H, hd]
   double scale = 1;
+  /// bf16: q + u, q + v, keys, values and r are rounded, weights and the gradients of scores too;
+  /// softmax and sums are f32.
+  ProductPrecision precision = ProductPrecision::fp32;
 
   std::int64_t batch() const { return q.size(0); }
   std::int64_t length() const { return q.size(1); }  ///< T
@@ -46,5 +51,12 @@ RelativeResult relative_attention(const RelativeProblem& problem);
 RelativeGradient relative_attention_backward(const at::Tensor& grad, const RelativeProblem& problem,
                                              const at::Tensor& y, const at::Tensor& logsumexp);
 }  // namespace cpu
+
+namespace bf16 {
+std::string declines_relative_attention(const RelativeProblem& problem);
+RelativeResult relative_attention(const RelativeProblem& problem);
+RelativeGradient relative_attention_backward(const at::Tensor& grad, const RelativeProblem& problem,
+                                             const at::Tensor& y, const at::Tensor& logsumexp);
+}  // namespace bf16
 
 }  // namespace penstock::ops

@@ -23,8 +23,8 @@ struct TrainingBasics {
     v("precision", precision,
       {.help = "of the operands in training's products of linear layers, attention, experts and "
                "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
-               "softmax, norms, routers, losses and evaluation are fp32 in both, and so "
-               "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
+               "softmax, norms, routers, losses and evaluation are fp32 in both. bf16 needs a "
+               "processor with AMX or AVX512-BF16, or "
                "emulate_bf16 = true (of a recipe: run.emulate_bf16)"});
     optimizer.visit(v);
     v("seed", seed,

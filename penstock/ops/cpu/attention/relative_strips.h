@@ -29,9 +29,20 @@ constexpr std::int64_t kStep = 16;     ///< what a strip's columns are rounded t
 
 constexpr std::int64_t round_up(std::int64_t n) { return (n + kStep - 1) / kStep * kStep; }
 
+/// Keys and values of one head of one sequence, [K, hd] each, with a row stride.
+struct KeyValues {
+  const float *keys, *values;
+  std::int64_t stride;
+};
+
 struct Shape {
   explicit Shape(const RelativeProblem& problem);
   std::int64_t batch, length, keys, heads, hd;
+  /// Head h of sequence b of kv [B, K, 2·H·hd].
+  KeyValues head_of(const at::Tensor& kv, std::int64_t b, std::int64_t h) const {
+    const float* const from = kv.data_ptr<float>() + b * keys * 2 * width() + h * hd;
+    return {.keys = from, .values = from + width(), .stride = 2 * width()};
+  }
   std::int64_t memory() const { return keys - length; }
   std::int64_t width() const { return heads * hd; }
   std::int64_t padded_keys() const { return round_up(keys); }
