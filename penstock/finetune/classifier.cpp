@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/formats/tensor_names.h"
 
 namespace penstock {
@@ -22,8 +23,7 @@ Classifier::Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<Clas
       head_(register_module("head", std::move(head))) {
   // The language model's own head is saved as it came; only what the classifier reads is trained.
   for (auto& item : body_->named_parameters())
-    for (const char* name : {"lm_head", "head_bias", "cluster_weight", "cluster_bias"})
-      if (item.key() == name) item.value().set_requires_grad(false);
+    if (only_head_reads(item.key())) item.value().set_requires_grad(false);
 }
 
 ClassifierOutput Classifier::forward(const ClassifierInput& input, const RoutingContext& context,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/module_names.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
@@ -164,8 +165,8 @@ at::Tensor Decoder::logits(const at::Tensor& hidden) const {
 }
 
 bool Decoder::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
-  const bool embeddings = parameter == "embed_tokens";
-  if (!embeddings && parameter != "lm_head") return false;
+  const bool embeddings = parameter == kEmbeddingsParameter;
+  if (!embeddings && parameter != kHeadParameter) return false;
   give_up(embeddings ? ends_.embed_tokens : ends_.lm_head, matrix);
   (embeddings ? stored_embeddings_ : stored_head_) = matrix;
   return true;

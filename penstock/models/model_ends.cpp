@@ -2,16 +2,11 @@
 
 #include <torch/types.h>
 
+#include "penstock/models/end_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
 namespace {
-
-constexpr const char *kEmbeddings = "embed_tokens", *kFinalNorm = "norm", *kHeadRows = "lm_head",
-                     *kHeadBias = "head_bias", *kClusterWeight = "cluster_weight",
-                     *kClusterBias = "cluster_bias";
-constexpr const char *kModelInFiles = "model.", *kEmbeddingsInFiles = "model.embed_tokens.",
-                     *kHeadInFiles = "lm_head.";
 
 /// A matrix with a row for each token.
 at::Tensor registered_rows(torch::nn::Module& model, const char* name, const ModelConfig& c) {
@@ -19,9 +14,8 @@ at::Tensor registered_rows(torch::nn::Module& model, const char* name, const Mod
 }
 
 void describe_rows(const ModelConfig& c, const char* file, const char* module,
-                   std::vector<ModelTensor>& out) {
-  LayerTensors(out, file, "")
-      .add("weight", module, {c.vocab, c.d_model}, TensorRole::embedding, GradientShare::of_rows);
+                   const LayerTensors& out) {
+  out.add(file, module, {c.vocab, c.d_model}, TensorRole::embedding, GradientShare::of_rows);
 }
 
 std::int64_t clusters(const ModelConfig& c) {
@@ -31,54 +25,57 @@ std::int64_t clusters(const ModelConfig& c) {
 }  // namespace
 
 void DecoderEnds::register_first(torch::nn::Module& model, const ModelConfig& c) {
-  embed_tokens = registered_rows(model, kEmbeddings, c);
+  embed_tokens = registered_rows(model, kEmbeddingsParameter, c);
 }
 
 void DecoderEnds::register_last(torch::nn::Module& model, const ModelConfig& c) {
-  norm = model.register_module(kFinalNorm, std::make_shared<RmsNorm>(c.d_model, c.norm_eps));
-  if (!c.tie_embeddings) lm_head = registered_rows(model, kHeadRows, c);
+  norm = model.register_module(kFinalNormModule, std::make_shared<RmsNorm>(c.d_model, c.norm_eps));
+  if (!c.tie_embeddings) lm_head = registered_rows(model, kHeadParameter, c);
 }
 
 void DecoderEnds::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
-  describe_rows(c, kEmbeddingsInFiles, kEmbeddings, out);
-  RmsNorm::describe(c.d_model, LayerTensors(out, kModelInFiles, "").below(kFinalNorm));
-  if (!c.tie_embeddings) describe_rows(c, kHeadInFiles, kHeadRows, out);
+  const LayerTensors ends(out, "", "");
+  describe_rows(c, kEmbeddingsTensor, kEmbeddingsParameter, ends);
+  RmsNorm::describe(c.d_model, LayerTensors(out, "model.", "").below(kFinalNormModule));
+  if (!c.tie_embeddings) describe_rows(c, kHeadTensor, kHeadParameter, ends);
 }
 
 void DecoderEnds::initialize(const ModelConfig& c, const InitialDraws& draws) const {
-  if (embed_tokens.defined()) draws.normal(kEmbeddings, embed_tokens, c.init_std);
-  if (lm_head.defined()) draws.normal(kHeadRows, lm_head, c.init_std);
+  if (embed_tokens.defined()) draws.normal(kEmbeddingsParameter, embed_tokens, c.init_std);
+  if (lm_head.defined()) draws.normal(kHeadParameter, lm_head, c.init_std);
 }
 
 void TransformerXlEnds::register_first(torch::nn::Module& model, const ModelConfig& c) {
-  embed_tokens = registered_rows(model, kEmbeddings, c);
+  embed_tokens = registered_rows(model, kEmbeddingsParameter, c);
   if (!c.xl.biases_per_layer)
     biases = PositionBiases::registered(model, relative_attention_config(c));
 }
 
 void TransformerXlEnds::register_last(torch::nn::Module& model, const ModelConfig& c) {
   head.cutoffs = c.xl.cutoffs;
-  head.bias = model.register_parameter(kHeadBias, torch::zeros({c.vocab}));
+  head.bias = model.register_parameter(kHeadBiasParameter, torch::zeros({c.vocab}));
   if (clusters(c) == 0) return;
   head.cluster_weight =
-      model.register_parameter(kClusterWeight, torch::empty({clusters(c), c.d_model}));
-  head.cluster_bias = model.register_parameter(kClusterBias, torch::zeros({clusters(c)}));
+      model.register_parameter(kClusterWeightParameter, torch::empty({clusters(c), c.d_model}));
+  head.cluster_bias = model.register_parameter(kClusterBiasParameter, torch::zeros({clusters(c)}));
 }
 
 void TransformerXlEnds::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
-  describe_rows(c, kEmbeddingsInFiles, kEmbeddings, out);
-  const LayerTensors model(out, kModelInFiles, "");
-  if (!c.xl.biases_per_layer) PositionBiases::describe(relative_attention_config(c), model);
-  LayerTensors(out, kHeadInFiles, "").add("bias", kHeadBias, {c.vocab});
+  const LayerTensors ends(out, "", "");
+  describe_rows(c, kEmbeddingsTensor, kEmbeddingsParameter, ends);
+  if (!c.xl.biases_per_layer)
+    PositionBiases::describe(relative_attention_config(c), LayerTensors(out, "model.", ""));
+  ends.add(kHeadBiasTensor, kHeadBiasParameter, {c.vocab});
   if (clusters(c) == 0) return;
-  model.add(kClusterWeight, kClusterWeight, {clusters(c), c.d_model});
-  model.add(kClusterBias, kClusterBias, {clusters(c)});
+  ends.add(kClusterWeightTensor, kClusterWeightParameter, {clusters(c), c.d_model});
+  ends.add(kClusterBiasTensor, kClusterBiasParameter, {clusters(c)});
 }
 
 void TransformerXlEnds::initialize(const ModelConfig& c, const InitialDraws& draws) const {
-  draws.normal(kEmbeddings, embed_tokens, c.init_std);
+  draws.normal(kEmbeddingsParameter, embed_tokens, c.init_std);
   if (biases.content.defined()) biases.initialize(c.init_std, draws);
-  if (head.cluster_weight.defined()) draws.normal(kClusterWeight, head.cluster_weight, c.init_std);
+  if (head.cluster_weight.defined())
+    draws.normal(kClusterWeightParameter, head.cluster_weight, c.init_std);
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/models/end_names.h"
 
 namespace penstock {
 namespace {
@@ -59,7 +60,7 @@ void join(std::vector<IndexRange>& ranges) {
 bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor) {
   if (tensor.layer >= 0) return part.holds(tensor.layer);
   if (tensor.role == TensorRole::balancer) return true;
-  return part.holds(tensor.module == "embed_tokens" ? 0 : config.layers - 1);
+  return part.holds(tensor.module == kEmbeddingsParameter ? 0 : config.layers - 1);
 }
 
 at::Tensor file_view(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert) {
