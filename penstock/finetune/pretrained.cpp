@@ -10,6 +10,7 @@
 #include "penstock/base/random.h"
 #include "penstock/eval/passes.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
@@ -41,13 +42,13 @@ std::string hash_of(const TensorMap& tensors) {
 
 /// Puts fresh tensors where a vocabulary of another size needs them.
 void draw_vocabulary(const ModelConfig& config, std::uint64_t seed, TensorMap& tensors) {
-  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
+  for (const char* name : {kEmbeddingsTensor, kHeadTensor})
     if (tensors.count(name)) {
       tensors[name] = torch::empty({config.vocab, config.d_model});
       InitialDraws(seed).normal(name, tensors[name], config.init_std);
     }
-  if (tensors.count("lm_head.bias")) tensors["lm_head.bias"] = torch::zeros({config.vocab});
-  for (const char* name : {"model.cluster_weight", "model.cluster_bias"}) tensors.erase(name);
+  if (tensors.count(kHeadBiasTensor)) tensors[kHeadBiasTensor] = torch::zeros({config.vocab});
+  for (const char* name : {kClusterWeightTensor, kClusterBiasTensor}) tensors.erase(name);
 }
 
 void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {

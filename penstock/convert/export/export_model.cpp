@@ -18,6 +18,7 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/formats/gguf_tokenizer.h"
@@ -140,9 +141,9 @@ ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource&
     notes.push_back(concat(squares.size() - out.size(), " of ", squares.size(),
                            " matrices met too few of these tokens: their errors weigh alike"));
   if (source.config().tie_embeddings && !target.tie_embeddings)
-    if (auto head = out.extract("model.embed_tokens.weight"); head) {
+    if (auto head = out.extract(kEmbeddingsTensor); head) {
       // The head keeps the weights; looking a row up multiplies it with nothing.
-      head.key() = "lm_head.weight";
+      head.key() = kHeadTensor;
       out.insert(std::move(head));
     }
   return out;

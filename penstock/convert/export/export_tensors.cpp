@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/io/q8_0.h"
 #include "penstock/io/quantise_k.h"
+#include "penstock/models/end_names.h"
 
 namespace penstock {
 namespace {
@@ -78,7 +79,7 @@ at::Tensor blocks_of(const at::Tensor& values, const ExportRow& row, const std::
 }  // namespace
 
 ExportDtype stored_dtype(const ModelSource& source) {
-  const at::ScalarType type = source.tensor("model.embed_tokens.weight").scalar_type();
+  const at::ScalarType type = source.tensor(kEmbeddingsTensor).scalar_type();
   const auto* const row = std::ranges::find(kExportTypes, type, &ExportRow::type);
   return row == kExportTypes.end() ? ExportDtype::kF32 : row->dtype;
 }

@@ -7,12 +7,11 @@
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
 #include "penstock/models/counts/model_tensors.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {
 namespace {
-
-constexpr std::string_view kHead = "lm_head.weight", kEmbeddings = "model.embed_tokens.weight";
 
 /// Rows of heads whose pairs (2i, 2i+1) are rotated, as rows whose pairs (i, i + hd/2) are, or
 /// back.
@@ -96,7 +95,7 @@ at::Tensor PortableSource::reordered(const std::string& name, const at::Tensor& 
 at::Tensor PortableSource::tensor(const std::string& name) const {
   const ModelConfig& has = from_.config();
   if (const auto gate = gates_.find(name); gate != gates_.end()) return gate->second;
-  if (name == kHead && has.tie_embeddings) return finite_tensor(from_, std::string(kEmbeddings));
+  if (name == kHeadTensor && has.tie_embeddings) return finite_tensor(from_, kEmbeddingsTensor);
   const bool bias = name.ends_with("_proj.bias") && !has.qkv_bias;
   const bool shared = name.find(".shared_expert") != std::string::npos;
   const bool no_gate = shared && config().moe.shared_gate && !has.moe.shared_gate;

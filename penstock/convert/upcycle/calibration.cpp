@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/models/counts/model_tensors.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
@@ -46,7 +47,7 @@ at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
 
 /// The rows of the embedding, read where they lie if they can be.
 at::Tensor embedded(const ModelSource& dense, const at::Tensor& tokens) {
-  const std::string name = "model.embed_tokens.weight";
+  const std::string name = kEmbeddingsTensor;
   if (const auto stored = dense.stored(name))
     return ops::embedding({.depth = dense.config().d_model, .pieces = {*stored}}, tokens);
   return ops::embedding(dense.tensor(name).to(at::kFloat), tokens);

@@ -1,6 +1,7 @@
 #include "penstock/convert/upcycle/tensor_origins.h"
 
 #include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/models/end_names.h"
 
 namespace penstock {
 namespace {
@@ -20,8 +21,7 @@ at::ScalarType scalar_type(UpcycleDtype dtype) {
 }  // namespace
 
 std::string TensorOrigins::parent_of(const std::string& name) const {
-  return options_.untie && name == "lm_head.weight" ? "model.embed_tokens.weight"
-                                                    : parent_name(name);
+  return options_.untie && name == kHeadTensor ? kEmbeddingsTensor : parent_name(name);
 }
 
 at::ScalarType TensorOrigins::type_of(const std::string& name) {

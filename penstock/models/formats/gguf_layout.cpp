@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/models/end_names.h"
 #include "penstock/models/module_names.h"
 
 namespace penstock {
@@ -13,9 +14,9 @@ namespace {
 
 using NamePair = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<NamePair, 3> kOfModel = {{{"model.embed_tokens.weight", "token_embd.weight"},
-                                               {"model.norm.weight", "output_norm.weight"},
-                                               {"lm_head.weight", "output.weight"}}};
+constexpr std::array<NamePair, 3> kOfModel = {{{kEmbeddingsTensor, "token_embd.weight"},
+                                               {kFinalNormTensor, "output_norm.weight"},
+                                               {kHeadTensor, "output.weight"}}};
 
 constexpr std::array<NamePair, 19> kOfLayer = {
     {{"input_layernorm.weight", "attn_norm.weight"},

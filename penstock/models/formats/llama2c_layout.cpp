@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/module_names.h"
 
 namespace penstock {
@@ -55,7 +56,7 @@ std::vector<Llama2cLayout::Tensor> shapes_of(const Llama2cLayout& c) {
   const auto add_layers = [&](const std::string& tail, const std::vector<std::int64_t>& shape) {
     for (std::int64_t i = 0; i < c.layers; ++i) add(layer_stem(i) + tail, shape);
   };
-  add("model.embed_tokens.weight", {c.vocab, d});
+  add(kEmbeddingsTensor, {c.vocab, d});
   add_layers("input_layernorm.weight", {d});
   add_layers("self_attn.q_proj.weight", {d, d});
   add_layers("self_attn.k_proj.weight", {kv, d});
@@ -65,9 +66,9 @@ std::vector<Llama2cLayout::Tensor> shapes_of(const Llama2cLayout& c) {
   add_layers("mlp.gate_proj.weight", {f, d});
   add_layers("mlp.down_proj.weight", {d, f});
   add_layers("mlp.up_proj.weight", {f, d});
-  add("model.norm.weight", {d});
+  add(kFinalNormTensor, {d});
   add("", {c.context, width});
-  if (!c.tied) add("lm_head.weight", {c.vocab, d});
+  if (!c.tied) add(kHeadTensor, {c.vocab, d});
   return out;
 }
 

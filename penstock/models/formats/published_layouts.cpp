@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/model_tensors.h"
+#include "penstock/models/end_names.h"
 #include "penstock/models/formats/architectures.h"
 
 namespace penstock {
@@ -120,13 +121,13 @@ TensorPlace found_place(const std::string& name, std::vector<TensorPlace> places
 bool harmless(const TensorView& view, const ModelConfig& config, const SafetensorsModel& files,
               const std::string& origin) {
   if (view.name.ends_with(".rotary_emb.inv_freq")) return true;
-  if (view.name != "lm_head.weight" || !config.tie_embeddings) return false;
-  const TensorView* const embeddings = files.find("model.embed_tokens.weight");
-  PENSTOCK_CHECK(embeddings && view.dtype == embeddings->dtype &&
-                     std::ranges::equal(view.data, embeddings->data),
-                 origin,
-                 ": tensor 'lm_head.weight' differs from the embeddings, to which the "
-                 "config ties the head (tie_word_embeddings)");
+  if (view.name != kHeadTensor || !config.tie_embeddings) return false;
+  const TensorView* const embeddings = files.find(kEmbeddingsTensor);
+  PENSTOCK_CHECK(
+      embeddings && view.dtype == embeddings->dtype &&
+          std::ranges::equal(view.data, embeddings->data),
+      origin, ": tensor '", kHeadTensor,
+      "' differs from the embeddings, to which the config ties the head (tie_word_embeddings)");
   return true;
 }
 
