@@ -6,8 +6,8 @@
 #include <cmath>
 #include <ranges>
 
+#include "penstock/convert/window_passes.h"
 #include "penstock/doctor/doctor.h"
-#include "penstock/models/evaluation_mode.h"
 
 namespace penstock::doctor {
 namespace {
@@ -23,21 +23,19 @@ struct View {
 
 /// Logits of the first tokens and the mean loss of all.
 View view_of(LanguageModel& model, const at::Tensor& windows, std::int64_t k) {
-  const EvaluationMode measuring(model);
   View out;
   double sum = 0;
   std::int64_t tokens = 0;
-  for (std::int64_t row = 0; row < windows.size(0); ++row) {
-    const at::Tensor ids = windows.slice(0, row, row + 1);  // [1, L]
+  run_over_windows(model, windows, 1, [&](const at::Tensor& ids) {  // [1, L]
     const at::Tensor hidden = model.forward({.tokens = ids}, {.k = k}).hidden;
     const std::int64_t scored = ids.size(1) - 1;
-    if (row == 0)
+    if (!out.logits.defined())
       out.logits = model.logits(hidden.slice(0, 0, std::min(ids.size(1), kLogitTokens)));
-    if (scored == 0) continue;
+    if (scored == 0) return;
     sum += model.loss(hidden.slice(0, 0, scored), ids[0].slice(0, 1)).item<double>() *
            static_cast<double>(scored);
     tokens += scored;
-  }
+  });
   out.loss = sum / static_cast<double>(std::max<std::int64_t>(1, tokens));
   return out;
 }

@@ -1,13 +1,13 @@
 #include "penstock/convert/export/fit_bias.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/convert/window_passes.h"
 
 namespace penstock {
 namespace {
@@ -41,10 +41,9 @@ double root_mean_square_residual(const NormalEquations& sums, const at::Tensor& 
 }  // namespace
 
 CommonDirections common_directions(LanguageModel& model, const at::Tensor& windows) {
-  const torch::NoGradGuard no_grad;
   PENSTOCK_CHECK(model.config().moe_layers() > 0, "a dense model has no routers");
   std::vector<NormalEquations> sums(static_cast<std::size_t>(model.config().moe_layers()));
-  const auto tap = [&](std::int64_t layer, const RoutingResult& result) {
+  const RoutingTap tap = [&](std::int64_t layer, const RoutingResult& result) {
     const at::Tensor x = result.hidden.to(at::kDouble).cpu();
     NormalEquations& own = sums.at(static_cast<std::size_t>(layer));
     if (!own.squares.defined())
@@ -52,10 +51,8 @@ CommonDirections common_directions(LanguageModel& model, const at::Tensor& windo
     own.squares.addmm_(x.t(), x);
     own.inputs.add_(x.sum(0));
   };
-  for (std::int64_t begin = 0; begin < windows.size(0); begin += kWindowsAtOnce) {
-    const std::int64_t end = std::min(begin + kWindowsAtOnce, windows.size(0));
-    model.forward({.tokens = windows.slice(0, begin, end)}, {}, tap);
-  }
+  run_over_windows(model, windows, kWindowsAtOnce,
+                   [&](const at::Tensor& tokens) { model.forward({.tokens = tokens}, {}, tap); });
   CommonDirections out{.tokens = windows.numel()};
   for (const NormalEquations& own : sums) {
     out.ones.push_back(least_squares(own));

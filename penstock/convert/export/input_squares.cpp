@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/convert/window_passes.h"
 #include "penstock/models/counts/model_tensors.h"
-#include "penstock/models/evaluation_mode.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/product_tap.h"
 
@@ -57,18 +57,15 @@ void multiply_head(const LanguageModel& model, const at::Tensor& hidden) {
 
 std::map<std::string, InputSquares> input_squares(LanguageModel& model, const at::Tensor& windows,
                                                   const ConversionProgress& progress) {
-  const EvaluationMode measuring(model);
   SquareSums sums;
   {
     const ops::ProductTap tap([&](const at::Tensor& rows, const at::Tensor& weight,
                                   std::int64_t matrix) { sums.add(rows, weight, matrix); });
     const std::int64_t step = std::max<std::int64_t>(1, kTokensAtOnce / windows.size(1));
-    for (std::int64_t row = 0; row < windows.size(0); row += step) {
-      tell(progress, "inputs over the text",
-           static_cast<double>(row) / static_cast<double>(windows.size(0)));
-      const at::Tensor tokens = windows.slice(0, row, std::min(row + step, windows.size(0)));
+    const auto pass = [&](const at::Tensor& tokens) {
       multiply_head(model, model.forward({.tokens = tokens}, {}).hidden);
-    }
+    };
+    run_over_windows(model, windows, step, pass, "inputs over the text", progress);
   }
   const auto parameters = model.named_parameters();
   std::map<std::string, InputSquares> out;

@@ -10,9 +10,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/convert/window_passes.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/end_names.h"
-#include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"
@@ -24,10 +24,6 @@ namespace {
 std::int64_t rows_of_pass(const at::Tensor& windows) {
   constexpr std::int64_t kMostTokens = 1024, kMostRows = 8;
   return std::clamp<std::int64_t>(kMostTokens / windows.size(1), 1, kMostRows);
-}
-
-double share(std::int64_t row, const at::Tensor& windows) {
-  return static_cast<double>(row) / static_cast<double>(windows.size(0));
 }
 
 /// [.., T, w] rotated by position as causal attention does.
@@ -145,19 +141,17 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
                  "keys that are normed or clipped before attention uses them are not collected: "
                  "Router Upcycling knows none such; take another options.method");
   const auto model = open_model(dense);
-  const EvaluationMode measuring(*model);
   std::vector<KeySum> sums;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     sums.emplace_back(dense, layer, options);
-  const std::int64_t rows = rows_of_pass(windows);
-  for (std::int64_t row = 0; row < windows.size(0); row += rows) {
-    tell(progress, "keys over the text", share(row, windows));
-    const at::Tensor tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)));
+  const HiddenTap next_layer = [&](std::int64_t layer, const at::Tensor& hidden) {
+    if (layer + 1 < config.layers) sums[static_cast<std::size_t>(layer + 1)].add(hidden);
+  };
+  const auto pass = [&](const at::Tensor& tokens) {
     sums[0].add(embedded(dense, tokens));
-    model->forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
-      if (layer + 1 < config.layers) sums[static_cast<std::size_t>(layer + 1)].add(hidden);
-    });
-  }
+    model->forward({.tokens = tokens}, {}, {}, next_layer);
+  };
+  run_over_windows(*model, windows, rows_of_pass(windows), pass, "keys over the text", progress);
   std::vector<at::Tensor> out;
   for (const KeySum& sum : sums) out.push_back(sum.mean());
   return out;
@@ -169,14 +163,11 @@ void visit_feed_forward_inputs(
     const ConversionProgress& progress) {
   const TwoCopies copies(dense);
   const auto model = open_model(copies);
-  const EvaluationMode measuring(*model);
-  const std::int64_t rows = rows_of_pass(windows);
-  for (std::int64_t row = 0; row < windows.size(0); row += rows) {
-    tell(progress, "routers over the text", share(row, windows));
-    model->forward(
-        {.tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)))}, {},
-        [&](std::int64_t layer, const RoutingResult& result) { visit(layer, result.hidden); });
-  }
+  const RoutingTap tap = [&](std::int64_t layer, const RoutingResult& result) {
+    visit(layer, result.hidden);
+  };
+  const auto pass = [&](const at::Tensor& tokens) { model->forward({.tokens = tokens}, {}, tap); };
+  run_over_windows(*model, windows, rows_of_pass(windows), pass, "routers over the text", progress);
 }
 
 }  // namespace penstock
