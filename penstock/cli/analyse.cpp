@@ -140,7 +140,7 @@ class Analyst {
       recipe = with_initial_hash(std::move(recipe));
     } catch (const Error& error) {
       without_first_ = concat("step 0 is left out: ", error.what());
-      fmt::print(stderr, "note: {}\n", without_first_);
+      print_line(stderr, "note: " + without_first_);
       return;
     }
     recipe.model = out_.config;  // with the corpus's vocabulary

@@ -115,8 +115,8 @@ std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
       asked.push_back(asked_of(loaded[i], model->requests[i], model->identity));
   auto out = std::make_unique<tasks::AnswerLog>(kept_answers(options), asked);
   if (out->taken_up() > 0)
-    fmt::print(stderr, "{} answers of an earlier, interrupted run are taken up\n",
-               grouped(out->taken_up()));
+    print_line(stderr,
+               grouped(out->taken_up()) + " answers of an earlier, interrupted run are taken up");
   return out;
 }
 

@@ -127,8 +127,9 @@ void print_choice_note(const ModelConfig& config) {
 
 void note_beyond_context(const ModelConfig& config, std::int64_t length) {
   if (config.has_memory() || config.context <= 0 || length <= config.context) return;
-  fmt::print(stderr, "note: windows of {} tokens are longer than the model's context of {}\n",
-             length, config.context);
+  print_line(stderr,
+             fmt::format("note: windows of {} tokens are longer than the model's context of {}",
+                         length, config.context));
 }
 
 void run_eval_text(const EvalTextOptions& options) {

@@ -13,6 +13,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -74,13 +75,14 @@ nlohmann::ordered_json to_json(const Generation& generation,
 }
 
 void print_speed(const GenerationSpeed& speed, const std::string& ending) {
-  fmt::print(stderr,
-             "prompt: {} tokens, {:.1f} tokens/s; generation: {} tokens, {:.1f} tokens/s{}\n",
-             speed.prompt_tokens, per_second(speed.prompt_tokens, speed.prompt_seconds),
-             speed.steps_tokens, per_second(speed.steps_tokens, speed.steps_seconds), ending);
+  print_line(
+      stderr,
+      fmt::format("prompt: {} tokens, {:.1f} tokens/s; generation: {} tokens, {:.1f} tokens/s{}",
+                  speed.prompt_tokens, per_second(speed.prompt_tokens, speed.prompt_seconds),
+                  speed.steps_tokens, per_second(speed.steps_tokens, speed.steps_seconds), ending));
   if (speed.drafted_tokens > 0)
-    fmt::print(stderr, "draft: {} of {} proposed tokens taken\n", speed.accepted_tokens,
-               speed.drafted_tokens);
+    print_line(stderr, fmt::format("draft: {} of {} proposed tokens taken", speed.accepted_tokens,
+                                   speed.drafted_tokens));
 }
 
 /// One text is printed as it comes; several, each when it is whole, under a line that names it.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -97,7 +99,8 @@ void add(const ServingArguments& arguments, const Loaded& loaded, const std::str
       std::make_shared<serve::Service>(loaded.model, loaded.tokenizer, arguments.service);
   choose_chat_form(arguments.chat_template, loaded.path, model);
   const std::string alone = one_at_a_time(*loaded.model);
-  if (!alone.empty()) fmt::print(stderr, "{} writes one text at a time: {}\n", name, alone);
+  if (!alone.empty())
+    print_line(stderr, fmt::format("{} writes one text at a time: {}", name, alone));
 }
 
 }  // namespace
@@ -133,9 +136,11 @@ std::string address_of(const serve::HttpServer& server, const std::string& host)
 
 void serve_until_signal(const std::vector<serve::ServedModel>& models, serve::HttpServer& server,
                         std::int64_t grace) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody need read standard error for answers to end well
   const InterruptGuard guard;
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  if (!models.empty()) fmt::print(stderr, "stopping: answers under way have {} s to end\n", grace);
+  if (!models.empty())
+    print_line(stderr, fmt::format("stopping: answers under way have {} s to end", grace));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(grace);
   for (const serve::ServedModel& model : models)
     model.service->stop(std::max(std::chrono::milliseconds(0),

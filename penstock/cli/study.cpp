@@ -149,7 +149,7 @@ struct LivePage {
 
   LivePage(const std::string& output, const serve::HttpOptions& http)
       : api({}, {.hosts = own_names(http.host), .places = places_of(output)}), server(api, http) {
-    fmt::print(stderr, "curves at {}\n", address_of(server, http.host));
+    print_line(stderr, "curves at " + address_of(server, http.host));
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
@@ -46,8 +47,8 @@ void write_template(const TrainOptions& options) {
                  ": is there already; name another --out for the template");
   check_can_write(options.out);
   write_file_atomically(real_file_system(), options.out, text);
-  fmt::print(stderr, "{}: set data.corpus in it, then: penstock train {}\n", options.out,
-             shell_quoted(options.out));
+  print_line(stderr, fmt::format("{}: set data.corpus in it, then: penstock train {}", options.out,
+                                 shell_quoted(options.out)));
 }
 
 /// Checks what it can before it starts the processes: a mistake is said once.

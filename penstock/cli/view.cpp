@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/cli/results_places.h"
 #include "penstock/cli/serving.h"
 #include "penstock/ops/dispatch.h"
@@ -28,7 +29,7 @@ ServedModels models_of(const ViewArguments& arguments) {
   try {
     return load_served(arguments.serving);
   } catch (const Error& error) {
-    fmt::print(stderr, "without the model: {}\n", error.what());
+    print_line(stderr, fmt::format("without the model: {}", error.what()));
     return {};
   }
 }

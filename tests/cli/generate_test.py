@@ -35,6 +35,10 @@ def text(shell):
     piped = subprocess.run([shell.program, "generate", "run", "--tokens", "8", "--prompt-file", "-"],
                            cwd=shell.directory, capture_output=True, text=True, input="the gate\n")
     shell.expect("a prompt from standard input", piped.stdout == plain.stdout, piped)
+    with open("/dev/full", "w") as full:
+        unheard = subprocess.run([shell.program, "generate", "run", "--prompt", "the gate", "--tokens", "8"],
+                                 cwd=shell.directory, stdout=subprocess.PIPE, stderr=full, text=True)
+    shell.expect("where the speed cannot be told", unheard.returncode == 0 and unheard.stdout == plain.stdout, unheard)
     shell.ok("generate", "run", "--tokens", "5")  # a new document
 
 

@@ -58,9 +58,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(shell, *options, model="model", environment=None, command="serve"):
+def serving(shell, *options, model="model", environment=None, command="serve", errors=subprocess.PIPE):
     process = subprocess.Popen([shell.program, command, model, "--port", "0", *options], cwd=shell.directory, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=errors,
                                env={**os.environ, **(environment or {})})
     try:
         line = process.stdout.readline()
@@ -200,6 +200,19 @@ def ends(shell):
         shell.expect("a taken port", taken.returncode == 1 and "cannot be listened at" in taken.stderr, taken)
 
 
+def unheard(shell):
+    """What cannot be said on standard error, which is full or which nobody reads any more, ends no server."""
+    reader, pipe = os.pipe()
+    with open("/dev/full", "w") as full, os.fdopen(pipe, "w") as unread:
+        for what, errors in (("full", full), ("unread", unread)):
+            with serving(shell, errors=errors) as server:
+                if errors is unread:
+                    os.close(reader)
+                shell.expect(what, server.post("/v1/completions", {"prompt": "a", "max_tokens": 2})[0] == 200)
+                server.process.send_signal(signal.SIGTERM)
+                shell.expect(what, server.process.wait(timeout=60) == 0, server.process.returncode)
+
+
 def make_model(shell):
     """A model that is slow enough, with a context that is long enough, for answers to be left in the middle."""
     with open(os.path.join(shell.directory, "long.toml"), "w") as file:
@@ -212,4 +225,4 @@ def make_model(shell):
 
 
 if __name__ == "__main__":
-    shared.main([make_model, answers, many, leaving, limits, keys, ends], run=False)
+    shared.main([make_model, answers, many, leaving, limits, keys, ends, unheard], run=False)
