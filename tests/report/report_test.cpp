@@ -12,8 +12,6 @@
 #include <sstream>
 
 #include "penstock/base/error.h"
-#include "penstock/report/html.h"
-#include "penstock/report/mean_curve.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_reader.h"
@@ -246,39 +244,6 @@ TEST(ReportPage, EscapesWhatFilesSay) {
   EXPECT_NE(page.find("&lt;b&gt;&quot;x&quot; &amp; &#39;y&#39;"), std::string::npos);
 }
 
-TEST(Html, ScriptJsonCannotEndItsElement) {
-  const std::string text = report::script_json({{"a", "</script><!--"}});
-  EXPECT_EQ(text.find('<'), std::string::npos);
-  EXPECT_EQ(nlohmann::json::parse(text)["a"], "</script><!--");
-  EXPECT_NO_THROW(report::script_json(nlohmann::json(std::string("\xff\xfe"))));
-}
-
-TEST(Html, HeatMapHasEveryNumber) {
-  const std::string map = report::heat_map({.rows = {{"layer 0", {0.25, 0.5}, ""}},
-                                            .columns = {"0", "1"},
-                                            .max = 0.5,
-                                            .scale = 100,
-                                            .unit = " %"});
-  EXPECT_NE(map.find("--v:0.500\" title=\"layer 0, 0: 25.0 %\">25</td>"), std::string::npos) << map;
-  EXPECT_NE(map.find("class=\"high\" style=\"--v:1.000\""), std::string::npos) << map;
-}
-
-TEST(MeanCurve, InterpolatesUpToTheShortest) {
-  const Curve a{{0, 10, 20, 30}, {0, 10, 20, 30}}, b{{0, 20}, {2, 42}};
-  const Curve* both[] = {&a, &b};
-  const report::MeanCurve mean = report::mean_curve(both, false);
-  EXPECT_EQ(mean.steps, (std::vector<double>{0, 10, 20}));
-  EXPECT_EQ(mean.mean, (std::vector<double>{1, 16, 31}));
-  EXPECT_EQ(mean.low, (std::vector<double>{0, 10, 20}));
-  EXPECT_EQ(mean.high, (std::vector<double>{2, 22, 42}));
-}
-
-TEST(MeanCurve, AveragesLogarithms) {
-  const Curve a{{1}, {1e-8}}, b{{1}, {1e-4}};
-  const Curve* both[] = {&a, &b};
-  EXPECT_NEAR(report::mean_curve(both, true).mean[0], 1e-6, 1e-15);
-}
-
 TEST(ReportPage, OfARunHasWarningsAndText) {
   TemporaryDirectory folder;
   write_fake_run(folder.path("run"), FakeRun{.method = "topk", .warnings = {"loss < 0 & more"}});
@@ -316,68 +281,6 @@ TEST(ReportPage, OneDomainIsNotDrawnThrice) {
   EXPECT_EQ(page.find("Load by domain"), std::string::npos);
   EXPECT_EQ(page.find(measured.by_domain.begin()->first), std::string::npos);
   EXPECT_NE(page.find("Active experts per token"), std::string::npos);
-}
-
-TEST(Charts, SayWhatALossHadCost) {
-  TemporaryDirectory folder;
-  write_fake_run(folder.path("dense"), FakeRun{.method = "dense"});
-  write_fake_run(folder.path("remoe"), FakeRun{.method = "remoe"});
-  const std::vector<RunRow> rows{read_run(folder.path("dense")), read_run(folder.path("remoe"))};
-  const auto charts = report::training_charts(summarize(rows));
-  const auto validation = std::ranges::find(charts, std::string("Validation loss"), &Chart::title);
-  ASSERT_NE(validation, charts.end());
-  EXPECT_EQ(validation->section, "loss");
-  for (std::size_t v = 0; v < 2; ++v) {
-    const auto& series = validation->drawn["series"][v];
-    EXPECT_EQ(series["steps"].size(), 11u);  // the beginning and ten more
-    EXPECT_EQ(series["steps"][0], 0);
-    EXPECT_EQ(series["costs"]["flops"][0], 0);
-    EXPECT_NEAR(series["costs"]["flops"][10].get<double>() / rows[v].total_flops, 1, 1e-5);
-    EXPECT_EQ(series["costs"]["tokens"][10], 300 * 8 * 256);
-    EXPECT_EQ(series["costs"]["seconds"][10], 150);
-  }
-  EXPECT_EQ(validation->drawn["series"][0]["costs"]["flops"][1], 3000);  // 30 steps at 100
-  const auto norm = std::ranges::find(charts, std::string("Gradient norm"), &Chart::title);
-  ASSERT_NE(norm, charts.end());
-  EXPECT_EQ(norm->drawn["lines"][0]["y"], 1.0);
-}
-
-Chart loss_chart(const Curve& curve) {
-  RunRow row{.variant = "a", .label = "A"};
-  row.curves["loss"] = curve;
-  const std::vector<RunRow> rows{row};
-  return report::training_charts(summarize(rows)).at(0);
-}
-
-TEST(Charts, TheAxisOfTheLossLeavesOutTheFirstStepsAlone) {
-  Curve falling, rising;
-  for (int step = 1; step <= 100; ++step) {
-    falling.steps.push_back(step), rising.steps.push_back(step);
-    falling.values.push_back(1 + 9.0 / step);
-    rising.values.push_back(step < 5 ? 1.4 : step < 50 ? 3.8 : 2.0);
-  }
-  const Chart down = loss_chart(falling);
-  EXPECT_EQ(down.drawn["y_max"], 3.25);  // 1 + 9/4, of 10 at the first step
-  EXPECT_NE(down.caption.find("leaves out"), std::string::npos);
-  const Chart up = loss_chart(rising);  // begins with a trained model, which it wrecks
-  EXPECT_FALSE(up.drawn.contains("y_max"));
-  EXPECT_EQ(up.caption.find("leaves out"), std::string::npos);
-}
-
-TEST(Charts, MarkTheStagesOfOneVariant) {
-  RunRow row{.variant = "remoe", .label = "ReMoE", .target_sparsity = 0.875};
-  row.stages = {.sparsifying = 60, .settled = 110};
-  row.curves["sparsity"] = {{1, 200}, {0.5, 0.875}};
-  const std::vector<RunRow> rows{row};
-  const auto variants = summarize(rows);
-  const auto charts = report::training_charts(variants);
-  ASSERT_EQ(charts.size(), 1u);
-  const auto& chart = charts[0].drawn;
-  EXPECT_EQ(chart["id"], "sparsity");
-  ASSERT_EQ(chart["bands"].size(), 3u);
-  EXPECT_EQ(chart["bands"][1]["from"], 60);
-  EXPECT_EQ(chart["bands"][1]["to"], 110);
-  EXPECT_EQ(chart["lines"][0]["y"], 0.875);
 }
 
 }  // namespace

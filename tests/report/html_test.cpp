@@ -1,0 +1,28 @@
+#include "penstock/report/html.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::study {
+namespace {
+
+TEST(Html, ScriptJsonCannotEndItsElement) {
+  const std::string text = report::script_json({{"a", "</script><!--"}});
+  EXPECT_EQ(text.find('<'), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(text)["a"], "</script><!--");
+  EXPECT_NO_THROW(report::script_json(nlohmann::json(std::string("\xff\xfe"))));
+}
+
+TEST(Html, HeatMapHasEveryNumber) {
+  const std::string map = report::heat_map({.rows = {{"layer 0", {0.25, 0.5}, ""}},
+                                            .columns = {"0", "1"},
+                                            .max = 0.5,
+                                            .scale = 100,
+                                            .unit = " %"});
+  EXPECT_NE(map.find("--v:0.500\" title=\"layer 0, 0: 25.0 %\">25</td>"), std::string::npos) << map;
+  EXPECT_NE(map.find("class=\"high\" style=\"--v:1.000\""), std::string::npos) << map;
+}
+
+}  // namespace
+}  // namespace penstock::study
