@@ -1,153 +1,19 @@
 #!/usr/bin/python3
 """`penstock data fetch` against a server on 127.0.0.1: whole, resumed after a cut connection and after
-Ctrl-C, without ranges, with a file that changed, with wrong sums, with errors, and on a full disk; and the rows of tasks,
-of which archives are unpacked.
+Ctrl-C, without ranges, with a file that changed, with wrong sums, with errors, behind links, and on a full disk.
 
     fetch_test.py PENSTOCK
 """
 
 import hashlib
-import http.server
-import io
-import json
 import os
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
-import zipfile
 
-
-class Server(http.server.ThreadingHTTPServer):
-    """One file under any path, with the behaviours that a test sets."""
-
-    daemon_threads = True
-
-    def __init__(self, content):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/file.zip"
-        self.reset(content)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def reset(self, content, **behaviour):
-        self.content, self.etag = content, f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-        self.status, self.ranges, self.validators, self.honest = 200, True, True, True
-        self.cut_after, self.pause_after, self.send_length = None, None, True
-        self.requests = []
-        for key, value in behaviour.items():
-            setattr(self, key, value)
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        server = self.server
-        server.requests.append(dict(self.headers))
-        self.close_connection = True
-        if server.status == 302:
-            server.status = 200
-            self.send_response(302)
-            self.send_header("ETag", '"of the redirection"')
-            self.send_header("Location", server.url)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if server.status != 200:
-            body = b"<html>no</html>"
-            self.send_response(server.status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-            return
-        begin, whole = 0, server.content
-        wanted = self.headers.get("Range") if server.ranges else None
-        if wanted and (self.headers.get("If-Range") == server.etag or not server.honest):
-            begin = int(wanted[len("bytes="):].rstrip("-"))
-        if begin >= len(whole) > 0:
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(whole)}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        body = whole[begin:]
-        self.send_response(206 if begin else 200)
-        if begin:
-            self.send_header("Content-Range", f"bytes {begin}-{len(whole) - 1}/{len(whole)}")
-        if server.send_length:
-            self.send_header("Content-Length", str(len(body)))
-        if server.validators:
-            self.send_header("ETag", server.etag)
-        self.end_headers()
-        if server.cut_after is not None:
-            self.wfile.write(body[:server.cut_after])
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-            server.cut_after = None
-        elif server.pause_after is not None:
-            self.wfile.write(body[:server.pause_after])
-            self.wfile.flush()
-            server.paused.set()
-            time.sleep(20)
-        else:
-            self.wfile.write(body)
-
-
-class Test:
-    def __init__(self, program, directory, server):
-        self.program, self.directory, self.server, self.failures = program, directory, server, 0
-        # A proxy of the machine's must not see requests to this one.
-        self.environment = {**os.environ, "no_proxy": "127.0.0.1", "LC_ALL": "C"}
-
-    def expect(self, what, condition, detail=""):
-        if not condition:
-            self.failures += 1
-            print(f"FAILED: {what} {detail}")
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def arguments(self, out, *more, dataset="text8", url=None):
-        return [self.program, "data", "fetch", dataset, "--out", self.path(out), "--url", url or self.server.url,
-                *more]
-
-    def fetch(self, out, *more, **others):
-        return subprocess.run(self.arguments(out, *more, **others), capture_output=True, text=True, timeout=60,
-                              env=self.environment)
-
-    def succeeds(self, what, out, *more, content=None):
-        content = self.server.content if content is None else content
-        done = self.fetch(out, "--sha256", hashlib.sha256(content).hexdigest(), "--json", *more)
-        self.expect(what, done.returncode == 0, done.stderr)
-        with open(self.path(f"{out}/text8.zip"), "rb") as file:
-            self.expect(what, file.read() == content, "other bytes")
-        self.expect(what, os.listdir(self.path(out)) == ["text8.zip"], os.listdir(self.path(out)))
-        return json.loads(done.stdout)
-
-    def fails(self, what, parts, out, *more, **others):
-        done = self.fetch(out, *more, **others)
-        self.expect(what, done.returncode == 1, f"exit {done.returncode} {done.stdout}")
-        self.expect(what, done.stderr.count("\n") == 1, f"not one line: {done.stderr!r}")
-        for part in parts:
-            self.expect(what, part in done.stderr, f"{part!r} not in {done.stderr!r}")
-
-    def left(self, out):
-        folder = self.path(out)
-        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-
-
-def noise(bytes_, seed):
-    """Bytes that differ at every offset."""
-    out = bytearray()
-    for index in range(bytes_ // 32 + 1):
-        out += hashlib.sha256(b"%d %d" % (seed, index)).digest()
-    return bytes(out[:bytes_])
+from fetch_server import noise, run, zipped
 
 
 def check_whole(test, content):
@@ -302,109 +168,15 @@ def check_full_disk(test, content):
         subprocess.run(["umount", full], check=True)
 
 
-def zipped(members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, text in members.items():
-            file.writestr(name, text)
-    return buffer.getvalue()
-
-
-def check_rows_of_tasks(test):
-    """An archive's members, unpacked and compared again later."""
-    members = {"COPA/val.jsonl": "{\"a\": 1}\n", "COPA/train.jsonl": "{\"a\": 2}\n"}
-    content = zipped({f"outer/{name}": text for name, text in members.items()} | {"COPA/test.jsonl": "no"})
-    right = ("--sha256", hashlib.sha256(content).hexdigest(), "--json")
-    test.server.reset(content, cut_after=100)
-    test.fails("cut", ["100 bytes are kept"], "rows", *right, dataset="copa")
-    test.server.reset(content)
-    done = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("members", done["resumed_from"] == 100 and "--task-data " + test.path("rows") in done["next"], done)
-    test.expect("members", test.left("rows") == ["COPA", "COPA.zip.fetched.json"], test.left("rows"))
-    for name, text in members.items():
-        with open(test.path(f"rows/{name}")) as file:
-            test.expect("members", file.read() == text, name)
-    test.expect("members", test.left("rows/COPA") == ["train.jsonl", "val.jsonl"], test.left("rows/COPA"))
-    again = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("again", again["already_there"] and again["sha256"] == done["sha256"] and
-                len(test.server.requests) == 1, again)
-    test.fails("other sum", ["COPA.zip.fetched.json", done["sha256"], "0" * 64], "rows", "--sha256", "0" * 64,
-               dataset="copa")
-    os.remove(test.path("rows/COPA/val.jsonl"))
-    again = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("one is missing", not again["already_there"] and test.left("rows/COPA") == ["train.jsonl", "val.jsonl"],
-                again)
-    with open(test.path("rows/COPA/val.jsonl"), "a") as file:
-        file.write("more")
-    test.fails("changed", ["COPA/val.jsonl", "when it was fetched", "remove both"], "rows", *right, dataset="copa")
-    with open(test.path("rows/COPA.zip.fetched.json"), "w") as file:
-        file.write("{}")
-    test.fails("damaged record", ["COPA.zip.fetched.json", "is damaged", "remove it"], "rows", *right, dataset="copa")
-    os.remove(test.path("rows/COPA.zip.fetched.json"))
-    test.fails("mine", ["COPA/val.jsonl", "is there already", "is not what"], "rows", *right, dataset="copa")
-    lacking = zipped({"COPA/val.jsonl": "{}\n"})
-    test.server.reset(lacking)
-    test.fails("lacking", ["has no member COPA/train.jsonl"], "lacking", "--sha256",
-               hashlib.sha256(lacking).hexdigest(), dataset="copa")
-    test.server.reset(content[:60])
-    test.fails("torn", ["COPA.zip"], "torn", "--sha256", hashlib.sha256(content[:60]).hexdigest(), dataset="copa")
-    test.expect("torn", "COPA.zip.fetched.json" not in test.left("torn"), test.left("torn"))
-
-
-def check_first_sum_is_kept(test):
-    """Of a file without a published sum the first one is what the next call compares with."""
-    test.server.reset(b"{}\n")
-    plain = test.fetch("race", dataset="race").stdout
-    test.expect("no sum", "checksum unverified" in plain and "the next call compares with" in plain, plain)
-    again = test.fetch("race", "--json", dataset="race")
-    test.expect("no sum", json.loads(again.stdout)["already_there"], again)
-    with open(test.path("race/race_high_test.jsonl"), "w") as file:
-        file.write("{ }\n")
-    test.fails("no sum", ["race_high_test.jsonl", "when it was fetched"], "race", dataset="race")
-
-
-def check_names(test):
-    listed = subprocess.run([test.program, "data", "fetch", "--list"], capture_output=True, text=True).stdout
-    for part in ("text8", "BoolQ.zip", "CC BY-SA 3.0", "853fbe7922f7", "dataset_infos.json", "no published checksum"):
-        test.expect("--list", part in listed, part)
-    test.fails("several", ["--url", "one data set", "hellaswag-val, hellaswag-train"], "x", dataset="hellaswag")
-    test.fails("none", ["task wsc", "wsc.jsonl", "docs/tasks.md"], "x", dataset="wsc")
-    none = subprocess.run([test.program, "data", "fetch"], capture_output=True, text=True)
-    test.expect("no name", none.returncode == 2 and "--all" in none.stderr, none.stderr)
-
-
-def check_prepared(test):
-    """An archive as it is fetched becomes a corpus."""
-    archive = test.path("enwik8.zip")
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("enwik8", "<page>\n turbine &amp; gate\n</page>\n" * 1000)
-    with open(archive, "rb") as file:
-        content = file.read()
-    test.server.reset(content)
-    done = test.fetch("archive", "--sha256", hashlib.sha256(content).hexdigest(), "--json", dataset="enwik8")
-    fetched = json.loads(done.stdout)["path"]
-    prepared = subprocess.run([test.program, "data", "prepare", fetched, "--out", test.path("corpus"), "--json"],
-                              capture_output=True, text=True, timeout=60)
-    test.expect("prepared", prepared.returncode == 0 and '"enwik8"' in prepared.stdout, prepared.stderr)
-
-
-def main():
+def checks(test):
     content, other = noise(1_000_000, 1), noise(1_000_000, 2)
-    with tempfile.TemporaryDirectory() as directory:
-        test = Test(os.path.abspath(sys.argv[1]), directory, Server(content))
-        check_whole(test, content)
-        check_resumed(test, content, other)
-        check_links(test, content)
-        check_interrupted(test, content)
-        check_errors(test, content)
-        check_full_disk(test, content)
-        check_rows_of_tasks(test)
-        check_first_sum_is_kept(test)
-        check_names(test)
-        check_prepared(test)
-    print("fetch: ok" if test.failures == 0 else f"fetch: {test.failures} failures")
-    sys.exit(test.failures != 0)
+    check_whole(test, content)
+    check_resumed(test, content, other)
+    check_links(test, content)
+    check_interrupted(test, content)
+    check_errors(test, content)
+    check_full_disk(test, content)
 
 
 if __name__ == "__main__":
-    main()
+    run(checks)

@@ -14,6 +14,9 @@ add_test(NAME damage
 add_test(NAME fetch
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/fetch_test.py
                  $<TARGET_FILE:penstock_program>)
+add_test(NAME fetch_names
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/fetch_names_test.py
+                 $<TARGET_FILE:penstock_program>)
 add_test(NAME generate
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
@@ -23,7 +26,7 @@ add_test(NAME dead_ends
 add_test(NAME prepare_more
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/prepare_more_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models generate PROPERTIES TIMEOUT 900)
+set_tests_properties(kill_resume commands damage dead_ends fetch fetch_names foreign_models generate PROPERTIES TIMEOUT 900)
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
