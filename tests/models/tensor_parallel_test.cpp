@@ -41,7 +41,7 @@ Pass pass_of(LanguageModel& model, std::int64_t context) {
   return result;
 }
 
-ModelConfig config_of(const std::string& method) {
+ModelConfig small_config(const std::string& method) {
   ModelConfig out = testing::tiny_decoder(method, /*context=*/8);
   out.heads = 4;
   out.kv_heads = 2;
@@ -60,7 +60,7 @@ class TensorParallel : public ::testing::TestWithParam<std::string> {};
 
 void expect_the_gradients_of_one_process(const std::string& method, bool divided) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  const ModelConfig config = config_of(method);
+  const ModelConfig config = small_config(method);
   const Pass expected = pass_of(*testing::in_f64(config), 8);
   const dist::Layout layout{.tensor = 2, .sequence = divided};
   const auto in_shares = parameters_in_shares(backbone_tensors(config.resolved()), layout);
@@ -96,7 +96,7 @@ TEST_P(TensorParallel, HasTheGradientsOfOneProcessWithDividedRows) {
 /// Stages hand on the rows that each rank holds, and a tap sees all.
 TEST(TensorParallelRows, AreHeldByOneRankEach) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  ModelConfig config = config_of("topk");
+  ModelConfig config = small_config("topk");
   config.heads = config.kv_heads = 3;
   config.d_model = 18;
   config.head_dim = 6;
