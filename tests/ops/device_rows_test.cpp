@@ -102,7 +102,8 @@ const std::vector<Operator>& operators() {
        [] {
          return std::vector{normal({2, 5, 16}), normal({2, 8, 32}), normal({8, 16}), normal({2, 8}),
                             normal({2, 8})};
-       }},
+       },
+       {2, 3, 3, 3, 3, 3}},
       {"dropout", [](const auto& x) { return ops::dropout(x[0], 0.3, 5); },
        [] {
          return std::vector{normal({9, 24})};
