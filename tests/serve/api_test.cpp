@@ -63,7 +63,7 @@ TEST(Api, AStreamSaysWhatTheWholeAnswerSays) {
     text += event["choices"][0]["text"].get<std::string>();
     finish = event["choices"][0]["finish_reason"];
   }
-  EXPECT_EQ(text, whole["choices"][0]["text"]);
+  EXPECT_EQ(text, whole["choices"][0]["text"].get<std::string>());
   EXPECT_EQ(finish, whole["choices"][0]["finish_reason"]);
   EXPECT_EQ(got.back()["usage"], whole["usage"]);
 }
