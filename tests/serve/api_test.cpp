@@ -64,7 +64,7 @@ TEST(Api, AStreamSaysWhatTheWholeAnswerSays) {
     finish = event["choices"][0]["finish_reason"];
   }
   EXPECT_EQ(text, whole["choices"][0]["text"].get<std::string>());
-  EXPECT_EQ(finish, whole["choices"][0]["finish_reason"]);
+  EXPECT_EQ(finish, whole["choices"][0]["finish_reason"].get<std::string>());
   EXPECT_EQ(got.back()["usage"], whole["usage"]);
 }
 
@@ -180,7 +180,7 @@ TEST(Api, ChatsAreTextsOfTheirForm) {
     EXPECT_EQ(chunk["object"], "chat.completion.chunk");
     text += chunk["choices"][0]["delta"].value("content", "");
   }
-  EXPECT_EQ(text, got["choices"][0]["message"]["content"]);
+  EXPECT_EQ(text, got["choices"][0]["message"]["content"].get<std::string>());
 }
 
 TEST(Api, ManyClientsGetWhatEachGetsAlone) {
