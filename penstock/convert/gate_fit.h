@@ -16,7 +16,7 @@ struct GateFit {
   double error = 0;   ///< Σ_t ‖y_t − ŷ_t‖² / Σ_t ‖y_t‖²; 0 where y is 0
 };
 
-/// What the fit needs of a layer's outputs: their inner products at each token.
+/// The fit's inputs from a layer's outputs: their inner products at each token.
 ///   M_t[e, f] = ⟨FFN_e(x_t), FFN_f(x_t)⟩
 /// @param outputs [E, N, d].  @return [N, E, E] f64
 at::Tensor output_products(const at::Tensor& outputs);

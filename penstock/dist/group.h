@@ -51,14 +51,14 @@ class ProcessGroup {
   /// "rank 3 on host7"; of this rank without an argument.
   std::string name(int rank) const;
   std::string name() const { return name(rank()); }
-  /// Where the other ranks reach this machine; "" with one process.
+  /// The address at which other ranks reach this machine; "" with one process.
   const std::string& address() const;
   /// Wall time in operations so far, waiting for ranks that are late included; of this group, of
   /// the one that it was made from and of those that were made from it, together.
   double seconds() const;
   /// The same of this group alone.
   double own_seconds() const;
-  /// Where ranks of all groups say that they are there; null with one process.
+  /// The table in which all ranks report that they are alive; null with one process.
   const std::shared_ptr<GroupTable>& table() const;
   /// The ranks that say the same color, in their order here; this group goes on beside it. Every
   /// rank calls it. @param axis  what the groups differ in, for errors

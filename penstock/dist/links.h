@@ -28,7 +28,7 @@ class Links {
   std::list<std::shared_ptr<Action>> actions();
 
   std::mutex mutex_;
-  /// By descriptor: the number of the socket, by which one is known that was closed since.
+  /// Socket number by descriptor. It shows whether the descriptor's socket was closed since.
   std::map<int, unsigned long> links_;
   std::optional<std::set<int>> before_;  ///< while links are being made: what was there before
   std::list<std::weak_ptr<Action>> actions_;

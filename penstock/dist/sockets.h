@@ -12,13 +12,13 @@
 
 namespace penstock::dist {
 
-/// What a client says first; another program that connects is turned away.
+/// A client's first bytes. A program that sends others is refused.
 inline constexpr char kGreeting[] = "penstock ranks 1\n";
 inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
 /// A rank is there; a rank ends; a rank is lost; and what the table says unasked where its process
 /// ends it.
 inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!';
-/// Of a reply: its kind, and the length of what follows.
+/// A reply's head: its kind, and the length of its body.
 inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 /// A key or a value is never longer.
 inline constexpr std::uint32_t kLongest = 1 << 20;

@@ -90,7 +90,7 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
 
   FfnForm form_;
   dist::ProcessGroup group_;
-  // Of this rank's E/e experts:
+  // For this rank's E/e experts:
   at::Tensor gate_up_;             // [E/e, m·f, d]
   at::Tensor down_;                // [E/e, d, f]
   at::Tensor in_bias_, out_bias_;  // [E/e, m·f], [E/e, d], or undefined

@@ -24,7 +24,7 @@ namespace penstock {
 /// The assignments that came to a rank's experts.
 struct ArrivedRows {
   at::Tensor hidden;  ///< [R, d], in the order of the ranks that they are from
-  /// Of these rows and this rank's experts, without `expert`; its weights are differentiable.
+  /// The plan for these rows and this rank's experts, without `expert`; weights carry gradients.
   Plan plan;
   at::Tensor dropout_keys;  ///< [A] i64, as ops::ExpertOptions takes them; undefined: no dropout
 };
@@ -57,7 +57,7 @@ class TokenExchange {
   std::int64_t arrived_rows() const { return routes_->plan.tokens; }
 
  private:
-  /// What is known before the rows are sent; kept until the backward pass.
+  /// State that exists before the rows are sent; kept until the backward pass.
   struct Routes : torch::CustomClassHolder {
     dist::ProcessGroup group;
     std::int64_t tokens = 0;     // T

@@ -26,7 +26,7 @@ class Finetuner {
   /// One update from one batch (text_passes.h). What `watch`, told of each pass's layers, throws is
   /// passed on, and the state is that of the step before.
   StepOutcome advance(const StepWatch& watch = {});
-  /// What resuming needs beside the classifier: the engine's. They alias it.
+  /// The engine's tensors, which resuming needs beside the classifier. They alias its state.
   TensorMap optimizer_tensors() const { return engine_.tensors(); }
   void restore(std::int64_t step, const TensorMap& classifier, const TensorMap& optimizer,
                const std::string& where);

@@ -1,4 +1,4 @@
-// What a fine-tuning is of: its settings, its data as ids, its classifier. The same for a new run,
+// A fine-tuning's job: its settings, its data as ids, its classifier. The same for a new run,
 // a resumed one and a test of a saved one.
 #pragma once
 
@@ -62,7 +62,7 @@ ScoreOptions protocol_score_options(const FinetuneConfig& config);
 /// the context, with Transformer-XL's memory.
 std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model);
 
-/// In which points the protocol is not what its source does; sentences for people.
+/// The points in which the protocol differs from its source, as sentences for people.
 std::vector<std::string> protocol_notes(const FinetuneConfig& config, const ModelConfig& model);
 
 /// The test at each k, {"k", "accuracy", "correct", "texts", "macro_f1", "loss"} in a list, k null

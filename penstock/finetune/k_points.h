@@ -14,7 +14,7 @@ namespace penstock {
 /// (GShard's 2); 0 where it has no k.
 std::int64_t largest_k(const ModelConfig& config);
 
-/// Of a fine-tuning; 0 where the model has no k.
+/// The k of a fine-tuning; 0 where the model has no k.
 struct TrainingK {
   std::int64_t train = 0, selection = 0;
 };

@@ -1,4 +1,4 @@
-// What a fine-tuning says of itself: its config.toml read back, and the command that repeats it.
+// A fine-tuning's record: its config.toml read back, and the command that repeats it.
 // What came of it is test_result.h's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a fine-tuning came to: its best checkpoint on the test set, at the run's end and again.
+// A fine-tuning's result: its best checkpoint on the test set, at the run's end and later.
 // Which run that is, is run_record.h's.
 #pragma once
 

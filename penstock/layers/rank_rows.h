@@ -27,7 +27,7 @@ class RankRows {
 
   const dist::ProcessGroup& ranks() const { return ranks_; }
   bool divided() const { return divided_; }
-  /// Of all rows, what one rank holds: 1, or 1/t.
+  /// One rank's share of all rows: 1, or 1/t.
   double share() const { return divided_ ? 1.0 / ranks_.size() : 1; }
   /// Sizes of what one rank holds of rows [B, T, d]: these, or [B·T/t, d].
   std::vector<std::int64_t> sizes(std::int64_t sequences, std::int64_t length,

@@ -1,4 +1,4 @@
-// Which part of a model a process holds, and with whom it computes the rest. A default place is the
+// The part of a model that a process holds, and the ranks that hold the rest. The default is the
 // whole model in one process.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// As numbers, for any rank.
+/// A rank's part, as numbers.
 struct ModelPart {
   int tensor = 0, tensors = 1;       ///< of each layer's heads and neurons: part `tensor`
   int expert = 0, expert_ranks = 1;  ///< of each layer's experts: part `expert`

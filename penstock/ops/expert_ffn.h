@@ -14,7 +14,7 @@ namespace penstock::ops {
 
 struct ExpertOutput {
   at::Tensor output;  ///< [T, d]
-  /// What went into the activation, for the backward of the same implementation; undefined when it
+  /// The activation's inputs, for the backward of the same implementation; undefined when it
   /// is not asked for. The reference keeps [A, m·f]; others keep one axis in an order of their own.
   at::Tensor kept;
 };

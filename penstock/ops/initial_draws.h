@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Where a module's initial values come from: a seed, and the module's path in the model. Value i
+/// The source of a module's initial values: a seed and the module's path in the model. Value i
 /// of a parameter is a function of (seed, full name, i) alone. So parameters may be made in any
 /// order, on any machine, and a part of one without the rest.
 class InitialDraws {

@@ -115,7 +115,7 @@ Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
 /// Cost: one pass over the logits and one over those that were taken.
 Route route_relu(const at::Tensor& logits);
 
-/// What a mask says: assignments {(e, t) : mask[t, e]}, weight = gates[t, e]; without sums.
+/// Assignments from a mask: {(e, t) : mask[t, e]}, weight = gates[t, e]; without sums.
 /// @param gates [T, E] f32|f64;  @param mask [T, E] bool.  Gradient: gates, where masked.
 Route route_mask(const at::Tensor& gates, const at::Tensor& mask);
 

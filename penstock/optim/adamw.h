@@ -14,10 +14,10 @@
 
 namespace penstock {
 
-/// What a parameter of that name multiplies the learning rate by (its decay too); none: 1.
+/// The factor of the learning rate, and of its decay, for the parameter of this name; none: 1.
 using LrScale = std::function<double(const std::string& name)>;
 
-/// What is updated: a parameter, or consecutive elements of one.
+/// The elements that one update changes: a whole parameter, or consecutive elements of one.
 struct Updated {
   std::string name;   ///< of the parameter
   at::Tensor weight;  ///< contiguous

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 4> words(LrSchedule) {
 enum class Decay { decoupled, coupled };
 constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "coupled"}; }
 
-/// What AdamW's moments are kept in: the weights' own type, or bf16, rounded at random.
+/// The type of AdamW's moments: the weights' own type, or bf16 with stochastic rounding.
 enum class Moments { fp32, bf16 };
 constexpr std::array<std::string_view, 2> words(Moments) { return {"fp32", "bf16"}; }
 /// Of each of the two, beside weights in fp32.

@@ -9,18 +9,18 @@
 
 namespace penstock::report {
 
-/// Of `penstock analyse`: entropy, sample tokens, load, flips, experts by token and domain,
-/// similarity and Jacobians, or why not.
+/// The page of `penstock analyse`: entropy, sample tokens, load, flips, experts by token and
+/// domain, similarity and Jacobians, or why not.
 std::string analysis_page(const analysis::Analysis& a);
 
-/// Of `penstock eval --plot`, one model by experts per token: table and both charts; `measured`
-/// says on what.
+/// The page of `penstock eval --plot`, one model by experts per token: table and both charts;
+/// `measured` says on what.
 std::string by_k_page(const std::string& model, const std::string& measured,
                       std::span<const KFigures> points, double trained_k);
 
-/// Of a fine-tuning's run directory: accuracy by experts per token beside the majority class's,
-/// loss and accuracy over the steps, the settings. Of a run that has not finished, without the
-/// test. Throws Error naming the file that is damaged.
+/// The page of a fine-tuning's run directory: accuracy by experts per token beside the majority
+/// class's, loss and accuracy over the steps, the settings. Of a run that has not finished, without
+/// the test. Throws Error naming the file that is damaged.
 std::string finetune_page(const std::string& run_directory);
 
 }  // namespace penstock::report

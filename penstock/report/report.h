@@ -25,7 +25,8 @@ std::string run_page(const study::RunRow& run, const std::string& command,
 /// differences, and what was measured besides.
 std::string results_text(const study::StudyResults& results, std::size_t width = kAnyWidth);
 
-/// What text and page show behind the results: published ones, and every measurement's sections.
+/// The sections after the results, in text and page: published ones, and every measurement's
+/// sections.
 std::vector<study::Section> study_sections(const study::StudyResults& results,
                                            study::Variants variants);
 

@@ -15,7 +15,7 @@ struct ResultColumn {
   std::function<std::string(double)> format;
   int rank = 0;  ///< as a TableColumn's
   bool lower_is_better = false;
-  /// What a variant's runs without a value have instead, such as "never"; may be null.
+  /// The text for a variant whose runs have no value, such as "never"; may be null.
   std::function<std::string(const study::VariantSummary&)> remark = {};
   bool of_machine = false;  ///< what the run took of the machine: speed, memory
 

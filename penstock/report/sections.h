@@ -25,7 +25,7 @@ study::Table regulariser_table(study::Variants variants);
 /// Mean ± sd of each layer's sparsity over the steps, where something steers it; without rows
 /// where nothing does.
 study::Table layer_sparsity_table(study::Variants variants);
-/// Of a run of several processes: how much of the steps the exchange took, what each process
+/// For a run of several processes: how much of the steps the exchange took, what each process
 /// computed, and how often it was the slowest; empty of one process.
 study::Section rank_section(const study::RunRow& run);
 /// The domains that were measured, sorted; none where there is but one, which is the whole.

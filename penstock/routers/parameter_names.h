@@ -8,7 +8,7 @@ namespace penstock {
 /// some (Scorer), which then are the first layer's.
 constexpr const char *kRouterModule = "router";
 
-/// Of a scorer that is one matrix (one_matrix): [E, d], and [E] where it has a bias.
+/// The parameters of a scorer that is one matrix (one_matrix): [E, d], and [E] for a bias.
 constexpr const char *kScorerWeight = "weight", *kScorerBias = "bias";
 
 /// Of a scorer of query maps and keys (of_heads): [m, d', d], [keys, d'], and [m, d'] where the

@@ -15,7 +15,7 @@ namespace penstock {
 /// name; where that is a part's, it says which keys take it.
 const Method& method_named(const std::string& name, const std::string& key);
 
-/// What has a name: a method, or a part of that kind.
+/// The kinds of things that have a name: methods, and parts of each kind.
 enum class PartKind { method, scorer, selector, balancer };
 constexpr std::array<std::string_view, 4> words(PartKind) {
   return {"method", "scorer", "selector", "balancer"};

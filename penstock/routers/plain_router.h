@@ -9,7 +9,7 @@ namespace penstock {
 /// The config of a model without experts.
 RouterConfig no_router();
 
-/// What other programs' MoE models have: one matrix, the k highest logits, gates by a softmax.
+/// The router of other programs' MoE models: one matrix, the k highest logits, softmax gates.
 struct PlainRouter {
   double k = 1;
   bool softmax_over_kept = false;  ///< else over all logits

@@ -96,7 +96,7 @@ struct Plan {
   at::Tensor logsumexp;         ///< [T], of z_t
   at::Tensor gate_sums;         ///< [E], sums of the weights
 
-  // Of selectors that may refuse a token an expert: undefined and 0 elsewhere.
+  // Set by selectors that may refuse a token an expert; undefined and 0 with others.
   at::Tensor demand;          ///< [E] i64, choices that balance losses count, before any refusal
   std::int64_t overflow = 0;  ///< assignments refused because their expert was full
 

@@ -5,9 +5,9 @@
 
 namespace penstock::serve {
 
-/// Of models: GET / of `penstock serve`.
+/// The page for models: GET / of `penstock serve`.
 extern const std::string_view page;
-/// Of runs and studies: their curves.
+/// The page for runs and studies: their curves.
 extern const std::string_view runs;
 
 }  // namespace penstock::serve

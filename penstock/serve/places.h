@@ -1,5 +1,5 @@
-// Who may stay where a server has so many places for connections: a newcomer waits for one, and
-// gets that of the connection that has been without a request for longest. No sockets here.
+// The places for connections of a server. A new connection waits for a place, and gets the place
+// of the connection that has been idle longest. No sockets here.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct PlaceTimes {
 
 class Place;
 
-/// Any thread.
+/// All functions may be called from any thread.
 class Places {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,15 +34,15 @@ class Places {
   /// connection began to wait for a request: at once where all have been busy for that long.
   /// @return nothing where there is none, or once closed
   std::optional<Place> take();
-  /// There are so many from now on; those beyond them that are taken stay so.
+  /// Changes the number of places. Connections that hold a place keep it.
   void resize(std::int64_t count);
-  /// Nobody gets a place or waits for one any more.
+  /// Ends all waiting. take() gives no place from now on.
   void close();
 
  private:
   friend class Place;
   bool mine(std::list<int>::const_iterator newcomer) const;
-  /// Until when a newcomer of that time waits, as things are.
+  /// The time until which a connection that came at `came` waits, in the present state.
   Time end_of_waiting(Time came) const;
 
   const PlaceTimes times_;
@@ -52,12 +52,12 @@ class Places {
   std::int64_t taken_ = 0;
   std::int64_t promised_ = 0;  // places whose connections were told to end
   std::list<int> newcomers_;
-  std::multiset<Time> idle_;  // since when, of connections that wait for a request
+  std::multiset<Time> idle_;  // for each connection without a request: since when
   Time seen_{};               // when a place was left, or a connection began to wait
   bool closed_ = false;
 };
 
-/// One connection's place, which is free again when this goes. One thread at a time.
+/// One connection's place. The destructor frees it. One thread at a time.
 class Place {
  public:
   using Time = Places::Time;
@@ -66,11 +66,11 @@ class Place {
   Place(Place&& other) noexcept;
   Place& operator=(Place&&) = delete;
   ~Place();
-  /// The connection waits for a request from that time on.
+  /// The connection is idle from `now` on.
   void wait(Time now);
-  /// Asked while it waits: whether the connection is to end, for a newcomer's sake.
+  /// Whether the idle connection must end, so that a new one gets its place.
   bool gives_way(Time now);
-  /// It has a request, also where it was to end: the newcomer waits on.
+  /// The connection has a request. If it was told to end, the new connection goes on waiting.
   void work();
 
  private:

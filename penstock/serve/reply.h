@@ -20,7 +20,7 @@ class ReplyStream {
   virtual ~ReplyStream() = default;
   /// What comes within `patience`, perhaps nothing.  @return false once nothing follows
   virtual bool next(std::string& out, std::chrono::milliseconds patience) = 0;
-  /// Of an answer that is not an event stream, once nothing follows: its status.
+  /// The status of an answer that is not an event stream, once it is complete.
   virtual int status() const { return 200; }
 };
 

@@ -30,14 +30,14 @@ class ReplyWriter {
   /// `tokenizer` outlives it.
   ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer);
 
-  /// What a client of a stream is sent for this event: any number of objects.
+  /// The objects that a stream's client gets for this event; any number.
   std::vector<std::string> chunks(const AnswerEvent& event);
   /// Before the first event: the beginning of each message of a chat.
   std::vector<std::string> first_chunks() const;
   /// Behind the last one: how many tokens there were.
   std::string usage_chunk() const;
 
-  /// For whole answers: keeps what the event brings.
+  /// For answers that are not streamed: stores the event's content.
   void keep(const AnswerEvent& event);
   std::string whole() const;
 

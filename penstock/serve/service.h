@@ -28,7 +28,7 @@ struct ServiceState {
   ServiceState& operator+=(const ServiceState& other);
 };
 
-/// What is under way of a request's texts; they are cancelled when it goes.
+/// A request's texts in progress. The destructor cancels them.
 class Ticket {
  public:
   Ticket(std::shared_ptr<Answer> answer, std::function<void()> cancel)

@@ -16,7 +16,7 @@
 
 namespace penstock::tasks {
 
-/// What a model answered to an item: the scores of its requests, or what it said.
+/// A model's answer to an item: the scores of its requests, or the text that it wrote.
 struct Answer {
   std::vector<RequestScore> scores;
   std::string generated = {};

@@ -22,7 +22,7 @@ struct FilterCall {
   std::vector<FilterArgument> arguments;
 };
 
-/// What a filter's help says: name, arguments and meaning.
+/// A filter's help: name, arguments and meaning.
 struct Filter {
   std::string_view name;
   std::size_t least = 0, most = 0;  ///< arguments

@@ -19,7 +19,7 @@ struct Item {
   Row doc;            ///< the row as it was read
   std::string where;  ///< its file and line
   std::vector<TextRequest> requests;
-  /// Of each choice, without the delimiter: what acc_norm and acc_bytes divide by.
+  /// Length of each choice without the delimiter; acc_norm and acc_bytes divide by it.
   std::vector<double> characters, bytes;
   int gold = -1;                     ///< -1: the task has none
   std::vector<std::string> answers;  ///< known ones, of tasks that generate

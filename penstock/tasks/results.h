@@ -54,7 +54,7 @@ TaskResult summarize(const Task& task, const Items& items,
 /// The same of generated answers.
 TaskResult summarize(const Task& task, const Items& items, std::vector<std::string> generated);
 
-/// What is compared between the choices: the sum, or the sum over a number of tokens.
+/// The score by which choices are compared: the sum, or the sum over a number of tokens.
 double choice_value(Score rule, const TokenRequest& request, const RequestScore& score);
 
 }  // namespace penstock::tasks

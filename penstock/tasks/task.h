@@ -85,7 +85,7 @@ struct Task {
   std::vector<std::string> data_sets;  ///< that `penstock data fetch` gets its files by
   std::vector<Form> forms;
   std::string origin;  ///< its own file
-  // Of generated answers:
+  // For generated answers:
   std::vector<std::string> until;  ///< a text ends before the first of these
   std::int64_t max_tokens = 0;     ///< or after so many tokens
   AnswerRule answer_rule = AnswerRule::kExact;

@@ -1,4 +1,4 @@
-// What becomes of a run whose recipe is asked for again with more steps: where its steps so far are
+// A run whose recipe is given again with more steps: where its steps so far are
 // those of the longer run it goes on, otherwise the reason is told. Writes nothing.
 #pragma once
 

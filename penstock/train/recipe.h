@@ -220,7 +220,7 @@ struct Recipe {
   TrainConfig train;
   RunConfig run;
   ParallelConfig parallel;
-  /// What reading it found that a user may not expect; no part of the recipe itself.
+  /// Notes from reading the recipe that a user may not expect; no part of the recipe.
   std::vector<std::string> notes;
 
   template <class V>

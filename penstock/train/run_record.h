@@ -1,4 +1,4 @@
-// What a run says of itself: a line of metrics.jsonl, the progress line, the warnings, and
+// A run's record of itself: a line of metrics.jsonl, the progress line, the warnings, and
 // finished.json of a training. Fine-tuning says the same in the same words.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where a step is before its update: what a watcher is told between micro-batches and layers.
+// The position of a step before its update, as watchers get it between micro-batches and layers.
 #pragma once
 
 #include <cstddef>

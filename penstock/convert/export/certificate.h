@@ -1,4 +1,4 @@
-// What an export promises, and what was measured of it: the model and the file, read back, on the
+// An export's promise, and the measurements that back it: the model and the file, read back, on the
 // same tokens.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What a whole file is to be, tensor by tensor:
+/// The type of each tensor of a file:
 ///   vectors and routers are F32, as llama.cpp wants them;
 ///   of q4_k the head (or the embeddings that are tied to it), and the values and down projections
 ///   of the first and last eighth of the layers and of every third between, are q6_k, as in

@@ -1,4 +1,4 @@
-// What becomes of memory that a program frees; keep_freed_memory() (dispatch.h) is its counterpart.
+// Returns freed memory to the system; keep_freed_memory() (dispatch.h) does the opposite.
 #pragma once
 
 namespace penstock::ops {

@@ -41,7 +41,7 @@ struct ShareSettings {
   dist::Layout layout;
   int chunks = 1;  ///< of a stage
   int zero = 0;    ///< GradientSharing::zero
-  /// What a rank of the stage trains, in the order of its optimizer; alike on all of them.
+  /// The parameters that a rank of the stage trains, in its optimizer's order; equal on all ranks.
   std::vector<ParameterSize> trained;
 };
 

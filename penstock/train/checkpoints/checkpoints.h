@@ -76,7 +76,7 @@ class CheckpointStore {
   CheckpointStore(FileSystem& fs, const std::filesystem::path& run_directory,
                   CheckpointPolicy policy = {});
 
-  /// For the writer, before its first save: removes what dead writers left half-made.
+  /// Removes unfinished files of dead writers. The writer calls it before its first save.
   void recover();
   /// Writes `step-N` durably (in place of one of that name), then removes what the policy no longer
   /// keeps unless told to keep it; never the new one, never one of a later step.

@@ -22,7 +22,7 @@ struct CheckpointShare {
   std::int64_t received_bytes = 0;
 };
 
-/// What a rank holds, by the names that files have; it all aliases the live state.
+/// A rank's tensors by their names in files. They alias the live state.
 class HeldState {
  public:
   /// @param held    parameters and buffers by module name; what is given up between passes (zero =

@@ -27,7 +27,7 @@ class ReportedByRankZero : public Error {
   using Error::Error;
 };
 
-/// What rank 0 throws where another rank failed; it names that one.
+/// Rank 0 throws it when another rank failed. It names the failed rank.
 class FailureOfRank : public Error {
  public:
   using Error::Error;
@@ -41,7 +41,7 @@ void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std:
 /// The same after an exchange of what each rank threw.
 void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr& thrown);
 
-/// What `action` returns, once it has succeeded on all ranks; see check_none_failed().
+/// @return the result of `action`, once it has succeeded on all ranks; see check_none_failed().
 template <class Action>
 auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   std::optional<std::invoke_result_t<Action>> out;

@@ -26,7 +26,7 @@ struct GradientSharing {
   /// In a tree over the parts (gradient_tree.h), whose bits do not depend on the number of ranks;
   /// otherwise in turn, in place, which is for one process.
   bool tree = false;
-  /// What is divided over the ranks: 0 nothing, 1 the moments, 2 gradients too, 3 parameters too.
+  /// The state divided over the ranks: 0 none, 1 the moments, 2 gradients too, 3 parameters too.
   int zero = 0;
   /// Whether gradients are exchanged while the backward pass goes on; the bits are the same.
   bool overlap = true;

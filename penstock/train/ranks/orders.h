@@ -33,7 +33,7 @@ enum class Order : std::int64_t {
 class Leader {
  public:
   explicit Leader(dist::ProcessGroup group) : group_(std::move(group)) {}
-  /// Where no end was given: the run failed.
+  /// Without a given end: the run failed.
   ~Leader();
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;

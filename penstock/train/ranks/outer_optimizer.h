@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// What the names of all that OuterOptimizer::state() has begin with.
+/// The prefix of all names in OuterOptimizer::state().
 inline constexpr const char* kOuterState = "outer.";
 
 /// With the shared weights s, those of rank r of R now w_r, and a momentum b that begins at 0:

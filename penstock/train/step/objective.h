@@ -1,6 +1,6 @@
-// What a training step minimises: the cross-entropy of one pass over a batch or, where the routing
-// method makes two passes (THOR), of both, and their disagreement; or of one pass that is also to
-// predict what the model does with all experts. Balancers' losses are not here.
+// The objective that a training step minimises: the cross-entropy of one pass over a batch or,
+// where the routing method makes two passes (THOR), of both, and their disagreement; or of one pass
+// that is also to predict what the model does with all experts. Balancers' losses are not here.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ struct NotFinite {
   std::string culprit;  ///< the first layer of this rank whose output was not finite; "": none
 };
 
-/// What a rank came to: its parts, up to one that was not finite, or why it gave up.
+/// A rank's result: its parts up to the first that was not finite, or the reason it gave up.
 struct RankRecord {
   std::vector<PartRecord> parts;
   double seconds = 0;  ///< that it computed

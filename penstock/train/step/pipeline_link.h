@@ -1,4 +1,4 @@
-// What the stages of a pipeline send to each other in a step: the rows between layers, their
+// The messages between the stages of a pipeline in a step: the rows between layers, their
 // gradients, and tied embeddings. Every message says how its sender is, so that a stage which gives
 // up the step takes part in the rest of the schedule, and no other waits for it in vain.
 #pragma once

@@ -48,7 +48,7 @@ class StepEngine {
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }
-  /// What adds gradients up and updates; steps are made by advance() alone.
+  /// The engine that sums gradients and updates; only advance() makes steps.
   SharedOptimizer& optimizer() { return *optimizer_; }
   /// Whether the ranks' weights differ, as between outer steps.
   bool apart() const;
@@ -64,10 +64,10 @@ class StepEngine {
   /// so, and nothing but gradients has changed; so it is where `watch` throws.
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
-  /// What resuming needs beside the weights: moments, and memory.PART.LAYER of this rank's parts.
-  /// They alias it, but for moments that ranks divide: those are put together on the first of these
-  /// ranks, and every rank calls it. Where ranks train apart, what OuterOptimizer::state() has is
-  /// in the place of moments.
+  /// The state that resuming needs beside the weights: moments, and memory.PART.LAYER of this
+  /// rank's parts. They alias it, but for moments that ranks divide: those are put together on the
+  /// first of these ranks, and every rank calls it. Where ranks train apart, what
+  /// OuterOptimizer::state() has is in the place of moments.
   std::map<std::string, at::Tensor> tensors() const;
   /// Continues after that step from what tensors() was, with whole moments on every rank; where
   /// they train apart what rank 0 gives counts, and the weights are the shared ones. Throws Error

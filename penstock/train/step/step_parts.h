@@ -32,9 +32,10 @@ class StepParts {
             std::vector<ModelMemory>& memory, const StepWatch& watch, const PartSharing& sharing);
 
   void run();
-  /// Of all parts; reads what the layers' passes left on the device. REQUIRES: nothing was thrown.
+  /// The record of all parts. Reads the layers' statistics from the device. REQUIRES: thrown() is
+  /// null.
   RankRecord record();
-  /// What stopped or failed this rank; null: nothing.
+  /// The exception that stopped this rank; null: none.
   const std::exception_ptr& thrown() const { return thrown_; }
   double forward_seconds() const { return forward_seconds_; }
   double backward_seconds() const { return backward_seconds_; }

@@ -21,11 +21,11 @@ struct StepReport {
   std::map<std::string, double> auxiliary_losses;  ///< by the part that adds it, over all layers
   std::int64_t tokens = 0, bytes = 0;              ///< bytes 0: not known
   double flops = 0;                                ///< useful training FLOPs; 0: not counted
-  // What attention read, of one pass over the tokens: (query, key) pairs, and memory.
+  // Attention's reads in one pass over the tokens: (query, key) pairs, and memory.
   double attended_pairs = 0;
   MemoryWork remembered;
   double forward_seconds = 0, backward_seconds = 0;
-  /// Of several ranks: what each computed in these passes, without waiting for others.
+  /// With several ranks: the time each rank computed in these passes, without waiting for others.
   std::vector<double> rank_seconds;
   // Classification only:
   std::int64_t texts = 0;

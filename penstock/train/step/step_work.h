@@ -20,7 +20,7 @@ struct PartShare {
   double of(double value) const { return value * weight / divisor; }
 };
 
-/// What goes from the layers of one process to those of the next, for a part: a tensor of each of
+/// The tensors that one process's layers send to the next one's, for a part: a tensor of each of
 /// its passes.
 struct StreamForm {
   std::int64_t passes = 1;
