@@ -1,13 +1,13 @@
-// A router that is evaluated as it was trained, where the two differ.
+// Evaluates a router the way that it was trained, for routers where the two differ.
 #pragma once
 
 #include "penstock/routers/router.h"
 
 namespace penstock {
 
-/// The same router with thresholds (Scores::thresholds) that are kept and not used, so that experts
-/// choose among all tokens of a pass outside training too; parameters and state have the same names
-/// and shapes. Throws Error for a router that keeps none.
+/// Returns the same router, which keeps its thresholds (Scores::thresholds) and does not use them.
+/// Experts then choose among all tokens of a pass outside training too. Parameters and state have
+/// the same names and shapes. Throws Error for a router without thresholds.
 RouterConfig as_trained(const RouterConfig& config);
 
 }  // namespace penstock

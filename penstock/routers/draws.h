@@ -6,11 +6,11 @@
 
 namespace penstock {
 
-/// U(0, 1) of that shape, with the type and device of `like`, from the context's generator
-/// (libtorch's default CPU generator where it has none).
+/// Draws U(0, 1) of the shape, with the type and device of `like`. The context's generator draws,
+/// or libtorch's default CPU generator if the context has none.
 at::Tensor draw_uniform(at::IntArrayRef sizes, const at::Tensor& like,
                         const RoutingContext& context);
-/// N(0, 1), the same.
+/// Draws N(0, 1) in the same way.
 at::Tensor draw_normal(at::IntArrayRef sizes, const at::Tensor& like,
                        const RoutingContext& context);
 

@@ -1,4 +1,4 @@
-// How many experts per token a top-k router activates at each step of a run.
+// The schedule of k: the number of experts per token at each step of a run.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 5> words(KScheduleKind) {
   return {"constant", "steps", "linear", "cosine", "drawn"};
 }
 
-/// How k goes over a run, as a recipe says it; all but `drawn` end at the router's nominal k.
-/// Values are before granularity.
+/// The schedule of k in a recipe. All kinds but `drawn` end at the router's nominal k. Values are
+/// before granularity.
 ///   steps:   values[i] until step at[i], then k; without `at`, equal parts of the run
 ///   linear:  start + round((k − start)·step/T)
 ///   cosine:  round(k + (start − k)·cos(π·step/2T))
@@ -49,13 +49,13 @@ struct KSchedule {
 /// Throws Error where the schedule's fields contradict each other or exceed `experts`.
 void check_schedule(const KSchedule& schedule, const RouterShape& shape);
 
-/// Fields that another kind of schedule reads, and changes of k that a run of so many steps does
-/// not come to; keys begin with "schedule.".
+/// Notes on fields that this kind of schedule does not read, and on changes of k that lie beyond
+/// the run's last step. Keys begin with "schedule.".
 std::vector<OptionNote> schedule_notes(const KSchedule& schedule, const RouterShape& shape,
                                        std::int64_t steps);
 
-/// k at that step, or the one that the context asks for, granularity applied; in [1, E] for a
-/// checked schedule.
+/// k at the step, or the k that the context asks for, granularity applied. In [1, E] for a checked
+/// schedule.
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context);
 

@@ -1,4 +1,4 @@
-// What the registered balancers log each step, for who reads logs and knows no balancer.
+// The states that registered balancers log each step, for readers of logs that know no balancer.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// Of all balancers, in the order of their names.
+/// The logged states of all balancers, in the order of their names.
 std::vector<LoggedState> logged_states();
 
 /// Whether a balancer that logs this state steers the sparsity with it.
@@ -16,8 +16,8 @@ bool steers_sparsity(const std::string& state);
 
 /// A balancer whose loss is a regulariser times a weight that it moves, and logs the regulariser.
 struct LoggedRegulariser {
-  std::string part;   ///< by which the product goes
-  std::string state;  ///< by which the regulariser by itself does
+  std::string part;   ///< the name that the product is logged under
+  std::string state;  ///< the name of the regulariser alone
 };
 std::vector<LoggedRegulariser> logged_regularisers();
 

@@ -1,5 +1,5 @@
-// What to know of routers' options that change nothing, or less than they say, in a run. They are
-// no mistakes: variants of a study read different options of one base.
+// Notes on routers' options that change nothing, or less than their names say, in a run. They are
+// not errors: the variants of a study read different options of one base.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ struct OptionNote {
   std::string text;  ///< a sentence with the whole key
 };
 
-/// That sentence for settings that nothing reads.
+/// The sentence for settings that nothing reads.
 std::string nothing_reads(const std::string& settings, const std::string& reason);
 
-/// The notes of all parts in use, over a run of so many steps, on the options that `config` itself
-/// gives; a method's own are not said.
+/// The notes of all parts in use for a run of `steps` steps. They cover options that `config`
+/// itself gives, not options of the method.
 std::vector<std::string> option_notes(const RouterConfig& config, const RouterShape& shape,
                                       std::int64_t steps);
 
-/// Of a part's options, over a run of so many steps.
+/// The notes on one part's options for a run of `steps` steps.
 using NotesOfPart = std::function<std::vector<OptionNote>(const RouterShape&, std::int64_t steps,
                                                           const ConfigNode& options)>;
 Registry<NotesOfPart>& option_notes_registry();
 
-/// For a part that has some: `static const RegisterOptionNotes<Config> notes{"topk"};` beside its
-/// own registration. The config has `notes(const RouterShape&, std::int64_t steps) const`, which
-/// speaks of options at other values than their defaults.
+/// Registers a part's notes: `static const RegisterOptionNotes<Config> notes{"topk"};` beside the
+/// part's own registration. The config has `notes(const RouterShape&, std::int64_t steps) const`,
+/// which speaks of options at other values than their defaults.
 template <class Config>
 struct RegisterOptionNotes {
   explicit RegisterOptionNotes(const std::string& part) {

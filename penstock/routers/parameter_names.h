@@ -1,5 +1,5 @@
-// Names of routers' parameters that others make or read: what is before them, and those of scorers
-// by what the scorers' traits say of them.
+// Names of routers' parameters that other code makes or reads: their prefix, and the names that
+// a scorer's traits decide.
 #pragma once
 
 namespace penstock {
@@ -11,8 +11,8 @@ constexpr const char *kRouterModule = "router";
 /// The parameters of a scorer that is one matrix (one_matrix): [E, d], and [E] for a bias.
 constexpr const char *kScorerWeight = "weight", *kScorerBias = "bias";
 
-/// Of a scorer of query maps and keys (of_heads): [m, d', d], [keys, d'], and [m, d'] where the
-/// maps have biases.
+/// The parameters of a scorer of query maps and keys (of_heads): [m, d', d], [keys, d'], and
+/// [m, d'] for biases of the maps.
 constexpr const char *kHeadQueries = "queries", *kHeadKeys = "keys", *kHeadQueryBias = "query_bias";
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Names of methods and parts as a user gives them: a name of the wrong kind is told where it
-// belongs, an unknown one the nearest.
+// Checks names of methods and parts that a user gives. The error for a name of the wrong kind says
+// where it belongs; the error for an unknown name says the nearest one.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// The method of that name. Throws Error, opened by `key` (where the name was given), for another
-/// name; where that is a part's, it says which keys take it.
+/// The method with the name. Throws Error for another name; the error begins with `key`, the place
+/// of the name. If a part has the name, the error says which keys take it.
 const Method& method_named(const std::string& name, const std::string& key);
 
 /// The kinds of things that have a name: methods, and parts of each kind.
@@ -21,14 +21,14 @@ constexpr std::array<std::string_view, 4> words(PartKind) {
   return {"method", "scorer", "selector", "balancer"};
 }
 
-/// Throws Error, opened by `key`, where the name is of nothing of that kind.
+/// Throws Error, which begins with `key`, if nothing of the kind has the name.
 void check_part_name(const std::string& name, PartKind kind, const std::string& key);
 
-/// Throws Error, opened by `key`, for a name that is neither a method's nor a part's, with the
-/// nearest of all these names.
+/// Throws Error, which begins with `key`, if neither a method nor a part has the name. The error
+/// says the nearest name.
 [[noreturn]] void fail_unknown_name(const std::string& name, const std::string& key);
 
-/// The methods that have this part, in order of their names.
+/// The methods that use this part, in the order of their names.
 std::vector<std::string> methods_with(const std::string& part);
 
 }  // namespace penstock

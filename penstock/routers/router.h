@@ -27,12 +27,12 @@ struct FoldedScorer {
   at::Tensor bias;    ///< [E] or undefined
 };
 
-/// Parameters of a scorer by what they are for. What is generated and never stored counts as
-/// `router`; what Scorer::share took over counts for the first layer.
+/// Numbers of a scorer's parameters by purpose. Generated values that are never stored count as
+/// `router`. Parameters that Scorer::share took over count for the first layer.
 struct ScorerParameters {
-  std::int64_t router = 0;     ///< what turns tokens into logits
-  std::int64_t embedding = 0;  ///< from which a network generates the router
-  std::int64_t network = 0;    ///< that does
+  std::int64_t router = 0;     ///< the map from tokens to logits
+  std::int64_t embedding = 0;  ///< the input of a network that generates the router
+  std::int64_t network = 0;    ///< that network
 };
 
 /// Turns rows into logits. One instance per layer.
@@ -43,28 +43,28 @@ class Scorer : public torch::nn::Module {
   /// @param hidden [T, d] f32|f64, normed input of the experts
   /// @return logits [T, E]
   virtual Scores score(const at::Tensor& hidden, const RoutingContext& context) = 0;
-  /// What score() is outside training, as a plain router without gradient; the tensors may be the
-  /// parameters themselves, and are f64 where there are none. Throws AssertionError unless the
-  /// resolved router's traits say foldable.
+  /// score() outside training as a plain router without gradient. The tensors may be the parameters
+  /// themselves; a scorer without parameters gives f64. Throws AssertionError unless the resolved
+  /// router's traits say foldable.
   virtual FoldedScorer fold() const;
   /// Draws the parameters: N(0, std²) unless the method's source says otherwise.
   virtual void initialize(double std, const InitialDraws& draws) = 0;
-  /// Multiplies the logits of every token by `factor` for good, through the parameters: those of
-  /// training too, and noise that the scorer adds stays as it is. False where no parameter does
-  /// that; nothing changes then. REQUIRES: factor > 0.
+  /// Scales the parameters so that the logits of every token are multiplied by `factor`, in
+  /// training too. Noise that the scorer adds keeps its size. Returns false, and changes nothing,
+  /// if no parameter scales the logits. REQUIRES: factor > 0.
   virtual bool scale_logits(double factor);
-  /// Takes over what this scorer shares with those of the model's other layers, of which `first` is
-  /// the first layer's. Nothing by default.
+  /// Takes over the parameters that this scorer shares with the scorer `first` of the model's first
+  /// layer. The default shares nothing.
   virtual void share(Scorer& first);
-  /// Multiply-adds that the logits of one token take in training.
+  /// Multiply-adds for the logits of one token in training.
   virtual std::int64_t multiply_adds_per_token() const = 0;
-  /// Numbers that a training pass keeps of a token besides its vector and its logits, where these
-  /// may be many more than d; else 0, which leaves them uncounted.
+  /// Numbers that a training pass keeps for a token besides its vector and its logits, if they may
+  /// be many more than d. 0 leaves them uncounted.
   virtual std::int64_t kept_per_token() const { return 0; }
-  /// Numbers of parameters; all are the router's unless the scorer says otherwise.
+  /// Numbers of parameters. By default all count as `router`.
   virtual ScorerParameters parameters_by_part() const;
-  /// Names of the parameters whose first dimension goes over experts, a row (or an equal number of
-  /// rows) for each; none where experts have no parameters of their own.
+  /// Names of the parameters whose first dimension is experts, with an equal number of rows for
+  /// each. Empty if experts have no parameters of their own.
   virtual std::set<std::string> rows_by_expert() const;
 };
 
@@ -76,16 +76,17 @@ class Selector {
   virtual ~Selector() = default;
   /// The plan for all T tokens; `Plan::k` is set by the router.
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
-  /// Pools the traits' segment_length rows into one before scoring; the default hands them on.
-  /// (Lory scores segment means.)
+  /// Pools segment_length rows (see the traits) into one row before scoring. Lory scores segment
+  /// means. The default returns the rows unchanged.
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
-  /// Whether, outside training, a token gets every expert that it asks for, whatever others ask.
+  /// Whether a token outside training gets every expert that it chooses, whatever other tokens
+  /// choose.
   virtual bool refuses_none() const;
-  /// Active experts per token aimed at in this step.
+  /// The target number of active experts per token in this step.
   virtual double nominal_k(const RoutingContext& context) const = 0;
 };
 
-/// What a balancer says of one layer's pass.
+/// A balancer's result for one layer's pass.
 struct BalancerOutput {
   at::Tensor loss;  ///< scalar, differentiable; undefined when it has none
   RoutingStatistics statistics;
@@ -99,20 +100,20 @@ class Balancer : public torch::nn::Module {
 
   virtual BalancerOutput balance(const Scores& scores, const Plan& plan,
                                  const RoutingContext& context) = 0;
-  /// What is added to the experts' scores in the choice of that layer, [E] f32 without gradient, in
-  /// training and outside; undefined: nothing. Only of a balancer whose traits say biases_choice.
+  /// The bias of the layer's scores in the choice of experts, [E] f32 without gradient, in training
+  /// and outside; undefined: none. Only for a balancer with the trait biases_choice.
   virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
-  /// The same outside training, where that is another.
+  /// The same bias outside training, if it differs.
   virtual at::Tensor evaluation_bias(std::int64_t layer) const { return choice_bias(layer); }
-  /// Scores::thresholds of that layer, [E] f32 without gradient; only of a balancer whose traits
-  /// say keeps_thresholds.
+  /// Scores::thresholds of the layer, [E] f32 without gradient. Only for a balancer with the trait
+  /// keeps_thresholds.
   virtual at::Tensor thresholds(std::int64_t /*layer*/) const { return {}; }
-  /// Called when a layer's scorer has its first parameters, with the matrix that it folds into;
-  /// only of a balancer whose traits say needs_matrix.
+  /// The router calls it when a layer's scorer has its first parameters, with the matrix that the
+  /// scorer folds into. Only for a balancer with the trait needs_matrix.
   virtual void start(std::int64_t /*layer*/, const FoldedScorer&) {}
-  /// Called once after every optimizer step.
+  /// The trainer calls it once after every optimizer step.
   virtual void after_step(const StepStatistics&) {}
-  /// State to log each step, by the names that the traits list: λ and the like.
+  /// The values to log each step, such as λ, by the names in the traits.
   virtual std::map<std::string, double> state() const { return {}; }
 };
 
@@ -121,10 +122,10 @@ template <class Part>
 struct PartEntry {
   std::string summary;  ///< one sentence
   std::string source;   ///< paper and equation
-  /// Under default options; ResolvedRouter's and Router's are those under the options in use.
+  /// The traits under default options. ResolvedRouter and Router have those of the options in use.
   typename Part::Traits traits;
   std::vector<FieldDescription> fields;
-  /// Throws Error that names the key where such options do not fit together, or not to the shape.
+  /// Throws Error that names the key if the options do not fit together or do not fit the shape.
   std::function<void(const RouterShape&, const ConfigNode& options)> check;
   /// Checks, and builds the part.
   std::function<std::shared_ptr<Part>(const RouterShape&, const ConfigNode& options)> make;
@@ -144,12 +145,12 @@ struct Method {
   std::string scorer, selector;
   std::vector<std::string> balancers;
   std::map<std::string, ConfigNode> options;  ///< by part: {"topk": {...}, "load-balance": {...}}
-  double k = 0;                               ///< active experts of its source; 0: several
+  double k = 0;  ///< active experts in its source; 0: the source has several values
 };
 /// All methods. `dense` has no parts: the model then builds no MoE layers.
 const Registry<Method>& method_registry();
 
-/// Which parts a model uses, as a recipe says it.
+/// The router in a recipe: a method, and the parts and options that override it.
 struct RouterConfig {
   std::string method = "topk";
   std::string scorer, selector;  ///< non-empty: override the method's
@@ -172,11 +173,11 @@ struct RouterConfig {
       {.help = "factor of the learning rate for the scorers' parameters", .min = 0});
     v.rest(parts, "options of a part in use, by its name");
   }
-  /// Whether there is no router: a method without parts, and none named in its place.
+  /// Whether there is no router: the method has no parts, and the recipe names none.
   bool dense() const;
 };
 
-/// Names and options of the parts after the method, the overrides and the options are joined.
+/// The parts in use: names and options after method, overrides and options are joined.
 struct ResolvedRouter {
   std::string scorer, selector;
   std::vector<std::string> balancers;
@@ -190,8 +191,8 @@ struct ResolvedRouter {
 /// for options of parts not in use, and for parts that do not fit together.
 ResolvedRouter resolve(const RouterConfig& config);
 
-/// Throws Error that names the key where the options of a part in use do not fit to the shape of
-/// the layers. Builds nothing. REQUIRES: not dense.
+/// Throws Error that names the key if the options of a part in use do not fit the shape of the
+/// layers. Builds nothing. REQUIRES: not dense.
 void check_options(const ResolvedRouter& router, const RouterShape& shape);
 
 /// Why these parts cannot work together, or "" when they can.
@@ -221,7 +222,7 @@ class Router : public torch::nn::Module {
   RoutingResult route(const at::Tensor& hidden, const RoutingContext& context);
 
   Scorer& scorer() { return *scorer_; }
-  /// Puts a scorer around the layer's, which it holds and asks.
+  /// Replaces the layer's scorer by one that wraps it.
   void wrap_scorer(const std::function<std::shared_ptr<Scorer>(std::shared_ptr<Scorer>)>& around);
   const Selector& selector() const { return *selector_; }
   const RouterTraits& traits() const { return traits_; }

@@ -1,4 +1,4 @@
-// What passes between the parts of a router: context in, scores, plan, losses and statistics out.
+// The values that pass between the parts of a router: context, scores, plan, losses, statistics.
 // No part's code is here; `experts` and observers include only this file of `routers`.
 #pragma once
 
@@ -32,10 +32,10 @@ struct RouterShape {
   std::int64_t layers = 1;       ///< MoE layers in the model
 };
 
-/// Throws Error unless the layers' k is a whole number of their experts. `selector` is named.
+/// Throws Error unless the layers' k is a whole number in [1, E]. The error names `selector`.
 void check_whole_k(const RouterShape& shape, std::string_view selector);
 
-/// What surrounds one pass through one layer's router.
+/// The context of one pass through one layer's router.
 struct RoutingContext {
   std::int64_t step = 0;         ///< optimizer step, from 0
   std::int64_t total_steps = 0;  ///< of the run; 0 outside training
@@ -62,13 +62,13 @@ struct RoutingContext {
   std::function<at::Tensor(std::int64_t layer, const at::Tensor& mine)> reduce;
 };
 
-/// What a scorer says. logits [R, E] f32 (f64 in tests).
+/// A scorer's result. logits [R, E] f32 (f64 in tests).
 struct Scores {
   at::Tensor logits;
   at::Tensor clean_logits;  ///< before noise; undefined where there is none
   at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
   at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
-  /// [E] that balancers add to the experts' scores in the choice alone; undefined: none.
+  /// [E], a bias that balancers add to the experts' scores in the choice alone; undefined: none.
   at::Tensor choice_bias;
   /// [E] f32, kept by a balancer: outside training an expert takes the tokens whose scores reach
   /// its threshold, each by itself. Undefined: it chooses among all, as in training.
@@ -116,7 +116,7 @@ using RoutingStatistics = std::map<std::string, at::Tensor>;
 
 /// Everything one pass through one layer's router produced.
 struct RoutingResult {
-  at::Tensor hidden;  ///< [T, d], what the layer was given
+  at::Tensor hidden;  ///< [T, d], the layer's input
   Plan plan;
   Scores scores;
   at::Tensor loss;  ///< scalar: sum of `loss_terms`; undefined when there are none
@@ -132,23 +132,23 @@ struct RoutingResult {
 /// Gradient: gates, at the masked positions. Cost: O(T·E). Empty T, experts and masks are allowed.
 Plan make_plan(const at::Tensor& gates, const at::Tensor& mask);
 
-/// The plan of what a routing operator made of logits [T, E].
+/// The plan from a routing operator's result for logits [T, E].
 Plan make_plan(const at::Tensor& logits, const ops::Route& route);
 
 /// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
 /// @param weights [segments, E], differentiable
 Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_t segment_length);
 
-/// The plan of the tokens of that range alone, in the order of the whole plan. Of sums over the
-/// logits it has none. Gradient: weights, those of other tokens zero.
+/// The plan of the tokens in the range, in the order of the whole plan. It has no sums over the
+/// logits. Gradient: weights, those of other tokens zero.
 /// REQUIRES: where it merges, the range is of whole segments (asserted). Cost: O(A), on the CPU.
 Plan plan_of_tokens(const Plan& plan, IndexRange tokens);
 
 /// Assignments per expert [E] i64 on the CPU. REQUIRES: the plan does not merge.
 at::Tensor expert_counts(const Plan& plan);
 
-/// Share of token-expert pairs that are off.  1 − A / (T·E); 0 without tokens, and for merging
-/// plans, in which every expert takes part.
+/// The share of token-expert pairs without an assignment.  1 − A / (T·E); 0 without tokens, and for
+/// merging plans, in which every expert takes part.
 double sparsity(const Plan& plan);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What the routers of one optimizer step decided, counted for balancers that move once a step.
+// Counts of the routers' decisions in one optimizer step, for balancers that move once a step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Of all training passes of one optimizer step, micro-batches together.
+/// The statistics of all training passes of one optimizer step, over all micro-batches.
 struct StepStatistics {
   double sparsity = 0;  ///< 1 − Σ A / Σ T·E over layers; 0 where plans merge
   /// [L][E], assignments by MoE layer and expert; empty for a layer whose plans merge.
@@ -21,7 +21,7 @@ struct StepStatistics {
   /// choose.
   std::vector<std::vector<double>> lowest_taken = {};
 
-  /// Mean experts per token of a layer; 0 for one that routed none.
+  /// The mean number of experts per token in a layer; 0 for a layer that routed no token.
   double active(std::size_t layer) const;
 };
 
@@ -38,12 +38,12 @@ class StepCounts {
   /// its lowest_taken [E], empty where it has none.
   void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens,
            std::span<const double> lowest_taken = {});
-  /// Adds what other processes counted. @param sum  in place, over processes; numbers of one
+  /// Adds the counts of other processes. @param sum  in place, over processes; numbers of one
   /// length, that of `shape`, on all
   void sum_with(const std::function<void(const at::Tensor&)>& sum, const RouterShape& shape);
   /// Whether no plan that assigns tokens was added.
   bool empty() const { return pairs_ == 0; }
-  /// The statistics of what was added since the last take().
+  /// The statistics of all passes added since the last take().
   StepStatistics take();
 
  private:

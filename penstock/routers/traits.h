@@ -1,6 +1,6 @@
-// What parts say of themselves. What fits together, and what others may do with a router, is
-// decided by these; never by names. Only flags and plain values are here: what takes a computation
-// is a part's own (router.h).
+// Traits: what a part says about itself. Other code decides by traits, never by names, which parts
+// fit together and what a router allows. Traits are flags and plain values; a fact that takes a
+// computation is a function of the part (router.h).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace penstock {
 
-/// How a selector weighs the experts that a token gets, where a formula of the token's logits says
-/// it.
+/// The formula of a selector's gates, where it depends on the token's logits alone.
 enum class GateForm {
   other,              ///< none of these
   softmax_over_kept,  ///< g_j = exp(z_j) / Σ_{i kept} exp(z_i)

@@ -1,4 +1,4 @@
-// A router's config with nothing left to defaults, for files that must mean the same later.
+// A router's config without defaults, for files that must keep their meaning in later versions.
 #pragma once
 
 #include "penstock/routers/router.h"

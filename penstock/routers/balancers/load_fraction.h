@@ -1,5 +1,5 @@
-// The experts' share of the assignments, which balance losses use as a constant, and over what it
-// is taken.
+// The experts' shares of the assignments, which balance losses use as constants, and the scope that
+// the shares are counted over.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 4> words(Scope) {
   return {"micro-batch", "sequence", "global", "device"};
 }
 
-/// Over what a balance loss takes the experts' loads. A struct that has it as a member lists its
-/// keys among its own.
+/// The scope in which a balance loss counts the experts' loads. A struct with such a member lists
+/// these keys among its own.
 struct LoadScope {
   Scope scope = Scope::micro_batch;
   std::int64_t devices = 0;
@@ -41,8 +41,8 @@ struct LoadScope {
   std::int64_t groups(const Plan& plan, const RoutingContext& context) const;
 };
 
-/// What a pass asks of its experts, [E + 1] f64 on the CPU: choices of each, before any refusal,
-/// and tokens. REQUIRES: the plan does not merge.
+/// A pass's choices, [E + 1] f64 on the CPU: the choices of each expert before any refusal, and the
+/// number of tokens. REQUIRES: the plan does not merge.
 at::Tensor requested_of_experts(const Plan& plan);
 
 /// f_ge = E·c_ge / (k·T_g), 1 for every expert in perfect balance at k active experts; 0 without

@@ -15,8 +15,8 @@ namespace penstock {
 enum class Shifted { model, layer, expert };
 constexpr std::array<std::string_view, 3> words(Shifted) { return {"model", "layer", "expert"}; }
 
-/// Which experts a shift holds together. A struct that has it as a member lists its keys among its
-/// own.
+/// The group of experts that one shift steers. A struct with such a member lists these keys among
+/// its own.
 struct ShiftConfig {
   Shifted by = Shifted::model;
   double rate = 0.05;

@@ -1,5 +1,5 @@
-// Sums that several balance losses are made of: the selector's own where it took them on its way,
-// so that a loss costs no pass over [T, E]; else worked out here.
+// Sums that several balance losses use. A selector may have computed them already; then a loss
+// needs no pass over [T, E]. Otherwise this file computes them.
 #pragma once
 
 #include "penstock/routers/routing.h"

@@ -1,4 +1,4 @@
-// The squared coefficient of variation, which the losses of noisy top-k gating are.
+// The squared coefficient of variation: the loss of noisy top-k gating.
 #pragma once
 
 #include <ATen/core/Tensor.h>
