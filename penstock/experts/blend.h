@@ -1,5 +1,5 @@
-// Expert weights blended per segment, as merging plans have them, where each rank of a group holds
-// some of the experts. What is computed with a blend is the experts' matter.
+// Blends expert weights per segment for merging plans, over a group of ranks that each hold some of
+// the experts. The experts compute with the blends.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace penstock {
 /// sends every rank its own; these are added in rank order. Every rank makes the same calls.
 class Blend {
  public:
-  /// @param weights  [S, E], of this rank's segments, whose number may differ between ranks.
+  /// @param weights  [S, E] for this rank's segments. S may differ between ranks.
   Blend(const at::Tensor& weights, const dist::ProcessGroup& group);
   /// @param parameters  [E/e, ...], of this rank's experts.  @return [S, ...].
   /// Gradient: the weights and the parameters. Cost: ΣS·E/e·n products and, over ranks, S·n numbers

@@ -1,5 +1,5 @@
-// The exchange of rows between ranks as an operation with a gradient. Which rows go where is the
-// caller's; see token_exchange.h for those of a plan.
+// The exchange of rows between ranks, as an operation with a gradient. The caller chooses the rows;
+// token_exchange.h chooses those of a plan.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,16 +12,16 @@
 
 namespace penstock {
 
-/// Rows that each rank of a group gets, in rank order.
+/// The number of rows for each rank of a group, in rank order.
 using RowCounts = std::vector<std::int64_t>;
 
-/// Rows for every rank for rows from every rank, as ProcessGroup::all_to_all.
+/// Sends rows to every rank and returns the rows from every rank, as ProcessGroup::all_to_all.
 /// @param rows  [Σ sent, ...].  @return [Σ received, ...].
-/// Gradient: rows; it goes the same way back. All ranks make their backward passes side by side,
-/// and each makes it where one does: what is returned must take part in what is minimised.
-/// @param meanwhile  called while the rows are under way, if not null; it makes no operations of
-/// this group. What it builds is passed backward while the gradients are under way, since autograd
-/// goes through nodes from the last one made to the first.
+/// Gradient: rows; it travels the same way back. All ranks run their backward passes together. If
+/// one runs this backward pass all must, so the loss must depend on the returned rows.
+/// @param meanwhile  if not null, it is called while the rows travel. It must use no collective of
+/// this group. Autograd runs nodes from the last made to the first, so the backward pass of what it
+/// computes runs while the gradients travel.
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
                          const dist::ProcessGroup& group,
                          const std::function<void()>& meanwhile = {});

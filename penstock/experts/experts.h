@@ -18,8 +18,8 @@
 
 namespace penstock {
 
-/// What a layer has to compute while rows travel between ranks, each called once. What they build
-/// is also passed backward while gradients travel (exchange_rows.h).
+/// Computations of a layer to run while rows travel between ranks; each is called once. Their
+/// backward passes run while gradients travel (exchange_rows.h).
 struct Meanwhile {
   std::function<void()> rows_leave, results_return;
 };
@@ -31,11 +31,11 @@ struct Meanwhile {
 /// Parameters: `gate_up` [E, 2f, d], gate rows first, or `up` [E, f, d]; `down` [E, d, f]; with
 /// biases `gate_up_bias` [E, 2f] or `up_bias` [E, f], and `down_bias` [E, d].
 ///
-/// Of a group of e ranks, rank i has the experts [E/e·i, E/e·(i+1)) and of each parameter their
-/// rows alone. Each rank has tokens and a plan of its own, over all E experts, and gets what one
-/// process with all experts would compute of them. All ranks make the same passes side by side,
-/// forward and backward. What a backward pass adds to an expert's gradient is the sum of what the
-/// ranks' outputs were given; nothing is divided by e.
+/// In a group of e ranks, rank i has the experts [E/e·i, E/e·(i+1)), and only their rows of each
+/// parameter. Each rank has its own tokens and a plan over all E experts. It gets the result that
+/// one process with all experts would compute for its tokens. All ranks run the same passes
+/// together, forward and backward. An expert's gradient is the sum over all ranks' outputs; nothing
+/// is divided by e.
 class Experts : public torch::nn::Module, public ops::ReadsStored {
  public:
   /// Matrices are not initialised, biases are 0. @param experts  E, of all ranks
@@ -53,8 +53,8 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   /// Assignments: y_t = Σ_{a: token_a = t} weight_a · FFN_{expert_a}(h_t).
   /// Merging: y_t = FFN with weights θ̄_s = Σ_e w_se θ_e (each matrix, each bias) of t's segment s.
   /// @param hidden [T, d] f32|f64.  @return [T, d]; tokens without an expert get zero.
-  /// @param dropout_seed  of the form's dropout; nullopt: none, as outside training
-  /// @param meanwhile  null where one process has the experts, and of merging
+  /// @param dropout_seed  seed of the form's dropout; nullopt: no dropout, as outside training
+  /// @param meanwhile  null if one process has all experts, and for merging plans
   /// Gradient: hidden, the plan's weights, all parameters (zero for unused experts).
   /// REQUIRES: the plan's T and E match (checked). Cost of merging: S·E·3df for the blends.
   /// Over ranks: TokenExchange; merging sends S·3df numbers, the blends, to each rank.
@@ -62,26 +62,28 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan,
                      std::optional<std::int64_t> dropout_seed = std::nullopt,
                      const Meanwhile& meanwhile = {});
-  /// Whether the rows of such a plan travel.
+  /// Whether the rows of the plan travel between ranks.
   bool sends_rows(const Plan& plan) const { return group_.size() > 1 && !plan.merges(); }
 
-  /// Not with biases. Such experts compute plans of assignments alone, outside training.
+  /// Returns false for experts with biases. Stored experts compute plans of assignments alone,
+  /// outside training.
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
   bool reads_all_or_none() const override { return true; }
 
-  /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
+  /// Makes the backward pass compute values of size A·f again instead of keeping them
+  /// (ops::ExpertOptions).
   bool recompute = false;
 
-  /// Of this rank's experts.
+  /// The tensors of this rank's experts.
   const at::Tensor& gate_up() const { return gate_up_; }
   const at::Tensor& down() const { return down_; }
-  /// The ranks that hold the experts between them.
+  /// The ranks that divide the experts.
   const dist::ProcessGroup& group() const { return group_; }
-  /// E, of all ranks.
+  /// E, over all ranks.
   std::int64_t count() const { return gate_up_.size(0) * group_.size(); }
 
  private:
-  /// @param dropout_keys  of the plan's assignments, or undefined: those of the seed
+  /// @param dropout_keys  keys of the plan's assignments; undefined: keys from the seed
   at::Tensor assigned(const at::Tensor& hidden, const Plan& plan,
                       std::optional<std::int64_t> dropout_seed,
                       const at::Tensor& dropout_keys) const;

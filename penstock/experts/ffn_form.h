@@ -1,4 +1,4 @@
-// What kind of feed-forward network a layer or an expert is, beside its sizes.
+// The form of a layer's or an expert's feed-forward network, apart from its sizes.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct FfnForm {
   bool bias = false;
   double dropout = 0;  ///< of act(..), in training
 
-  /// m: products that feed the activation.
+  /// m: the number of products that feed the activation.
   std::int64_t inputs() const { return activation == ops::Activation::swiglu ? 2 : 1; }
   /// Name of the input matrices: "gate_up", gate rows first, or "up".
   const char* input_name() const { return inputs() == 2 ? "gate_up" : "up"; }
-  /// Adds the tensors of such a network. Its parameters `gate_up` (or `up`) and `down` hold them,
-  /// and with biases those of the same names with "_bias".
-  /// @param role  of its matrices
+  /// Adds the network's tensors. The parameters `gate_up` (or `up`) and `down` hold them, and with
+  /// biases the parameters of these names with "_bias".
+  /// @param role  the role of the matrices
   void describe(std::int64_t d_model, std::int64_t d_ffn, TensorRole role,
                 const LayerTensors& at) const;
 };

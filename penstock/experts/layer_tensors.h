@@ -1,6 +1,6 @@
-// How a layer says which tensors it has without being built: what each is called in files, its
-// shape, what it is for, and which parameter holds it. Each layer describes its own beside its
-// constructor, from the same options; models/counts/model_tensors.h puts those of a model together.
+// Descriptions of a layer's tensors without building the layer: name in files, shape, purpose, and
+// the parameter that holds it. Each layer describes its tensors beside its constructor, from the
+// same options. models/counts/model_tensors.h collects those of a model.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class Module;
 
 namespace penstock {
 
-/// What a tensor is for, which says what FLOPs it takes. `rest` counts as parameters; its
-/// products are not counted.
+/// The purpose of a tensor, which decides the FLOPs counted for it. `rest` counts as parameters,
+/// without FLOPs.
 enum class TensorRole {
   embedding,  ///< the head's matrix too
   query,
@@ -30,14 +30,16 @@ enum class TensorRole {
   balancer
 };
 
-/// How the ranks that share a layer's products divide a tensor: each has heads or neurons of its
-/// own (`rows`: those that it computes; `columns`: those that it sums over), or all of it.
+/// How tensor-parallel ranks divide a tensor. `rows`: each rank has the rows of the heads or
+/// neurons that it computes. `columns`: each has the columns of those that it sums over. Otherwise
+/// each rank has the whole tensor.
 enum class TensorSplit { none, rows, columns };
 
-/// What a backward pass leaves such a rank of the gradient of a tensor that it has all of.
+/// The part of the gradient that a backward pass gives a tensor-parallel rank for a tensor that it
+/// has whole.
 enum class GradientShare {
-  whole,     ///< as the others
-  of_heads,  ///< of its heads: norms of queries and keys
+  whole,     ///< the whole gradient, as on the other ranks
+  of_heads,  ///< the part of its heads: norms of queries and keys
   of_rows  ///< of the rows that it holds between products (RankRows): all, where none divides them
 };
 
@@ -57,11 +59,11 @@ struct ModelTensor {
   std::string name(std::int64_t expert = 0) const {
     return experts == 0 ? stem + rest : stem + std::to_string(expert) + rest;
   }
-  /// Numbers in one.
+  /// The number of values in one tensor.
   std::int64_t size() const;
 };
 
-/// A tensor of files that is some rows of a parameter, which holds several below each other.
+/// A tensor in files that is some rows of a parameter; the parameter stacks several such tensors.
 struct FusedRows {
   const char* name;  ///< in files, without ".weight"
   std::int64_t count;
@@ -77,9 +79,9 @@ class LayerTensors {
   /// @param out  kept, and outlives this
   LayerTensors(std::vector<ModelTensor>& out, std::string file, std::string module,
                std::int64_t layer = -1);
-  /// The place of a module that this one has under that name.
+  /// The place of this module's child with the name.
   LayerTensors below(const std::string& name) const;
-  /// The same place, where each of so many experts has what is added.
+  /// The same place; each of `experts` experts has the tensors that are added.
   LayerTensors of_each(std::int64_t experts) const;
 
   /// @param name, module  in files and in the model, after what both begin with

@@ -1,5 +1,5 @@
-// A plan whose experts lie on several ranks: which of a layer's rows go to which rank, what their
-// experts are asked for there, and the way back. It multiplies nothing.
+// The exchange for a plan whose experts lie on several ranks: rows go to the ranks of their
+// experts, and results come back. It multiplies nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,9 +21,9 @@ struct AutogradContext;
 
 namespace penstock {
 
-/// The assignments that came to a rank's experts.
+/// The assignments that arrived for a rank's experts.
 struct ArrivedRows {
-  at::Tensor hidden;  ///< [R, d], in the order of the ranks that they are from
+  at::Tensor hidden;  ///< [R, d], in the order of the sending ranks
   /// The plan for these rows and this rank's experts, without `expert`; weights carry gradients.
   Plan plan;
   at::Tensor dropout_keys;  ///< [A] i64, as ops::ExpertOptions takes them; undefined: no dropout
@@ -39,7 +39,7 @@ struct ArrivedRows {
 class TokenExchange {
  public:
   /// @param plan  not merging; on the CPU
-  /// @param dropout_seed  of this rank's assignments; the same ranks have one or none
+  /// @param dropout_seed  seed for this rank's assignments; all ranks have one, or none has
   TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
                 std::optional<std::int64_t> dropout_seed = std::nullopt);
 
@@ -48,11 +48,11 @@ class TokenExchange {
   /// @param meanwhile  as exchange_rows() has it: called while the rows are under way
   ArrivedRows send(const at::Tensor& hidden, const at::Tensor& weight,
                    const std::function<void()>& meanwhile = {}) const;
-  /// y_t = Σ over ranks, in their order, of the row that comes back of token t; 0 without one.
+  /// y_t = Σ over ranks, in rank order, of the rows that come back for token t; 0 without any.
   /// @param rows  [R, d] as they arrived.  @return [T, d].  Gradient: rows.
   at::Tensor bring_back(const at::Tensor& rows, const std::function<void()>& meanwhile = {}) const;
 
-  /// Rows that this rank sends and gets, its own included.
+  /// The number of rows that this rank sends and receives, its own included.
   std::int64_t sent_rows() const { return routes_->sent_token.size(0); }
   std::int64_t arrived_rows() const { return routes_->plan.tokens; }
 

@@ -20,11 +20,11 @@ struct RelativeAttentionConfig {
 struct PositionBiases {
   at::Tensor content, position;  ///< u and v of the paper, [H, hd] each
 
-  /// Registers those of such an attention with the module that has them: the attention's layer, or
-  /// a model whose layers share them. Their values are not initialised.
+  /// Registers the biases of an attention with their module: the attention's layer, or a model
+  /// whose layers share them. Values are not initialised.
   static PositionBiases registered(torch::nn::Module& module,
                                    const RelativeAttentionConfig& config);
-  /// Adds the tensors of such a module.
+  /// Adds the biases' tensors.
   static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
   /// Both ~ N(0, std²).
   void initialize(double std, const InitialDraws& draws) const;
@@ -33,9 +33,9 @@ struct PositionBiases {
 class RelativeAttention : public torch::nn::Module {
  public:
   explicit RelativeAttention(const RelativeAttentionConfig& config);
-  /// Adds the tensors of such a layer. Position biases are not its own.
+  /// Adds the layer's tensors. Position biases are not among them.
   static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
-  /// Multiply-adds of a token for each position that it reads: scores by content and by distance,
+  /// A token's multiply-adds for each position that it reads: score by content, score by distance,
   /// and value.
   static std::int64_t multiply_adds_per_pair(const RelativeAttentionConfig& config) {
     return 3 * config.heads * config.head_dim;

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Called after each MoE layer's router with the layer's index and everything it produced.
+/// Each MoE layer calls it after its router, with the layer's index and the router's results.
 using RoutingTap = std::function<void(std::int64_t layer, const RoutingResult& result)>;
 
 }  // namespace penstock

@@ -1,5 +1,4 @@
-// The tensors of an MoE layer's scorer: what files call them. Only a built scorer knows which there
-// are.
+// The names in files of an MoE layer's scorer tensors. Only a built scorer knows its tensors.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,7 @@ namespace penstock {
 /// "gate.weight", as other programs' models have it, of a plain matrix.
 std::string scorer_tensor_name(const std::string& key);
 
-/// The parameter or buffer of that name after the layer's; nullopt: no scorer's.
+/// The scorer's parameter or buffer for a name after the layer's; nullopt if it is no scorer's.
 std::optional<std::string> scorer_parameter(const std::string& name);
 
 /// Adds the tensors of a scorer.

@@ -22,10 +22,10 @@ struct AdaptiveSoftmax {
   /// i64.  Gradient: hidden, weight and the members.
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& weight,
                   const at::Tensor& targets) const;
-  /// Of each row, [R], without gradient.
+  /// The cross-entropy of each row, [R], without gradient.
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& weight,
                     const at::Tensor& targets) const;
-  /// log p [.., V]; without cutoffs the logits.
+  /// log p [.., V]; the logits if there are no cutoffs.
   at::Tensor log_probabilities(const at::Tensor& hidden, const at::Tensor& weight) const;
 };
 

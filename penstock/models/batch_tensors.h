@@ -11,8 +11,7 @@ struct BatchTensors {
   at::Tensor targets;  ///< [B·T] i64
 };
 
-/// Copies of a batch's ids [B, T], targets [B·T] and, where it has them, starts [B, T], i64, on
-/// that device.
+/// Copies a batch's ids [B, T], targets [B·T] and, if present, starts [B, T] to the device, as i64.
 BatchTensors to_tensors(const Batch& batch, const at::Device& device);
 
 }  // namespace penstock

@@ -14,14 +14,15 @@
 
 namespace penstock {
 
-/// A LanguageModel without memory: each row stands alone. One that holds some layers only has the
-/// embedding with the first layer, and the last norm and the head with the last one.
+/// A LanguageModel without memory: each row stands alone. A decoder that holds some of the layers
+/// has the embedding if it holds the first layer, and the last norm and the head if it holds the
+/// last.
 class Decoder : public LanguageModel, public ops::ReadsStored {
  public:
   explicit Decoder(const ModelConfig& config, const ModelPlace& place = {});
   void initialize(const InitialDraws& draws) override;
 
-  /// The output's hidden rows are normed.
+  /// The hidden rows of the output have gone through the last norm.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                       const RoutingTap& routing_tap = {},
                       const HiddenTap& hidden_tap = {}) override;
@@ -35,8 +36,8 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const override;
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const override;
 
-  /// The output head's matrix [V, d]: the embeddings when tied. Losses take it as it is
-  /// (ops::linear_cross_entropy), which spares the logits.
+  /// The output head's matrix [V, d]: the embeddings when tied. Losses read it
+  /// directly (ops::linear_cross_entropy) and never store the logits.
   const at::Tensor& head() const {
     return config().tie_embeddings ? ends_.embed_tokens : ends_.lm_head;
   }
@@ -46,22 +47,22 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   at::Tensor tied() const override;
   void tie(const at::Tensor& embeddings) override;
 
-  /// REQUIRES: it holds that layer.
+  /// REQUIRES: this process holds the layer.
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }
 
  private:
-  /// All that the two ways through the layers share.
+  /// The part that both passes through the layers share.
   ModelOutput run(const ModelInput& input, const RoutingContext& context, const Attend& attend,
                   const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
-  /// run() with what the cache holds of those sequences.
+  /// run() with the cached keys and values of the sequences.
   ModelOutput run_cached(const at::Tensor& tokens, const DecoderCache& cache,
                          std::span<const CachedRows> where, const RoutingContext& context,
                          const RoutingTap& routing_tap);
   at::Tensor embedded(const at::Tensor& tokens) const;
-  /// Through one layer, computed again in the backward pass where that was asked for.
+  /// Runs one layer. The backward pass computes it again if recomputation asks for that.
   Residual through(std::int64_t index, Residual x, const Attend& attend,
                    const RoutingContext& context, std::optional<RoutingResult>& routing);
-  /// Whether that layer is of the pass.
+  /// Whether the pass includes the layer.
   bool passes(const ModelInput& input, std::int64_t layer) const;
 
   const ops::StoredMatrix& stored_head() const {

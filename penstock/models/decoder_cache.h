@@ -1,4 +1,4 @@
-// The keys and values that a decoder keeps of sequences which it reads bit by bit.
+// The keys and values of sequences that a decoder reads in parts.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace penstock {
 
-/// So many further tokens of one of a cache's sequences.
+/// The next `count` tokens of one of a cache's sequences.
 struct CachePart {
   std::int64_t row, count;
 };
 
-/// Room for B sequences of up to C tokens in every layer, set aside at once; memory is taken as
-/// positions are written. Grouped heads are kept once: L · 2 · B · C · G · hd numbers.
-/// Sequences have lengths of their own, and begin and end apart from each other.
+/// A cache for B sequences of up to C tokens in every layer. Addresses are reserved at once; pages
+/// of memory are taken as positions are written. Grouped heads are kept once: L · 2 · B · C · G ·
+/// hd numbers. Each sequence has its own length, and begins and ends by itself.
 class DecoderCache {
  public:
   /// `options` are those of the model's parameters. REQUIRES: config is resolved.
@@ -27,21 +27,21 @@ class DecoderCache {
   std::int64_t sequences() const { return std::ssize(lengths_); }
   std::int64_t capacity() const { return capacity_; }
   std::int64_t length(std::int64_t row) const { return lengths_.at(static_cast<std::size_t>(row)); }
-  /// The sequence begins anew.
+  /// Empties the sequence.
   void clear(std::int64_t row) { cut(row, 0); }
-  /// Only the first `length` tokens of the sequence are still there. REQUIRES: it has as many.
+  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has as many.
   void cut(std::int64_t row, std::int64_t length);
 
-  /// What attention needs to take in `count` more tokens of each of these rows.
-  /// Throws Error for rows that there are not, and where there is no room.
+  /// The places for attention to write `count` more tokens of each of the rows.
+  /// Throws Error for a row that does not exist or has no space left.
   CachedRows at(std::span<const std::int64_t> rows, std::int64_t count) const;
-  /// The same for parts of any lengths, neighbours of one length together, in their order.
-  /// Throws Error for a row that is named twice as well.
+  /// The same for parts of any lengths, in their order; neighbours of equal length share a place.
+  /// Throws Error for a row that is named twice, too.
   std::vector<CachedRows> at(std::span<const CachePart> parts) const;
-  /// The sequence `to` becomes the first `length` tokens of `from`, whose keys and values are
-  /// copied. REQUIRES: it has as many.
+  /// Copies keys and values of the first `length` tokens of `from` to `to`, which then has `length`
+  /// tokens. REQUIRES: `from` has as many.
   void copy(std::int64_t from, std::int64_t to, std::int64_t length);
-  /// Counts what was written.
+  /// Adds the written tokens to the lengths.
   void advance(std::span<const std::int64_t> rows, std::int64_t count);
   const AttentionCache& layer(std::int64_t index) const {
     return layers_[static_cast<std::size_t>(index)];

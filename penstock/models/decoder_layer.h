@@ -1,5 +1,5 @@
-// One layer of the decoder: attention and a feed-forward or experts, each behind its norm. Not the
-// embedding, nor the head.
+// One layer of the decoder: attention and a feed-forward or experts, each after its norm. The
+// embedding and the head are not here.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -20,8 +20,8 @@
 
 namespace penstock {
 
-/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache. A copy may be
-/// called in the backward pass, after the input of the pass has gone.
+/// A layer's attention for normed rows [B, T, d], over the rows themselves or with a cache. The
+/// backward pass may call a copy of it after the pass's input is freed.
 using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at::Tensor& normed)>;
 
 /// h += Attention(Norm(h));  h += FFN or MoE(Norm(h)).
@@ -30,16 +30,17 @@ class DecoderLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
                std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
-  /// Adds the tensors of a layer, as if one rank had them all, but for those of its scorer.
+  /// Adds the whole tensors of a layer, without division over ranks and without those of its
+  /// scorer.
   /// @param moe  null: a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
-  /// Multiply-adds of a token in a layer for each position that it reads.
+  /// A token's multiply-adds in a layer for each position that it reads.
   static std::int64_t multiply_adds_per_pair(const ModelConfig& config);
   void initialize(const ModelConfig& config, const InitialDraws& draws);
   Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
                    std::optional<RoutingResult>& routing);
-  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
-  /// @param parameters  all that the layer's gradients go to
+  /// forward() that keeps only its input for the backward pass (layers/recomputed.h).
+  /// @param parameters  all tensors that get gradients from the layer
   Residual forward_again(Residual x, const Attend& attend, const RoutingContext& context,
                          const std::vector<at::Tensor>& parameters,
                          std::optional<RoutingResult>& routing);

@@ -1,5 +1,5 @@
-// Which numbers a pass drops: one draw for all sites of dropout, so that a pass made again drops
-// the same.
+// The dropout of a pass: one draw seeds all its sites, so that a repeated pass drops the same
+// numbers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,11 @@ namespace penstock {
 /// Seeds of a pass's dropouts, from one draw of its generator; none outside training.
 class DropoutSeeds {
  public:
-  /// Sites of dropout outside the layers; the layers' have the numbers from kFirstLayer on.
+  /// Sites of dropout outside the layers. Sites in layers are numbered from kFirstLayer on.
   enum Site : std::int64_t { kEmbedding, kDistances, kOutput, kFirstLayer };
 
   DropoutSeeds(double p, const RoutingContext& context);
-  /// x as it is, or with the dropout of that site. Sites have numbers of their own.
+  /// Applies the site's dropout to x; returns x outside training. Each site drops its own numbers.
   at::Tensor apply(const at::Tensor& x, std::int64_t site) const;
   /// nullopt: no dropout.
   std::optional<std::int64_t> seed(std::int64_t site) const;

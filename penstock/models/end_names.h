@@ -1,26 +1,26 @@
-// The names of what the models have outside of their layers (models/model_ends.h), as parameters
-// and in files. Those of layers are models/module_names.h's.
+// The names of parameters outside of the layers (models/model_ends.h), in models and in files.
+// models/module_names.h has the names in layers.
 #pragma once
 
 #include <string_view>
 
 namespace penstock {
 
-// In the model as modules.
+// Names of parameters in a model.
 constexpr const char *kEmbeddingsParameter = "embed_tokens", *kFinalNormModule = "norm",
                      *kHeadParameter = "lm_head", *kHeadBiasParameter = "head_bias",
                      *kClusterWeightParameter = "cluster_weight",
                      *kClusterBiasParameter = "cluster_bias";
 
-// Of the tensors in files.
+// Names of tensors in files.
 constexpr const char *kEmbeddingsTensor = "model.embed_tokens.weight",
                      *kFinalNormTensor = "model.norm.weight", *kHeadTensor = "lm_head.weight",
                      *kHeadBiasTensor = "lm_head.bias",
                      *kClusterWeightTensor = "model.cluster_weight",
                      *kClusterBiasTensor = "model.cluster_bias";
 
-/// Whether the parameter of that full name is the head's and nothing else reads it, as tied
-/// embeddings are read.
+/// Whether the head alone reads the parameter with this full name. The embeddings, tied or not, are
+/// read by more.
 bool only_head_reads(std::string_view parameter);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A module in evaluation mode for as long as a measurement takes, however that ends.
+// Keeps a module in evaluation mode during a measurement, also if it throws.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// While alive, no gradients are recorded and the module is in evaluation mode; afterwards it is in
-/// the mode that it was in.
+/// During its life, the module is in evaluation mode and no gradients are recorded. The destructor
+/// restores the module's mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module)

@@ -1,5 +1,5 @@
-// A model with the same function whose routers are plain matrices, for inference and for formats
-// that know no other. Not a certificate: what a target format makes of them is checked elsewhere.
+// Replaces a model's routers by plain matrices with the same function, for inference and for
+// formats that know plain routers alone. Exporting checks what the target format computes.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What the trainer, evaluation and benchmarks need of a model, whichever it is: tokens in, rows for
-// the head out, a loss, and the memory that a segment hands to the next.
+// The interface of every model for training, evaluation and benchmarks: tokens in, rows for the
+// head out, a loss, and the memory that a segment passes to the next.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -27,13 +27,13 @@ using HiddenTap = std::function<void(std::int64_t layer, const at::Tensor& hidde
 
 enum class PassDirection { forward, backward };
 
-/// Told what comes next: the layer of that index, forward or, where gradients are wanted, backward.
-/// An exception that it throws, of a class derived from std::exception, abandons the pass (autograd
-/// passes on no other).
+/// The model calls it before each layer, forward and, with gradients, backward. An exception that
+/// it throws abandons the pass; its class must derive from std::exception, for autograd passes on
+/// no other.
 using LayerWatch = std::function<void(PassDirection direction, std::int64_t layer)>;
 
-/// What rows carry from a segment to the next: per layer [B, M, d], M the same in all, without
-/// gradient. Empty: nothing came before. A model without memory leaves it empty.
+/// The memory that rows carry from a segment to the next: per layer [B, M, d] with one M, without
+/// gradient. Empty before the first segment, and always for a model without memory.
 using ModelMemory = std::vector<at::Tensor>;
 
 struct ModelInput {
@@ -42,15 +42,15 @@ struct ModelInput {
   ModelMemory memory = {};           ///< of the same B rows
   std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
   LayerWatch watch = {};             ///< may be null; kept until the backward pass
-  /// Of a model that holds some layers only: which to pass through, all that it holds where empty,
-  /// and, where these are not the first, what the layer before gave (ModelOutput::stream).
+  /// For a model that holds some of the layers: the layers to run (empty: all that it holds) and,
+  /// if they are not the first, the output of the layer before (ModelOutput::stream).
   IndexRange layers = {};
   at::Tensor stream = {};
 };
 
 struct ModelOutput {
-  // Of the rows that this process holds (ModelPlace::rows), which are all unless ranks divide them:
-  at::Tensor hidden;  ///< [B·T, d], what the head multiplies; undefined before the last layer
+  // For the rows that this process holds (ModelPlace::rows); all rows unless ranks divide them:
+  at::Tensor hidden;  ///< [B·T, d], the head's input; undefined before the last layer
   at::Tensor stream;  ///< [B, T, d], for the layer that follows; undefined after the last one
   at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
   ModelMemory memory = {};    ///< for the segment that follows
@@ -60,7 +60,7 @@ class LanguageModel : public torch::nn::Module {
  public:
   explicit LanguageModel(const ModelConfig& config, ModelPlace place = {});
 
-  /// Draws all weights, each by its name, as the config says.
+  /// Draws all weights by seed and name, as the config says.
   virtual void initialize(const InitialDraws& draws) = 0;
 
   /// `routing_tap` and `hidden_tap` may be null.
@@ -74,55 +74,56 @@ class LanguageModel : public torch::nn::Module {
   virtual at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
   /// Logits, or log-probabilities where the head is not one softmax, [.., V].
   virtual at::Tensor logits(const at::Tensor& hidden) const = 0;
-  /// Whether extend() can be called: keys and values of a sequence can be kept in a cache.
+  /// Whether the model has extend(): a cache can keep the keys and values of its sequences.
   virtual bool caches() const { return false; }
-  /// forward() for n tokens of each of R sequences, which follow what the cache holds of them and
-  /// are then part of it; routers see these R·n tokens alone. Without gradient.
+  /// forward() for the next n tokens of each of R sequences in the cache. It adds them to the
+  /// cache. Routers see these R·n tokens alone. Without gradient.
   /// @param tokens [R, n] i64;  @param rows  which of the cache's sequences, each at most once
-  /// Throws Error where the cache has no room for them. REQUIRES: caches() (asserted).
+  /// Throws Error if the cache has no space for them. REQUIRES: caches() (asserted).
   virtual ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
                              std::span<const std::int64_t> rows, const RoutingContext& context,
                              const RoutingTap& routing_tap = {});
-  /// The same for sequences that go on by numbers of tokens of their own, in one pass.
-  /// @param tokens [T] i64, those of the parts one after another.  @return hidden [T, d]
+  /// The same in one pass for sequences that each go on by their own number of tokens.
+  /// @param tokens [T] i64, the tokens of the parts one after another.  @return hidden [T, d]
   virtual ModelOutput extend_parts(const at::Tensor& tokens, DecoderCache& cache,
                                    std::span<const CachePart> parts, const RoutingContext& context,
                                    const RoutingTap& routing_tap = {});
 
-  /// Of the whole model.
+  /// The config of the whole model.
   const ModelConfig& config() const { return config_; }
-  /// Which part of the model this is; the whole by default.
+  /// The part of the model that this object is; the whole by default.
   const ModelPlace& place() const { return place_; }
   bool holds_first() const { return place_.part.holds(0); }
   bool holds_last() const { return place_.part.holds(config_.layers - 1); }
-  /// The embeddings, where the first layer's holder has them as a parameter and the last layer's
-  /// another one reads them; undefined otherwise. Who has the last layer is given them by tie(), a
-  /// leaf with a gradient of its own, which no optimizer knows.
+  /// The tied embeddings, if one process holds the first layer and another the last; undefined
+  /// otherwise. The first layer's process has them as a parameter. The last layer's process gets
+  /// them by tie(), as a leaf with its own gradient that no optimizer updates.
   virtual at::Tensor tied() const { return {}; }
   virtual void tie(const at::Tensor& embeddings);
 
-  /// Those of its router, read once (ModelConfig::traits).
+  /// The traits of the model's router, read once (ModelConfig::traits).
   const RouterTraits& traits() const { return traits_; }
-  /// What its passes multiply, counted once.
+  /// The multiply-adds of the model's passes, counted once.
   const ModelMultiplyAdds& multiply_adds() const { return multiply_adds_; }
-  /// The layers with experts that it holds, in their order; empty for a dense model.
+  /// The MoE layers that this process holds, in their order; empty for a dense model.
   const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
-  /// What training passes compute again in the backward pass; nothing unless it is said. The bits
-  /// are the same. REQUIRES: empty, or of all layers of the whole model.
+  /// The layers that training passes compute again in the backward pass; none by default. The bits
+  /// are the same. REQUIRES: empty, or an entry for each layer of the whole model.
   void recompute(Recomputation what);
   const Recomputation& recomputed() const { return recomputed_; }
   /// Balancers shared by the layers; empty for a dense model.
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
 
  protected:
-  /// Makes and registers the config's balancers; for constructors, where names have an order.
+  /// Makes and registers the config's balancers. Constructors call it, at the place of the names.
   void make_shared_balancers();
-  /// Takes the layers with experts, once they are made, and joins what their scorers share.
+  /// Takes the finished MoE layers and lets their scorers share parameters.
   void take_moe_layers(std::vector<MoeLayer*> layers);
-  /// Has `watch` told of that layer's backward pass when the gradient of its output is complete.
+  /// Calls `watch` for the layer's backward pass when the gradient of the layer's output is
+  /// complete.
   static void watch_backward(const LayerWatch& watch, std::int64_t layer, const at::Tensor& output);
-  /// What gradients go to from that layer beside its input: its parameters, and those that the
-  /// routers of several layers share.
+  /// The tensors that get gradients from the layer besides its input: its parameters, and
+  /// parameters that routers of several layers share.
   std::vector<at::Tensor> parameters_read_by(const torch::nn::Module& layer) const;
 
  private:

@@ -1,6 +1,6 @@
-// A model's layer computed again in the backward pass: what it draws is drawn again, and its
-// routing is that of the first time, which alone is seen. The graph behind it is
-// layers/recomputed.h.
+// Computes a model's layer again in the backward pass. The second run draws the same random
+// numbers. Only the routing of the first run is reported. layers/recomputed.h has the autograd
+// part.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// Outputs of a layer's inputs, and its routing where it has experts.
+/// A layer's outputs for its inputs, and its routing if it has experts.
 using LayerPass = std::function<std::vector<at::Tensor>(
     const std::vector<at::Tensor>& inputs, const RoutingContext&, std::optional<RoutingResult>&)>;
 
-/// layer(inputs, context, routing), of which the inputs alone are kept. Each time it is called with
-/// a copy of the context's generator (a seeded one where it has none), in the state before. The
-/// routing is without gradient but for its loss.
+/// Runs layer(inputs, context, routing) and keeps only the inputs. Each run gets a copy of the
+/// context's generator in the same state (a seeded one if the context has none). Of the routing,
+/// only the loss has a gradient.
 /// @param layer  kept until the backward pass;  @param parameters  see recomputed()
 std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
                                     RoutingContext context,

@@ -1,5 +1,5 @@
-// What every kind of layer has behind its attention: experts, or a feed-forward where it has none.
-// What it is called, and which tensors it has; not how a layer builds and calls it.
+// The part of a layer after its attention: experts, or a feed-forward. This file has its name and
+// its tensors; the layers build and call it.
 #pragma once
 
 #include "penstock/experts/layer_tensors.h"
@@ -8,11 +8,11 @@
 
 namespace penstock {
 
-/// Its name in files, in the layer's module and among the layer's initial draws.
+/// The part's name in files, in the layer's module and among the layer's initial draws.
 inline constexpr const char* kMlp = "mlp";
 
-/// Adds the tensors of a layer's experts or feed-forward, as if one rank had them all, but for
-/// those of the scorer.
+/// Adds the whole tensors of a layer's experts or feed-forward, without division over ranks and
+/// without those of the scorer.
 /// @param moe  null: a layer without experts
 /// @param at   the layer's place
 void describe_mlp(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);

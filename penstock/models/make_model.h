@@ -1,4 +1,4 @@
-// Makes the model that a config names, whichever architecture that is.
+// Makes the model of a config, of any architecture.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace penstock {
 
-/// The model that `config.architecture` names, or the part of it that belongs to a place. Its
-/// weights are as memory is, to be read or drawn. REQUIRES: check_divides().
+/// Makes the model of `config.architecture`, or a place's part of it. The weights are not
+/// initialised; the caller reads or draws them. REQUIRES: check_divides().
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place = {});
-/// The same with weights drawn by the seed: those of the whole model, whatever the place.
+/// The same with weights drawn by the seed. A part gets the same numbers as in the whole model.
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,
                                           const ModelPlace& place = {});
 

@@ -46,7 +46,7 @@ struct MoeConfig {
   }
 };
 
-/// What only Transformer-XL has.
+/// Options of Transformer-XL alone.
 struct TransformerXlConfig {
   std::int64_t memory = -1;
   double dropout = 0, ffn_dropout = -1;
@@ -162,15 +162,15 @@ struct ModelConfig {
   /// Whether rows carry a memory from segment to segment, so that text may be longer than
   /// `context`.
   bool has_memory() const { return transformer_xl(); }
-  /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Builds
-  /// nothing, and changes nothing of what is resolved.
+  /// Fills in the values that are 0 and checks that the numbers fit together. Throws Error. It
+  /// builds nothing and does not change a resolved config.
   ModelConfig resolved() const;
-  /// Whether nothing is left open that resolved() fills; whether all fits is not asked again. Who
-  /// makes a config resolves it, and who computes with one asserts this.
+  /// Whether resolved() has filled in all values; it does not check again that they fit. The maker
+  /// of a config resolves it, and code that computes with a config asserts this.
   bool is_resolved() const {
     return kv_heads > 0 && head_dim > 0 && d_ffn > 0 && (!transformer_xl() || xl.memory >= 0);
   }
-  /// Whether that layer is MoE.
+  /// Whether the layer is an MoE layer.
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.
   std::int64_t moe_layers() const;
@@ -188,36 +188,36 @@ struct ModelConfig {
   }
   /// Nominal active experts per token, granularity applied.
   double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
-  /// The kind of network that experts and dense layers are.
+  /// The form of the experts' and the dense layers' feed-forward network.
   FfnForm ffn_form() const;
   /// Standard deviation of a matrix's initial weights, by the width it sums over.
   double weight_std(std::int64_t fan_in) const;
-  /// The same for a matrix whose result is added to the residual stream.
+  /// The same for a matrix that writes into the residual stream.
   double output_std(std::int64_t fan_in) const;
-  /// Those of its router; of a dense model those of no router. Reads the options anew: a built
-  /// model keeps them (LanguageModel::traits).
+  /// The traits of the router; a dense model has those of no router. Reads the options at each
+  /// call; a built model keeps the traits (LanguageModel::traits).
   RouterTraits traits() const;
   /// Whether routing outside training uses nothing of later tokens; true for a dense model.
   bool causal() const;
-  /// Whether it does so by thresholds in place of the choice of training (Scores::thresholds).
+  /// Whether it does so by thresholds instead of the choice in training (Scores::thresholds).
   bool by_thresholds() const;
   /// Options of one MoE layer; `index` counts MoE layers.
   MoeOptions moe_options(std::int64_t index) const;
 };
 
-/// What to know of a loss under a router that is not causal; one sentence without a full stop.
+/// The note on losses under a router that is not causal; one sentence without a full stop.
 inline constexpr std::string_view kNotCausal =
     "where a token goes depends on tokens after it, so its loss was measured with a look at what "
     "it "
     "predicts: not comparable with a causal router's, and out of reach when generating";
 
-/// The same of one whose experts choose by thresholds.
+/// The note for a router whose experts choose by thresholds.
 inline constexpr std::string_view kByThresholds =
     "trained with a choice among all tokens of a batch, and here an expert takes each token whose "
     "score reaches the threshold that training found, which is causal; how many it takes may "
     "differ";
 
-/// What to know of this model's loss by the above, "method 'm' is not causal: ..."; "": nothing.
+/// The note on this model's loss, "method 'm' is not causal: ..."; "" if there is none.
 std::string choice_note(const ModelConfig& config);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// What the models have outside of their layers: each tensor is registered, drawn and described
-// here. What they compute with it is theirs.
+// The parameters of the models outside of their layers. This file registers, draws and describes
+// them; the models compute with them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@
 
 namespace penstock {
 
-/// The decoder's. Of several processes that have its layers between them, the first layer's has
-/// what stands before the layers, and the last one's what stands after them.
+/// The decoder's ends. If several processes divide the layers, the first layer's process has the
+/// embeddings, and the last layer's process has the last norm and the head.
 struct DecoderEnds {
   at::Tensor embed_tokens;  // [V, d]
   std::shared_ptr<RmsNorm> norm;
