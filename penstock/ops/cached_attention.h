@@ -10,17 +10,18 @@
 
 namespace penstock::ops {
 
-/// Takes n more positions of R sequences from a packed projection, as causal_attention has it, puts
-/// their keys (rotated) and values behind those that the cache holds, and attends over all of them.
+/// Attends from n new positions of R sequences. It takes them from a packed projection, as
+/// causal_attention does, appends their rotated keys and their values to the cache, and attends
+/// over all cached positions.
 ///   y_{r,t} = Σ_{s ≤ lengths[r] + t} softmax_s(q_t·k_s · scale) v_s
 /// @param qkv [R, n, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
 /// @param keys, values [B, C, G, hd], written at positions lengths[r] .. lengths[r] + n − 1
-/// @param rows [R] i64 CPU: which of the B sequences, each at most once
-/// @param lengths [R] i64 CPU: positions that each holds so far
+/// @param rows [R] i64 CPU: indices into the B sequences, each at most once
+/// @param lengths [R] i64 CPU: the number of cached positions of each sequence
 /// @param rotation [≥ C, hd]: see rotation_table; row p rotates position p.  nullopt: not
 /// @param rope_adjacent  as in causal_attention
-/// @return [R, n, H·hd].  No gradient: throws where one is wanted.
-/// Cost: a prompt that begins a sequence, and several positions that go on, run through
+/// @return [R, n, H·hd].  No gradient: throws Error if one is wanted.
+/// Cost: a prompt at the start of a sequence, and several positions that continue one, run through
 /// causal_attention's kernel.
 at::Tensor cached_attention(const at::Tensor& qkv, const at::Tensor& keys, const at::Tensor& values,
                             const at::Tensor& rows, const at::Tensor& lengths, double scale,
@@ -58,7 +59,7 @@ at::Tensor prompt_attention(const CachedAttention& problem);
 std::string declines_block_attention(const CachedAttention& problem);
 at::Tensor block_attention(const CachedAttention& problem);
 /// Row by row; threads divide (sequence, key/value head) pairs. A position's result depends neither
-/// on the other sequences nor on how many positions come with it.
+/// on other sequences nor on the number of new positions.
 std::string declines_step_attention(const CachedAttention& problem);
 at::Tensor step_attention(const CachedAttention& problem);
 }  // namespace cpu

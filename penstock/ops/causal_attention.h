@@ -10,16 +10,16 @@
 
 namespace penstock::ops {
 
-/// How the rows of a packed projection [B, T, (H+2G)·hd] are read: H query heads, then G key heads,
-/// then G value heads.  `rotation` [T, hd] and `start` [B, T] are undefined where absent.
+/// The layout of a packed projection [B, T, (H+2G)·hd]: H query heads, then G key heads, then G
+/// value heads.  `rotation` [T, hd] and `start` [B, T] are undefined where absent.
 struct AttentionOptions {
   std::int64_t heads = 0, kv_heads = 0;
   double scale = 1;
   at::Tensor rotation;
   bool rope_adjacent = false;
   at::Tensor start;
-  /// bf16: what enters each product is rounded after it was rotated, weights and the gradients of
-  /// scores too; softmax and sums are f32.
+  /// bf16: the operands of each product are rounded (after rotation), weights and the gradients of
+  /// scores too. Softmax and sums are f32.
   ProductPrecision precision = ProductPrecision::fp32;
 
   std::int64_t head_dim(const at::Tensor& qkv) const {

@@ -1,4 +1,4 @@
-// Checks of operands that several operators share.
+// Checks of operands for several operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Which implementation ran: counters for tests, and the choice of implementation for experiments.
+// Counts which implementations ran, for tests, and chooses the implementation in experiments.
 // PENSTOCK_VERBOSE=1 prints each operator's first choice per problem shape and why others declined.
 #pragma once
 
@@ -16,8 +16,7 @@ void reset_dispatch_counts();
 /// Whether this library was built with a kernel library: "onednn" or "xsmm".
 bool built_with(const std::string& kernels);
 
-/// Restricts every operator to its reference while alive (per thread-global; for tests and
-/// benches).
+/// Restricts every operator of the process to its reference during its life; for tests and benches.
 class ReferenceOnly {
  public:
   ReferenceOnly();
@@ -26,12 +25,13 @@ class ReferenceOnly {
   ReferenceOnly& operator=(const ReferenceOnly&) = delete;
 };
 
-/// Does nothing. A program that reaches the operators only by their dispatcher names calls it, so
-/// that no linker drops the library that registers them.
+/// Does nothing. A program that uses operators only by their dispatcher names calls it, so that the
+/// linker keeps the library that registers them.
 void anchor();
 
 /// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the
-/// number. Throws Error above eight threads a core (16 on one core): so many stop the machine.
+/// number. Throws Error above eight threads a core (16 on one core), because more stall the
+/// machine.
 int set_threads(int threads);
 
 /// Makes the C library's allocator keep what is freed instead of returning it to the system. Each

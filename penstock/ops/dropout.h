@@ -1,4 +1,4 @@
-// What dropout drops, and its kernels. Not public: callers use ops.h.
+// The mask of dropout, and its kernels. Not public: callers use ops.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,13 @@
 
 namespace penstock::ops {
 
-/// Element (row, column) stays where the upper 24 bits of a 32-bit hash of (seed, row, column) are
+/// Element (row, column) is kept if the upper 24 bits of a 32-bit hash of (seed, row, column) are
 /// at least p · 2^24. The row's share is a whole 64-bit mix, the column's a few instructions that
-/// compilers vectorise. Rows that come from elsewhere may bring their shares along as `keys`.
+/// compilers vectorise. Rows from another rank bring their shares as `keys`.
 struct Dropout {
   double p = 0;
   std::int64_t seed = 0;
-  const std::int64_t* keys = nullptr;  ///< by row, in place of those of the seed
+  const std::int64_t* keys = nullptr;  ///< the rows' shares, instead of those from the seed
 
   float scale() const { return static_cast<float>(1 / (1 - p)); }
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(std::lround(p * 16777216)); }

@@ -19,22 +19,22 @@ struct ExpertOutput {
   at::Tensor kept;
 };
 
-/// Each as the input of that name; those of absent biases stay undefined.
+/// Gradients, each with the shape of the input of its name; undefined for absent biases.
 struct ExpertGradient {
   at::Tensor hidden, weight, w_in, w_out, b_in, b_out;
 };
 
 namespace reference {
 ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
-/// d_output [T, d]. Computes what `kept` lacks again. The weight's gradient is
+/// d_output [T, d]. Computes values that `kept` lacks again. The weight's gradient is
 /// ⟨drop(act(in)), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩: no output row is kept.
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& kept);
 }  // namespace reference
 
 namespace cpu {
-/// For at most 16 tokens without gradient: reads the weights of the experts in use once, where they
-/// lie. A token's result does not depend on the others, nor on the number of threads.
+/// For at most 16 tokens without gradient. Reads the weights of the experts in use once, in place.
+/// A token's result depends neither on other tokens nor on the number of threads.
 std::string declines_expert_rows(const ExpertProblem& problem, bool keep);
 ExpertOutput expert_rows(const ExpertProblem& problem, bool keep);
 }  // namespace cpu

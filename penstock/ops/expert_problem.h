@@ -1,4 +1,4 @@
-// What the grouped expert feed-forward computes of. Not public: callers use ops.h.
+// The arguments of the grouped expert feed-forward. Not public: callers use ops.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ struct ExpertProblem {
   Activation activation = Activation::swiglu;
   double dropout = 0;  ///< of act(..), rows by assignment (see dropout.h)
   std::int64_t dropout_seed = 0;
-  at::Tensor dropout_keys;  ///< [A] i64 on the CPU, or undefined: those of the seed
+  at::Tensor dropout_keys;  ///< [A] i64 on the CPU; undefined: keys from the seed
   bool gradient = false;    ///< a backward pass may follow, by the same implementation
 
   std::int64_t tokens() const { return hidden.size(0); }

@@ -1,5 +1,5 @@
-// The seam of the operators: each has an ordered list of implementations, of which the first that
-// does not decline the problem runs; the last is the ATen reference, which takes everything.
+// The seam of the operators. Each operator has an ordered list of implementations, and the first
+// that does not decline the problem runs. The last is the ATen reference, which takes everything.
 // Not the public interface (that is ops.h) and not the kernels (cpu/, reference/).
 //
 // How an operator is laid out, with linear.cpp as the example:
@@ -40,15 +40,15 @@ void count_run(const std::string& op_and_name);
 void report_choice(const std::string& op, const std::string& shapes, const std::string& name,
                    const std::string& declined);
 
-/// Text of one argument in a verbose line; overload it for the struct of an operator that has one.
+/// An argument's text in a verbose line. Overload it for an operator's struct.
 std::string describe(const at::Tensor& tensor);
 std::string describe(const c10::optional<at::Tensor>& tensor);
 std::string describe(at::TensorList tensors);
 template <class T>
 requires std::is_arithmetic_v<T> std::string describe(T value) { return concat(value); }
 
-/// Bytes that an argument or result holds in tensors; overload it for a struct that has some. Only
-/// asked for while profiling, and only where an operator's Cost leaves the bytes open.
+/// Bytes of tensors in an argument or result. Overload it for a struct with tensors. Only profiles
+/// call it, for operators whose Cost leaves the bytes open.
 double bytes_of(const at::Tensor& tensor);
 double bytes_of(const c10::optional<at::Tensor>& tensor);
 double bytes_of(at::TensorList tensors);
@@ -72,7 +72,7 @@ struct Implementation;
 template <class Result, class... Args>
 struct Implementation<Result(Args...)> {
   const char* name;
-  std::string (*declines)(Args...);  ///< why this problem is not taken, or "" if it is
+  std::string (*declines)(Args...);  ///< the reason to decline the problem, or ""
   Result (*run)(Args...);
 };
 
@@ -81,8 +81,8 @@ struct Implementation<Result(Args...)> {
 ///       {{"avx512", avx512::declines_swiglu, avx512::swiglu},
 ///        {"reference", nullptr, reference::swiglu}});
 ///   return list.run(x);
-/// A last argument says what one call costs, for profiles; without it: no FLOPs, and every operand
-/// and result once.
+/// The last argument gives the cost of one call, for profiles. Without it a call counts no FLOPs,
+/// and the bytes of every operand and result once.
 template <class Signature>
 class Implementations;
 template <class Result, class... Args>
@@ -153,7 +153,7 @@ inline c10::optional<at::Tensor> to_dispatcher(const std::optional<at::Tensor>& 
   return tensor ? c10::optional<at::Tensor>(*tensor) : c10::optional<at::Tensor>();
 }
 
-/// True when autograd has to record a call with these inputs.
+/// Whether autograd must record a call with these inputs.
 template <class... Tensors>
 bool needs_gradient(const Tensors&... tensors) {
   return at::GradMode::is_enabled() && ((tensors.defined() && tensors.requires_grad()) || ...);

@@ -9,7 +9,7 @@
 
 namespace penstock::ops {
 
-/// Which gradients a backward has to compute; the others stay undefined.
+/// The gradients that a backward pass must compute; others stay undefined.
 struct LinearGradients {
   bool x, w, b;
 };
@@ -26,7 +26,7 @@ LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const 
 }  // namespace reference
 
 namespace cpu {
-/// For at most 16 rows: bound by the reading of w. A row's result does not depend on the others,
+/// For at most 16 rows; reading w bounds the speed. A row's result depends neither on other rows
 /// nor on the number of threads.
 std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
 at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);

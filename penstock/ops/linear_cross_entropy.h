@@ -9,12 +9,12 @@
 
 namespace penstock::ops {
 
-/// Rows whose logits are worked on at once: as many as `logits_bytes` hold, at least one, evened
-/// out over the chunks.  rows, vocabulary, element_size ≥ 0; the result is in [1, max(1, rows)].
+/// The number of rows in a chunk: as many as `logits_bytes` hold, at least one, about equal over
+/// the chunks.  rows, vocabulary, element_size ≥ 0; the result is in [1, max(1, rows)].
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t vocabulary, std::int64_t element_size,
                             std::int64_t logits_bytes);
 
-/// What to compute besides the losses, and in chunks of how many rows.
+/// The gradients to compute besides the losses, and the rows of a chunk.
 struct HeadOptions {
   bool dhidden, dw;
   std::int64_t chunk;

@@ -23,7 +23,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& w,
 /// @param x [..., d];  @param gain [d].  Gradient: x, gain.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 
-/// A step of the residual stream and the norm that reads it, in one sweep.
+/// Adds to the residual stream and norms the result, in one sweep.
 ///   h = x + delta,  n = rms_norm(h, gain, eps)
 /// @param x, delta [..., d];  @param gain [d].  @return h, n [..., d]
 /// Gradient: x, delta, gain; those of x and delta are one tensor, dh + that of n through the norm.
@@ -59,28 +59,28 @@ at::Tensor rotation_table(std::int64_t length, std::int64_t head_dim, double bas
 at::Tensor relative_attention(const at::Tensor& q, const at::Tensor& kv, const at::Tensor& r,
                               const at::Tensor& u, const at::Tensor& v, double scale);
 
-/// Dropout whose mask is a pure function of the seed and of where an element lies, so that nothing
-/// is kept and any number of threads draws the same.  y = x ⊙ keep / (1 − p)
+/// Dropout. Its mask is a pure function of the seed and the element's place, so nothing is kept and
+/// the number of threads does not matter.  y = x ⊙ keep / (1 − p)
 /// @param x [..., n] f32|f64, taken as rows of n;  @param p in [0, 1).  Gradient: x.
 at::Tensor dropout(const at::Tensor& x, double p, std::int64_t seed);
 
-/// What dropout draws rows [first, first + rows) by under that seed, for whoever computes a row
-/// elsewhere (ExpertOptions::dropout_keys).  @return [rows] i64 on the CPU.
+/// The keys by which dropout draws rows [first, first + rows) under the seed, for a rank that
+/// computes these rows (ExpertOptions::dropout_keys).  @return [rows] i64 on the CPU.
 at::Tensor dropout_keys(std::int64_t seed, std::int64_t first, std::int64_t rows);
 
 /// Gated unit of a fused projection.  y = silu(x[..., :f]) · x[..., f:]
 /// @param x [..., 2f].  @return [..., f].  Gradient: x.
 at::Tensor swiglu(const at::Tensor& x);
 
-/// Logits that a loss may hold at a time.
+/// The bytes of logits that a loss may hold at a time.
 inline constexpr std::int64_t kLogitsBytes = std::int64_t{32} << 20;
 
-/// Mean cross-entropy of a linear head, in nats, without ever holding all logits.
+/// Mean cross-entropy of a linear head, in nats. It never holds all logits.
 ///   y = mean_r (logsumexp(z_r) − z_r[target_r]),  z = hidden · wᵀ;  0 for no rows
-/// Works through rows in chunks whose logits take at most `logits_bytes` (but at least one row).
+/// Computes rows in chunks whose logits take at most `logits_bytes` (at least one row).
 /// @param hidden [R, d] f32|f64;  @param w [V, d];  @param targets [R] i64 in [0, V).  @return [].
-/// Gradient: hidden, w; computed in the forward pass where either wants one, so the memory held is
-/// theirs plus one chunk's logits.
+/// Gradient: hidden, w. The forward pass computes them if either is wanted, so memory is their size
+/// plus one chunk's logits.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
                                 const at::Tensor& targets,
                                 std::int64_t logits_bytes = kLogitsBytes);
@@ -91,7 +91,7 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const at::Tensor&
                                      std::int64_t logits_bytes = kLogitsBytes);
 
 /// Which of E experts compute which of T tokens: A assignments sorted by expert, ties in token
-/// order; and sums over the logits that were taken on the way.
+/// order; and sums over the logits that the choice computed.
 struct Route {
   at::Tensor weight;            ///< [A], differentiable
   at::Tensor token, expert;     ///< [A] i64
@@ -103,16 +103,17 @@ struct Route {
   at::Tensor gate_sums;         ///< route_relu: [E], sums of the weights
 };
 
-/// The k largest logits of each row; equals go to the lower expert, NaN counts as smallest.
+/// Chooses the k largest logits of each row. The lower expert wins ties; NaN counts as smallest.
 ///   weight = softmax(z_t)_e, or with `over_kept` the softmax over the kept logits alone
-/// A row with a NaN has NaN weights, so that it is not lost.
+/// A row with a NaN has NaN weights, so the NaN shows in the loss.
 /// @param logits [T, E] f32|f64;  k in [1, E].  Gradient: logits, from the weights,
 /// mean_probability and logsumexp.  Cost: one pass over the logits, one more for the gradient.
 Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
 
-/// Every logit that is not ≤ 0 (so that NaN is not lost), weighted by itself.
+/// Chooses every logit that is not ≤ 0, with itself as weight. A NaN is chosen, so it shows in the
+/// loss.
 /// @param logits [T, E] f32|f64.  Gradient: logits, from the weights and gate_sums.
-/// Cost: one pass over the logits and one over those that were taken.
+/// Cost: one pass over the logits and one over the chosen ones.
 Route route_relu(const at::Tensor& logits);
 
 /// Assignments from a mask: {(e, t) : mask[t, e]}, weight = gates[t, e]; without sums.
@@ -123,7 +124,7 @@ Route route_mask(const at::Tensor& gates, const at::Tensor& mask);
 /// @param weight [V, d];  @param ids [...] i64 in [0, V).  @return [..., d].  Gradient: weight.
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);
 
-/// What stands between an expert's two products.
+/// The activation between an expert's two products.
 enum class Activation {
   swiglu,  ///< silu(g) ⊙ u of the halves [g; u]: m = 2
   relu,    ///< max(a, 0): m = 1
@@ -141,12 +142,12 @@ struct ExpertOptions {
   /// tensor would drop (a, j).
   double dropout = 0;
   std::int64_t dropout_seed = 0;
-  /// [A] i64 on the CPU: what each assignment is drawn by, of dropout_keys(), in place of (seed,
-  /// a).
+  /// [A] i64 on the CPU: the key of each assignment's dropout, from dropout_keys(), instead of
+  /// (seed, a).
   std::optional<at::Tensor> dropout_keys;
 };
 
-/// The experts' feed-forward over a plan, gather and weighted scatter included.
+/// The experts' feed-forward over a plan, with gather and weighted scatter.
 ///   y_t = Σ_{a : token_a = t} weight_a · FFN_{expert_a}(hidden_t),
 ///   FFN_e(h) = w_out[e] · drop(act(w_in[e] · h + b_in[e])) + b_out[e]
 /// @param hidden        [T, d] f32|f64
@@ -166,11 +167,11 @@ at::Tensor expert_ffn(const at::Tensor& hidden, const at::Tensor& weight, const 
 ///   m ← β1 m + (1−β1) g·c;  v ← β2 v + (1−β2)(g·c)²
 ///   w ← w − lr·(decay·w + (m/(1−β1^t)) / (sqrt(v/(1−β2^t)) + eps)),   c = grad_scale
 /// All lists have equal length; decay per tensor.
-/// Moments are of the weights' type, or both bf16. After the step has used them, those in bf16 are
-/// rounded at random to one of their neighbours: to the larger in size with the probability of the
-/// share of a unit that is cut off, so that none stands still because its change is below a
-/// rounding. The draw is a hash of the step and of the upper 16 bits of w and g in f32: the same
-/// for any division over threads and ranks, and nearly always for sums in another order.
+/// Moments have the weights' type, or both are bf16. The step rounds bf16 moments stochastically
+/// after it has used them: up in size with the probability of the cut-off share of a unit, so that
+/// changes below a rounding are not lost. The draw is a hash of the step and of the upper 16 bits
+/// of w and g in f32: the same for any division over threads and ranks, and nearly always for sums
+/// in another order.
 struct AdamWOptions {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, grad_scale = 1;
   std::int64_t step = 1;  ///< t, from 1

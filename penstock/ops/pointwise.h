@@ -1,4 +1,4 @@
-// Pointwise functions of ATen with the same bits wherever a number stands.
+// Pointwise functions of ATen whose bits do not depend on a number's place.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,9 +7,9 @@
 
 namespace penstock::ops {
 
-/// f(x) for a pointwise f. ATen computes the numbers behind the last whole vectors by other code
-/// than the rest, so that a row's bits would depend on how many rows come before it; without
-/// gradients, where rows are to be the same alone and beside others, no number stands there.
+/// f(x) for a pointwise f. ATen computes the numbers after the last whole vector by other code, so
+/// a row's bits would depend on the number of rows before it. Without gradients this function pads
+/// x, so that ATen computes all numbers by vectors.
 template <class Function>
 at::Tensor pointwise_alike(const at::Tensor& x, Function f) {
   constexpr std::int64_t kVectors = 32;  // numbers: two vectors of AVX-512, more of any other

@@ -1,6 +1,6 @@
-// The product tap: an observer of what matrices are multiplied with, while a model runs as it is.
-// Without one, an operator only reads a thread-local variable. What is made of the rows is not
-// here.
+// The product tap: an observer of the inputs of matrices while a model runs.
+// Without one, an operator only reads a thread-local variable. Users of
+// the rows are elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,7 +33,7 @@ class ProductTap {
   See see_;
 };
 
-/// For the operators: shows the tap of this thread, if there is one, what they multiply.
+/// Operators call it to show their operands to this thread's tap, if there is one.
 void show_product(const at::Tensor& rows, const at::Tensor& weight);
 void show_products(const ExpertProblem& problem);
 

@@ -9,7 +9,7 @@ namespace penstock::ops {
 
 /// y [..., d] and each row's reciprocal root mean square [R].
 using RmsNormResult = std::tuple<at::Tensor, at::Tensor>;
-/// x + delta before those.
+/// The same after x + delta.
 using AddRmsNormResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 /// Gradients of x and gain.
 using RmsNormGradient = std::tuple<at::Tensor, at::Tensor>;
@@ -18,7 +18,7 @@ namespace reference {
 RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 AddRmsNormResult add_rms_norm(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
                               double eps);
-/// `residual` is a further gradient of x, added to that of the norm; undefined where there is none.
+/// `residual` is a further gradient of x, added to that of the norm; undefined if there is none.
 RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& residual,
                                   const at::Tensor& x, const at::Tensor& gain,
                                   const at::Tensor& reciprocal_rms);

@@ -13,7 +13,7 @@ namespace penstock::ops {
 std::string describe(const Route& route);
 double bytes_of(const Route& route);
 
-/// What arrives from behind; undefined where nothing does.
+/// The gradients of a route's outputs; undefined if an output has none.
 struct RouteGradients {
   at::Tensor weight;            ///< [A]
   at::Tensor mean_probability;  ///< route_topk: [E]
@@ -27,8 +27,7 @@ namespace reference {
 /// Everything but the weight.
 Route route_mask(const at::Tensor& mask);
 Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
-/// Gradient [T, E] of what the forward pass gave; of the route, the indices, the weight and the
-/// logsumexp are read.
+/// The gradient [T, E] of the logits. Reads the route's indices, weight and logsumexp.
 at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits,
                                const Route& route, bool over_kept);
 Route route_relu(const at::Tensor& logits);

@@ -1,15 +1,15 @@
-// Products whose rows do not depend on each other, however many there are. A setting of a thread
-// for a while, as the precision of products is.
+// Products whose rows do not depend on the other rows or their number. It is a scoped setting of a
+// thread, as the precision of products is.
 #pragma once
 
 #include <cstdint>
 
 namespace penstock::ops {
 
-/// While it lives, linear, expert_ffn and cached_attention, of f32 on the CPU and without gradient,
-/// compute any number of rows as they do up to 16: a row's bits are those that it has alone. More
-/// rows then take longer than in the kernels of whole prompts. Where there are no kernels for few
-/// rows (other types and devices) nothing changes.
+/// During its life, linear, expert_ffn and cached_attention (f32, CPU, no gradient) compute any
+/// number of rows with the kernels for up to 16 rows. A row then has the bits that it has alone.
+/// Many rows take longer than in the kernels for whole prompts. Other types and devices have no
+/// such kernels, and nothing changes for them.
 class RowsAlone {
  public:
   RowsAlone();
@@ -21,10 +21,10 @@ class RowsAlone {
   bool before_;
 };
 
-/// Whether this thread's products are so now.
+/// Whether the setting is on for this thread.
 bool rows_alone();
 
-/// Whether the kernels for few rows take that many.
+/// Whether the kernels for few rows take `rows` rows.
 bool takes_few_rows(std::int64_t rows);
 
 }  // namespace penstock::ops

@@ -1,5 +1,5 @@
-// A part of a tensor that a rank holds, where ranks divide a tensor between them. Who holds what is
-// decided in models/formats/rank_slices.h.
+// The part of a tensor that a rank holds if ranks divide the tensor. models/formats/rank_slices.h
+// decides which rank holds which part.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +19,9 @@ struct IndexRange {
 /// Part `index` of `count` equal ones of [0, size). REQUIRES: count divides size (asserted).
 IndexRange equal_part(std::int64_t size, int index, int count);
 
-/// Of each axis the indices that are held, in ascending ranges.
+/// The held indices of each axis, in ascending ranges.
 struct Slice {
-  std::vector<std::int64_t> shape;              ///< of the whole tensor
+  std::vector<std::int64_t> shape;              ///< shape of the whole tensor
   std::vector<std::vector<IndexRange>> ranges;  ///< by axis
 
   /// All of a tensor.
@@ -31,9 +31,9 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-/// The slice of a whole tensor; a view where it is one.
+/// The slice of a whole tensor; a view if possible.
 at::Tensor take(const at::Tensor& whole, const Slice& slice);
-/// Copies the part to its places in the whole tensor. No gradient.
+/// Copies the part to its place in the whole tensor. No gradient.
 void put(const at::Tensor& whole, const Slice& slice, const at::Tensor& part);
 
 }  // namespace penstock

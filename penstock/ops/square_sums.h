@@ -1,5 +1,5 @@
-// Sums of squares in pieces of a fixed size, so that whoever holds some of the pieces of a tensor
-// can add its share to a global norm whose bits are those of one process.
+// Sums of squares in pieces of a fixed size. Ranks that hold different pieces of a tensor can so
+// compute a global norm with the bits of one process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace penstock::ops {
 
-/// Elements of a piece.
+/// The number of elements in a piece.
 constexpr std::int64_t kSquarePiece = 16384;
 
 /// Σ x² in f64 of each kSquarePiece consecutive elements of each tensor, of fewer at a tensor's

@@ -1,5 +1,5 @@
-// Operators of matrices in the types of files (stored_rows.h), which read them as they are. No
-// gradient, no other device than the CPU.
+// Operators on matrices in the types of files (stored_rows.h). They read the stored bytes directly.
+// No gradient; CPU only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,27 +25,28 @@ at::Tensor expand(const StoredMatrix& matrix, std::int64_t first, std::int64_t c
 at::Tensor linear(const at::Tensor& x, const StoredMatrix& w,
                   const std::optional<at::Tensor>& b = std::nullopt);
 
-/// ops::linear of `stored` where it has rows, else of `w`.
+/// ops::linear with `stored` if it has rows, else with `w`.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const StoredMatrix& stored,
                   const std::optional<at::Tensor>& b);
 
-/// A module of which some parameters can be read as a file has them.
+/// A module that can read some of its parameters as a file stores them.
 class ReadsStored {
  public:
   virtual ~ReadsStored() = default;
-  /// From now on reads the matrix in place of its parameter of that name (all axes but the last are
-  /// rows), which keeps its shape, holds NaN and gives its memory back.  @return false: this one
-  /// has to be f32, and nothing changed. REQUIRES: the shapes fit (asserted).
+  /// Reads the matrix from now on instead of the named parameter (all axes but the last are rows).
+  /// The parameter keeps its shape, holds NaN and frees its memory.  @return false, with no change,
+  /// if the parameter must be f32. REQUIRES: the shapes fit (asserted).
   virtual bool read_from(const std::string& parameter, const StoredMatrix& matrix) = 0;
-  /// Whether it reads either all of its matrices so or none, because one operator takes them all.
+  /// Whether the module reads all of its matrices from the file or none, because one operator takes
+  /// them all.
   virtual bool reads_all_or_none() const { return false; }
 
  protected:
-  /// What read_from() does to the parameter.
+  /// read_from()'s change of the parameter.
   static void give_up(at::Tensor& parameter, const StoredMatrix& matrix);
 };
 
-/// The rows of those ids, as ops::embedding. @param ids i64, each in [0, rows) (checked).
+/// The rows of the ids, as ops::embedding. @param ids i64, each in [0, rows) (checked).
 /// @return [ids.., depth]
 at::Tensor embedding(const StoredMatrix& table, const at::Tensor& ids);
 
@@ -59,8 +60,8 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatri
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const StoredMatrix& w,
                                 const at::Tensor& targets);
 
-/// The matrices of experts without biases: of each expert those that feed the activation, a gate's
-/// first, all [f, d]; and one back, [d, f].
+/// The matrices of experts without biases. Each expert has the matrices before the activation, the
+/// gate's first, all [f, d], and the matrix after it, [d, f].
 struct StoredExperts {
   std::int64_t width = 0, inner = 0;  ///< d, f
   std::vector<StoredRows> in, out;    ///< m·E, expert by expert; E
@@ -68,7 +69,7 @@ struct StoredExperts {
 };
 std::string describe(const StoredExperts& experts);
 
-/// The arguments of ops::expert_ffn that say which expert computes which token.
+/// The arguments of ops::expert_ffn that assign tokens to experts.
 struct PlanTensors {
   at::Tensor weight, token, offsets, by_token, token_offsets;
 };

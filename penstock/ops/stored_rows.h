@@ -11,7 +11,7 @@
 
 namespace penstock::ops {
 
-/// Plain numbers, and GGUF's blocks of numbers that share scales.
+/// The types: plain numbers, and GGUF's blocks of numbers with shared scales.
 enum class RowType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
 
 /// Numbers of a block, and its bytes: {256, 144} of Q4_K, {1, 2} of bf16.
@@ -20,14 +20,14 @@ struct RowBlock {
 };
 RowBlock row_block(RowType type);
 std::string_view row_type_name(RowType type);
-/// Bytes of a row of that many numbers. REQUIRES: whole blocks (asserted).
+/// The bytes of a row of `depth` numbers. REQUIRES: whole blocks (asserted).
 std::int64_t row_bytes(RowType type, std::int64_t depth);
 
-/// How products of few rows see x: as it is, or, where w is Q4_K or Q6_K, rounded to 8-bit integers
-/// in groups of 32 numbers with a scale each, which is faster.
+/// The form of x in products of few rows: exact, or (for w in Q4_K or Q6_K) rounded to 8-bit
+/// integers in groups of 32 numbers with a scale each, which is faster.
 enum class Activations { f32, int8 };
 
-/// Rows of one type, one after another. Whose memory it is keeps it alive.
+/// Consecutive rows of one type. The owner of the memory must keep it alive.
 struct StoredRows {
   RowType type = RowType::f32;
   std::int64_t rows = 0;
@@ -41,7 +41,7 @@ struct StoredMatrix {
   std::vector<StoredRows> pieces;
   bool empty() const { return pieces.empty(); }
   std::int64_t rows() const;
-  /// Of the weights as they are stored.
+  /// The bytes of the stored weights.
   std::int64_t bytes() const;
 };
 std::string describe(const StoredMatrix& matrix);

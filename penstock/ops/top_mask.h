@@ -1,5 +1,5 @@
-// Marks the k largest entries of each row, for selectors of other shapes than route_topk's. Without
-// a gradient, and so not of the dispatcher.
+// Marks the k largest entries of each row, for selectors that route_topk does not fit. It has no
+// gradient and is no operator of the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,16 +1,16 @@
-// Which BLAS libtorch multiplies through, where an operator leaves a product to it.
+// The BLAS that libtorch uses for products that an operator leaves to it.
 #pragma once
 
 #include <string>
 
 namespace penstock::ops {
 
-/// The name of the one that is plain loops, many times slower than OpenBLAS.
+/// The name of the reference BLAS: plain loops, many times slower than OpenBLAS.
 inline constexpr const char* kReferenceBlas = "reference BLAS";
 
 struct Blas {
   std::string name;     ///< "OpenBLAS", "MKL", "BLIS", "ATLAS", kReferenceBlas or "unknown BLAS"
-  std::string library;  ///< the file that has it; "" where that is libtorch's own secret
+  std::string library;  ///< its file; "" if libtorch contains it
 };
 
 /// What the dynamic linker gave libtorch for sgemm; where libtorch has it within, what libtorch

@@ -1,4 +1,4 @@
-// What this machine's cores can do, measured: the yardstick of every "share of peak".
+// Measures this machine's peak speed. Every "share of peak" is relative to it.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace penstock::ops {
 double measure_peak_flops(int threads, double seconds = 0.2,
                           ProductPrecision precision = ProductPrecision::fp32);
 
-/// The widest vectors that a processor has; plain: what every one has.
+/// The widest vectors of a processor; plain: those that every processor has.
 enum class InstructionSet { plain, avx2, avx512 };
 constexpr std::array<std::string_view, 3> words(InstructionSet) {
   return {"plain", "avx2", "avx512"};
 }
 
-/// What measure_peak_flops and the kernels find on this processor.
+/// The widest vectors of this processor, which measure_peak_flops and the kernels use.
 InstructionSet instruction_set();
 
 /// Bytes per second of the triad a = b + s·c (two reads, one write an element) over `threads`
@@ -30,7 +30,7 @@ InstructionSet instruction_set();
 ///                     the free memory where that is less
 double measure_memory_bandwidth(int threads, double array_bytes = 0);
 
-/// Size of the largest cache that the first processor has, 0 where the system does not say.
+/// The size of the first processor's largest cache; 0 if the system does not say.
 double last_level_cache_bytes();
 
 /// Largest resident set of this process, in bytes, since it began or since the last

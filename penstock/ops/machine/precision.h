@@ -1,5 +1,5 @@
-// In which precision the operators multiply matrices. A setting of a thread for a while, as
-// autograd's own modes are: models and layers do not know it.
+// The precision in which operators multiply matrices. It is a scoped setting of a thread, as
+// autograd's modes are; models and layers do not know it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,9 @@
 
 namespace penstock::ops {
 
-/// fp32: as the operands are.  bf16: linear, causal_attention, expert_ffn and linear_cross_entropy
-/// round both operands of each product to bf16, to nearest with ties to even, and add products up
-/// in f32; all else stays as it is. Of f32 operands alone; f64 is never rounded.
+/// fp32: operands stay as they are.  bf16: linear, causal_attention, relative_attention, expert_ffn
+/// and linear_cross_entropy round both operands of each product to bf16, to nearest with ties to
+/// even, and sum in f32. Nothing else is rounded. f64 operands are never rounded.
 enum class ProductPrecision { fp32, bf16 };
 constexpr std::array<std::string_view, 2> words(ProductPrecision) { return {"fp32", "bf16"}; }
 
@@ -31,15 +31,15 @@ class PrecisionScope {
   ProductPrecision before_;
 };
 
-/// Whether this processor multiplies bf16 by itself (AMX, AVX512-BF16).
+/// Whether this processor has bf16 products (AMX, AVX512-BF16).
 bool processor_has_bf16();
 
-/// Whether the kernels of the CPU compute bf16 products by f32 instructions, bit for bit as
-/// AVX512-BF16 does; several times slower. Off at the start; of the whole process.
+/// Whether the CPU's kernels compute bf16 products by f32 instructions, with the bits of
+/// AVX512-BF16, several times slower. Off by default; one setting for the whole process.
 void emulate_bf16(bool emulate);
 
-/// x in bf16 where it is f32 and this thread's products are bf16; else x itself.
-/// Kernels know by that type which product is asked of them.
+/// x in bf16 if x is f32 and this thread's products are bf16; else x itself. Kernels choose the
+/// product by the type of their operand.
 at::Tensor product_operand(const at::Tensor& x);
 
 /// x rounded to bf16, still of its own type, where `operand` is bf16; else x itself.  For

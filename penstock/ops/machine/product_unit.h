@@ -1,5 +1,5 @@
-// What multiplies bf16 on this processor. The instructions add up in orders of their own, so a
-// product's last bits are its unit's; each has an emulation with the same bits.
+// The unit that multiplies bf16 on this processor. Each unit sums in its own order, so the last
+// bits of a product depend on the unit. Each unit has an emulation with the same bits.
 #pragma once
 
 #include <array>
@@ -17,18 +17,18 @@ constexpr std::array<std::string_view, 4> words(ProductUnit) {
   return {"avx512-bf16", "amx-bf16", "avx512-bf16 emulated", "amx-bf16 emulated"};
 }
 
-/// Whose order its sums have: "avx512-bf16" or "amx-bf16". The bits depend on nothing else.
+/// The order of the unit's sums: "avx512-bf16" or "amx-bf16". The bits depend on nothing else.
 std::string_view order_of_sums(ProductUnit unit);
 
-/// Whether this process can compute with it.
+/// Whether this process can use the unit.
 bool available(ProductUnit unit);
 
-/// What this process's bf16 products are computed with: the chosen unit, else the faster one of
-/// this processor's, AMX; none where there is neither.
+/// The unit of this process's bf16 products: the chosen one, else AMX, else AVX512-BF16; none if
+/// the processor has neither.
 std::optional<ProductUnit> product_unit();
 
-/// Chooses for the whole process, whose products should not run meanwhile; std::nullopt chooses
-/// none, as at the start.  REQUIRES: available(*unit)
+/// Chooses the unit of the whole process; std::nullopt restores the default. No product may run
+/// meanwhile.  REQUIRES: available(*unit)
 void choose_product_unit(std::optional<ProductUnit> unit);
 
 }  // namespace penstock::ops
