@@ -1,5 +1,5 @@
-// Texts that a model writes behind prompts: what may be asked of them, what they are, and who hears
-// of them as they come. Who writes them is generate.h's and batcher.h's.
+// Texts that a model generates after prompts: options, results, and listeners. generate.h and
+// batcher.h generate them.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class Finish {
   length,       ///< max_tokens
   context,      ///< the model is meant for no longer sequences
   stop,         ///< a stop string
-  interrupted,  ///< the listener's wish
+  interrupted,  ///< the listener ended the text
 };
 /// "end-of-document", "length", "context", "stop" or "interrupted".
 std::string_view name(Finish finish);
@@ -39,7 +39,7 @@ std::string_view name(Finish finish);
 struct Completion {
   std::size_t prompt = 0;       ///< index among the prompts
   std::int64_t sample = 0;      ///< of that prompt, from 0
-  std::vector<TokenId> tokens;  ///< that were generated; the end of a document is not among them
+  std::vector<TokenId> tokens;  ///< the generated tokens, without the end of a document
   std::string text;             ///< without the prompt
   Finish finish = Finish::interrupted;
 };
@@ -49,15 +49,15 @@ struct GenerationSpeed {
   double prompt_seconds = 0;
   std::int64_t steps_tokens = 0;  ///< read after the prompts, by steps of one token a sequence
   double steps_seconds = 0;
-  std::int64_t drafted_tokens = 0;   ///< that a draft model proposed
-  std::int64_t accepted_tokens = 0;  ///< and the model would have chosen itself
+  std::int64_t drafted_tokens = 0;   ///< tokens that a draft model proposed
+  std::int64_t accepted_tokens = 0;  ///< proposed tokens that the model chose too
 };
 
-/// Hears what comes; any of these may be null.
+/// Callbacks during generation; any may be null.
 struct GenerationListener {
   std::function<void(const Completion&, std::string_view piece)> text;
   std::function<void(const Completion&)> done;
-  std::function<bool()> interrupted;  ///< asked between steps: true ends all texts
+  std::function<bool()> interrupted;  ///< called between steps; true ends all texts
 };
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Speculative decoding: a small model proposes tokens, which the large one reads in one pass and
-// takes as far as it would have chosen them itself.
+// Speculative decoding: a small model proposes tokens. The large model reads them in one pass and
+// accepts those that it chooses itself, up to the first that differs.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace penstock {
 
-/// The small model, reading along with one text.
+/// The small model, which reads the same text.
 class Draft {
  public:
   /// REQUIRES: check_draft(). `capacity`: most tokens of a text.
   Draft(const Job& job, std::int64_t capacity);
-  /// Another text begins.
+  /// Begins another text.
   void begin(const Writing& text);
   /// Up to `count` tokens to follow the text: chosen by this model's logits, each by the draw with
   /// which the large model will choose. Fewer where the text outgrows this model's context.
@@ -24,11 +24,11 @@ class Draft {
  private:
   const Job& job_;
   std::unique_ptr<RewindableSession> session_;
-  std::int64_t most_;          ///< tokens that the model reads of a text
-  std::vector<TokenId> read_;  ///< and those it has read
+  std::int64_t most_;          ///< largest number of tokens that the model reads
+  std::vector<TokenId> read_;  ///< tokens that it has read
 };
 
-/// Writes a text with the help of a draft; false where the listener wants no more.
+/// Generates a text with a draft model; false if the listener ended it.
 /// The n-th token is a function of the model's logits before it and of draw n alone (sampler.h),
 /// and up to kFewTokens logits are the same bits in one pass: the text is that without a draft,
 /// whatever the draft proposes. (Leviathan et al., arXiv:2211.17192, keep the distribution by

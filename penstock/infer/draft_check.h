@@ -13,7 +13,7 @@ namespace penstock {
 void check_draft(const ModelConfig& model, const Tokenizer& tokenizer,
                  const GenerateOptions& options);
 
-/// Throws Error unless both stand for the same bytes with every id, and end documents alike.
+/// Throws Error unless every id means the same bytes in both, and the same ids end documents.
 void check_same_ids(const Tokenizer& model, const Tokenizer& draft);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Generating text: prompts in, text out as it comes. Printing is the program's.
+// Generates text from prompts and passes it on as it comes. The program prints it.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view 
 Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
                     const std::vector<std::string>& prompts, const GenerateOptions& options,
                     const GenerationListener& listener = {});
-/// The same for prompts that are tokens already, such as a corpus's; each has one or more.
+/// The same for prompts of token ids, such as a corpus's; each has at least one.
 Generation generate_from_tokens(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
                                 std::vector<std::vector<TokenId>> prompts,
                                 const GenerateOptions& options,

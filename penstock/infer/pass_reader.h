@@ -1,5 +1,5 @@
-// Reading tokens of several sequences in one pass, each sequence at a place of its own that lasts
-// from its prompt to its end. Which tokens when is batcher.h's.
+// Reads tokens of several sequences in one pass. Each sequence has a place from its prompt to its
+// end. batcher.h chooses the tokens of a pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,24 +17,24 @@
 
 namespace penstock {
 
-/// Tokens that follow what a place has read.
+/// The next tokens of a place's sequence.
 struct PassPart {
   std::int64_t place = 0;
   std::span<const TokenId> tokens;
-  bool asks = false;  ///< what follows the last of them
+  bool asks = false;  ///< logits after the last token are wanted
 };
 
 class PassReader {
  public:
   virtual ~PassReader() = default;
-  /// Sequences that can have a place at a time.
+  /// The number of places.
   virtual std::int64_t places() const = 0;
   /// Whether a prompt may be read in several parts.
   virtual bool divides_prompts() const = 0;
 
   struct Begun {
     std::int64_t place = 0;
-    std::int64_t reused = 0;  ///< tokens of the prompt that are read already
+    std::int64_t reused = 0;  ///< tokens of the prompt that were read before
   };
   /// A place for a sequence of up to `most` tokens that begins with this prompt; nothing where it
   /// has to wait.
@@ -47,9 +47,9 @@ class PassReader {
   /// @return [those that ask, V] f32 on the CPU
   virtual at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
                           const RoutingTap& tap) = 0;
-  /// The place is free again.
+  /// Frees the place.
   virtual void end(std::int64_t place) = 0;
-  /// Tokens that are kept for prompts to come.
+  /// The number of tokens kept for later prompts.
   virtual std::int64_t kept_tokens() const { return 0; }
 };
 
@@ -67,7 +67,7 @@ struct PassReaderOptions {
 std::unique_ptr<PassReader> make_pass_reader(std::shared_ptr<LanguageModel> model,
                                              const PassReaderOptions& options);
 
-/// Why a model's texts are written one at a time, or "".
+/// The reason why a model's texts are generated one at a time, or "".
 std::string one_at_a_time(const LanguageModel& model);
 
 }  // namespace penstock

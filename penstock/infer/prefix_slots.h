@@ -1,5 +1,5 @@
-// Which sequences a cache holds, for prompts that begin as one of them: the bookkeeping alone. The
-// keys and values are decoder_cache.h's.
+// The sequences in a cache, for prompts that share a beginning with one of them. This is the
+// bookkeeping; decoder_cache.h has the keys and values.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ class PrefixSlots {
   std::optional<Taken> take(std::span<const TokenId> prompt, const RoutingChoice& choice = {});
   /// These were read behind what the slot has. REQUIRES: it is in use.
   void add(std::int64_t slot, std::span<const TokenId> tokens);
-  /// The slot is no longer in use; what it has read is kept.
+  /// Ends the use of the slot, which keeps its tokens.
   void release(std::int64_t slot);
 
   std::int64_t in_use() const;
-  /// That are kept of slots not in use.
+  /// The number of tokens in slots that are not in use.
   std::int64_t kept_tokens() const;
   std::span<const TokenId> tokens(std::int64_t slot) const { return at(slot).tokens; }
 

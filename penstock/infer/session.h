@@ -1,5 +1,5 @@
-// What a model has read of sequences that go on token by token, whichever model it is: a decoder
-// with its cache, Transformer-XL with its memory.
+// A model's state for sequences that go on token by token: a decoder with its cache, or
+// Transformer-XL with its memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,24 +24,25 @@ class Session {
   virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) = 0;
 };
 
-/// A session that takes back what it has read.
+/// A session that can undo reading.
 class RewindableSession : public Session {
  public:
   /// So many further tokens of one sequence in one pass.  @return [n, V]: what follows each of
   /// them, for at most kFewTokens with the bits of one after the other (where rows_stand_alone())
   virtual at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) = 0;
-  /// Only the first `length` tokens of the sequence were read. REQUIRES: so many were.
+  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has as many.
   virtual void rewind(std::int64_t row, std::int64_t length) = 0;
 };
 
-/// Tokens up to which every operator gives each the same bits alone and beside others.
+/// The largest number of tokens for which every operator gives each token the bits that it has
+/// alone.
 inline constexpr std::int64_t kFewTokens = 16;
 
 struct SessionOptions {
   std::int64_t sequences = 1;
   std::int64_t capacity = 1;  ///< most tokens of one sequence
   std::uint64_t seed = 0;     ///< of routers that draw outside training too
-  RoutingChoice choice = {};  ///< in place of the model's own
+  RoutingChoice choice = {};  ///< replaces the model's own
 };
 
 /// A decoder's session keeps keys and values and reads each token once; what it says equals the
@@ -52,7 +53,7 @@ struct SessionOptions {
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options);
 
-/// A decoder's session, which can do that too.
+/// A decoder's session that can undo reading.
 /// Throws Error for a router that is not causal, and for a model that keeps a memory in place of
 /// keys and values.
 std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,

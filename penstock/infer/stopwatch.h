@@ -1,4 +1,4 @@
-// How long something took.
+// Measures elapsed time.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@ namespace penstock {
 
 class Stopwatch {
  public:
-  /// Since it was made.
+  /// Seconds since construction.
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }

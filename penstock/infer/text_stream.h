@@ -1,4 +1,5 @@
-// Text as it is handed out while tokens come: whole characters only, and nothing of a stop string.
+// Turns tokens' bytes into text while they come: whole characters only, and no part of a stop
+// string.
 #pragma once
 
 #include <string>
@@ -16,9 +17,9 @@ class TextStream {
   /// Takes more bytes and returns the text that is certain now: an unfinished character waits, and
   /// so does what may be the beginning of a stop string.
   std::string push(std::string_view bytes);
-  /// A stop string has come; nothing follows.
+  /// Whether a stop string has come; then no text follows.
   bool stopped() const { return stopped_; }
-  /// What was still waiting.
+  /// The text that was held back.
   std::string finish();
 
  private:

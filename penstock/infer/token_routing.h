@@ -1,4 +1,4 @@
-// The experts of single tokens, layer by layer, out of what a router decided for a pass.
+// The experts of single tokens by layer, from a router's decisions for a pass.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ExpertShare {
   float weight = 0;
 };
 
-/// What a layer's router decided for a token.
+/// A layer's routing of one token.
 struct LayerRouting {
   std::vector<ExpertShare> experts;  ///< in their order
   std::vector<float> logits;         ///< [E], the scorer's; empty unless asked for
@@ -34,9 +34,9 @@ class RoutingOfRows {
   /// @param rows  ascending
   /// @param scored  whether the model's logits say anything (scores_tokens())
   RoutingOfRows(std::vector<Row> rows, bool scored);
-  /// What watches the pass. Of a router that blends experts by segments nothing is collected.
+  /// The observer for the pass. It collects nothing from a router that blends experts by segments.
   RoutingTap tap();
-  /// Of each of the rows.
+  /// The routing of each row.
   std::vector<TokenRouting> take() { return std::move(routing_); }
 
  private:

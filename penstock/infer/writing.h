@@ -1,5 +1,5 @@
-// A text while it is written: token after token, until something ends it. How the logits come about
-// is generate.cpp's and draft.h's.
+// A text during generation, token after token until its end. generate.cpp and draft.h compute the
+// logits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// What every text of a call shares.
+/// The state that all texts of a call share.
 struct Job {
   const Tokenizer& tokenizer;
   const GenerateOptions& options;
@@ -27,26 +27,26 @@ struct Job {
   bool interrupted() const { return listener.interrupted && listener.interrupted(); }
 };
 
-/// A job without prompts yet. What it refers to outlives it.
+/// A job without prompts. Its arguments must outlive it.
 /// Throws Error for impossible options, a draft that check_draft() refuses and a tokenizer with
 /// more ids than the model.
 Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
              const GenerationListener& listener);
-/// Throws Error where the job's context has no room for the prompt.
+/// Throws Error if the prompt does not fit the job's context.
 /// @param begins_document  whether its texts begin one
 void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document);
 
-/// A text that is being written.
+/// A text during generation.
 class Writing {
  public:
   Writing(Completion& completion, const Job& job);
 
   const std::vector<TokenId>& prompt() const { return job_.prompts[out_.prompt]; }
-  /// Those written so far.
+  /// The tokens generated so far.
   const std::vector<TokenId>& tokens() const { return out_.tokens; }
-  /// Tokens, the prompt's too.
+  /// The number of tokens, including the prompt's.
   std::int64_t length() const { return length_; }
-  /// How many more tokens it may get at most.
+  /// The largest number of tokens that may still follow.
   std::int64_t left() const;
 
   /// What would be chosen by these logits as the token that is `ahead` tokens behind the next.
@@ -64,7 +64,7 @@ class Writing {
   std::int64_t length_;
 };
 
-/// The numbers of a row of logits [R, V], of those ids that the tokenizer knows.
+/// A row's logits [R, V] for the ids that the tokenizer knows.
 std::span<const float> row_of(const at::Tensor& logits, std::int64_t row, const Job& job);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// What became of the texts of one request, handed from the thread that writes them to the one that
-// talks to the client.
+// The events of one request's texts. The thread that generates them adds events; the connection's
+// thread takes them.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,21 @@
 namespace penstock::serve {
 
 struct AnswerEvent {
-  std::size_t text = 0;               ///< among the request's
-  std::optional<WrittenToken> token;  ///< one that came;
-  std::optional<Finish> finish;       ///< or the end, with
-  std::string rest;                   ///< text that had waited;
-  std::string failure;                ///< or why there is none
+  std::size_t text = 0;               ///< index among the request's texts
+  std::optional<WrittenToken> token;  ///< a new token;
+  std::optional<Finish> finish;       ///< or the end of the text, with
+  std::string rest;                   ///< text that was held back;
+  std::string failure;                ///< or the reason for a failure
 };
 
-/// All of one thread adds, all of another takes.
+/// One thread adds, another takes.
 class Answer {
  public:
   explicit Answer(std::size_t texts) : open_(texts) {}
   void add(AnswerEvent event);
-  /// What has come, after waiting up to `patience` where that is nothing.
+  /// The new events. Waits up to `patience` if there are none.
   std::vector<AnswerEvent> take(std::chrono::milliseconds patience);
-  /// All texts have ended, and all has been taken.
+  /// Whether all texts have ended and all events were taken.
   bool over() const;
 
  private:

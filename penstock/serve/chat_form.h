@@ -1,5 +1,5 @@
-// The forms in which chats become text: those that are well known, told by the template that comes
-// with a model. Templates themselves, which are programs, are not run.
+// The well-known forms of chats as text. A model's template tells its form. Templates are programs,
+// and are not run.
 #pragma once
 
 #include <array>
@@ -20,25 +20,25 @@ constexpr std::array<std::string_view, 8> words(ChatForm) {
 /// "chatml, llama2, .. or plain".
 std::string chat_form_names();
 
-/// The form whose pieces the template has; nothing where it is none of them, or may be another.
+/// The form whose pieces the template contains; nothing if no form or several fit.
 std::optional<ChatForm> recognise_chat_form(std::string_view template_text);
 
-/// The template that comes with a model, inside a GGUF file or beside (chat_template.jinja, or in
-/// tokenizer_config.json), or "".
+/// The chat template of a model: in its GGUF file, in chat_template.jinja, or in
+/// tokenizer_config.json. "" if it has none.
 /// @param path  of a model directory or file, which opens as a model
 std::string chat_template_of(const std::string& path);
 
-/// The chat as text that the model goes on with; pieces that are control pieces of the tokenizer
-/// stand in it as they are spelt. The token that begins documents is not in it.
-/// Throws RequestError for an order of roles that the form cannot say.
+/// The chat as text for the model to continue. The tokenizer's control pieces appear as their
+/// spelling. The text has no token for the beginning of a document.
+/// Throws RequestError for an order of roles that the form does not have.
 std::string chat_text(ChatForm form, const std::vector<ChatMessage>& messages);
 
-/// What ends an answer, besides the end of a document: a control piece or text. "" where there is
-/// no such piece.
+/// The control piece or text that ends an answer, besides the end of a document; "" if there is
+/// none.
 std::string_view answer_end(ChatForm form);
 
-/// The tokens of a chat. Throws RequestError too where a message spells a control piece of the
-/// tokenizer: that would let it say where messages end.
+/// The tokens of a chat. Throws RequestError also for a message that spells a control piece,
+/// because such a message could end itself and begin another.
 std::vector<TokenId> chat_tokens(ChatForm form, const std::vector<ChatMessage>& messages,
                                  const Tokenizer& tokenizer);
 

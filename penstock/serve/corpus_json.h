@@ -1,4 +1,4 @@
-// Which experts a corpus's tokens and domains are sent to, as the page shows it.
+// The experts of a corpus's tokens and domains, for the page.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace penstock::serve {
 /// The body of GET /v1/corpus: by layer and expert the tokens that the expert gets most surely
 /// (share of the token's places) and those that make most of what it gets (share of the expert's);
 /// the most frequent tokens with the experts they go to; of each domain its tokens, loss and load.
-/// @param corpus, split  as they are called to the reader
+/// @param corpus, split  their names for the reader
 std::string corpus_json(const analysis::CorpusExperts& counted, const Tokenizer& tokenizer,
                         const std::string& corpus, const std::string& split);
 

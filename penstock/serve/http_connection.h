@@ -1,5 +1,5 @@
-// One client's connection: requests read within their limits, answers written, until either side
-// has enough. Who answers is the caller's.
+// One client's connection: reads requests within limits and writes answers until one side ends it.
+// The caller's Responder answers.
 #pragma once
 
 #include <chrono>
@@ -20,39 +20,40 @@ struct ConnectionLimits {
   /// From the first byte of a request to its last (408).
   std::chrono::milliseconds request_time{10'000};
   std::chrono::milliseconds idle_time{5'000};  ///< between two requests
-  /// In which a client must take something of what it is sent.
+  /// The time in which a client must read some of its answer.
   std::chrono::milliseconds write_time{10'000};
 };
 
 class HttpConnection {
  public:
-  /// @param place  which it keeps while it lives
+  /// @param place  the connection keeps it during its life
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
                  std::optional<Place> place)
       : socket_(std::move(socket)),
         responder_(responder),
         limits_(limits),
         place_(std::move(place)) {}
-  /// Answers requests until the connection is to end; without a place, that there is none (503).
+  /// Answers requests until the connection ends. Without a place it answers 503.
   void serve();
 
  private:
   enum class Next { request, end };
-  /// Waits for the begin of a request, then reads its head and body.
+  /// Waits for the first byte of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
-  /// Waits for the begin of a request. @return whether one came; else the connection is to end
+  /// Waits for the first byte of a request. @return false if the connection must end
   bool await_request();
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
 
-  /// @return whether the connection may go on
+  /// @return whether the connection stays open
   bool send(Reply reply);
   bool send_whole(const Reply& reply);
-  /// An answer that is whole before it is sent.
+  /// Sends an answer that is complete.
   bool wait_and_send(Reply reply);
   bool send_stream(Reply reply);
   void refuse(const RequestError& error, const Headers& headers = {});
-  /// Whether the client is still there; where it sends no more, `probe` is sent to find out.
+  /// Whether the client is still connected. If the client has closed its side, sends `probe` to
+  /// find out.
   bool still_there(const std::string& probe);
   Headers headers_of(const Reply& reply) const;
   bool write(std::string_view text) { return socket_.write(text, limits_.write_time); }
@@ -61,8 +62,8 @@ class HttpConnection {
   Responder& responder_;
   const ConnectionLimits& limits_;
   std::optional<Place> place_;
-  std::string received_;  // that no request has taken yet
-  RequestHead head_;      // of the request that is being answered
+  std::string received_;  // bytes that no request has taken yet
+  RequestHead head_;      // head of the request that is being answered
   Deadline next_probe_{};
 };
 

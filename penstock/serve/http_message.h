@@ -1,5 +1,5 @@
-// HTTP/1.1 as text: requests, read by Boost.Beast and checked, and the head of an answer. Without
-// sockets: http_connection.h reads and writes.
+// HTTP/1.1 as text: Boost.Beast reads requests, this file checks them and writes heads of answers.
+// http_connection.h has the sockets.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace penstock::serve {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-/// Whether two words are the same but for the case of ASCII letters.
+/// Whether two words are equal apart from the case of ASCII letters.
 bool same_word(std::string_view a, std::string_view b);
 
 /// Limits of a request's head.
@@ -35,17 +35,17 @@ struct RequestHead {
   std::string method;  ///< any token
   std::string path;    ///< of the target, without a query
   bool http_1_0 = false;
-  bool keeps_alive = true;  ///< the client would send another request
+  bool keeps_alive = true;  ///< the client may send another request
   bool expects_continue = false;
   bool chunked = false;             ///< the body comes in chunks,
   std::int64_t content_length = 0;  ///< or has that many bytes
   Headers headers;
 
-  /// The value of that header, or "".
+  /// The header's value, or "".
   std::string header(std::string_view name) const;
 };
 
-/// Reads one request as its bytes come.
+/// Reads one request from bytes as they arrive.
 class RequestReader {
  public:
   /// @param body_bytes  the longest body
@@ -53,7 +53,7 @@ class RequestReader {
   ~RequestReader();
   RequestReader(RequestReader&&) noexcept;
 
-  /// Takes from the begin of `received` what it can.  @return how many bytes that were
+  /// Takes bytes from the beginning of `received`.  @return the number of bytes taken
   /// Throws RequestError: 400 for what is not HTTP, for several or no Host, a Content-Length that
   /// is no number or comes twice or beside chunks; 413 for a longer body; 414 and 431 for a longer
   /// head; 501 for another transfer coding; 505 for another version.
@@ -79,7 +79,7 @@ class RequestReader {
   std::optional<RequestHead> head_;
 };
 
-/// "HTTP/1.1 200 OK" and those headers, with the empty line.
+/// The status line, the headers and the empty line: "HTTP/1.1 200 OK" and so on.
 std::string response_head(int status, const Headers& headers);
 
 }  // namespace penstock::serve

@@ -1,4 +1,4 @@
-// Clients by HTTP/1.1, each connection in a thread. One connection is http_connection.h's.
+// The HTTP/1.1 server: one thread for each connection (http_connection.h).
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,30 @@ namespace penstock::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                 ///< 0: any that is free
-  std::int64_t connections = 128;  ///< most at a time
+  int port = 8080;                 ///< 0: any free port
+  std::int64_t connections = 128;  ///< largest number at a time
   PlaceTimes places;               ///< of clients beyond them
   ConnectionLimits limits;
 };
 
-/// Whether only this machine reaches that host.
+/// Whether only this machine can reach the host.
 bool is_loopback(const std::string& host);
 
 class HttpServer {
  public:
-  /// `responder` outlives it.  Throws Error where the host is not this machine or the port is
-  /// taken.
+  /// `responder` must outlive it.  Throws Error if the host is not this machine or the port is in
+  /// use.
   HttpServer(Responder& responder, const HttpOptions& options);
-  /// As stop().
+  /// Calls stop().
   ~HttpServer();
   int port() const { return listener_.port(); }
-  /// Takes no more connections and requests; answers under way are sent. Waits for their end.
+  /// Refuses new connections and requests, finishes answers in progress, and waits for their end.
   void stop();
 
  private:
   void run();
-  /// One thread more, where none waits for the next client: one for each place, and one for who has
-  /// none yet. There are places for all threads but that one, which is fewer where the system has
-  /// no more threads.
+  /// Starts a thread if none waits for the next client. There is one thread for each place and one
+  /// for a client without a place. If the system gives no more threads, there are fewer places.
   void grow();
 
   Responder& responder_;
@@ -46,7 +45,7 @@ class HttpServer {
   Places places_;
   Listener listener_;
   std::mutex mutex_;
-  std::int64_t waiting_ = 0;  // threads that wait for a client
+  std::int64_t waiting_ = 0;  // number of threads that wait for a client
   std::vector<std::thread> threads_;
 };
 

@@ -1,4 +1,4 @@
-// What a server counts, as Prometheus reads it.
+// A server's counters, in Prometheus's format.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace penstock::serve {
 
-/// Seconds, by how many of them were below each bound.
+/// A histogram of seconds: the number of values below each bound.
 class SecondsHistogram {
  public:
   static constexpr std::array<double, 10> kBounds = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300};
   void add(double seconds);
-  /// Lines of that metric, with its help.
+  /// The metric's lines, with its help.
   std::string text(const std::string& name, const std::string& help) const;
 
  private:
@@ -28,11 +28,11 @@ class SecondsHistogram {
 
 class Metrics {
  public:
-  /// A request of that path was answered with that status.
+  /// Counts an answer by path and status.
   void answered(const std::string& path, int status);
   void first_token_after(double seconds);
   void whole_after(double seconds);
-  /// A client went before its answer was whole.
+  /// Counts a client that left before its answer was complete.
   void left();
   /// The text of GET /metrics.
   std::string text(const ServiceState& state) const;

@@ -1,5 +1,5 @@
-// Reading the keys of a JSON object from outside: each once, of the type and within the range that
-// it must have, and no others.
+// Reads a JSON object from outside. Each key may appear once, with its type and range; unknown keys
+// are refused.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,25 @@
 
 namespace penstock::serve {
 
-/// The JSON of a body, an object whose values lie at most `depth` deep. Throws RequestError.
+/// Parses a body: a JSON object with at most `depth` levels. Throws RequestError.
 nlohmann::json parse_object(std::string_view body, int depth);
 
 class ObjectReader {
  public:
-  /// @param name  of the object in errors, "" for the request itself. It outlives the reader.
+  /// @param name  the object's name in errors, "" for the request itself. It must outlive the
+  /// reader.
   explicit ObjectReader(const nlohmann::json& object, std::string name = {});
 
-  /// The value of that key; null where it is absent or null.
+  /// The key's value; null if it is absent or null.
   const nlohmann::json* find(const std::string& key);
   std::optional<bool> boolean(const std::string& key);
   std::optional<std::int64_t> integer(const std::string& key, std::int64_t least,
                                       std::int64_t most);
   std::optional<double> number(const std::string& key, double least, double most);
   std::optional<std::string> text(const std::string& key);
-  /// May be there, and does nothing.
+  /// Allows the key and ignores its value.
   void ignore(std::initializer_list<const char*> keys);
-  /// Throws RequestError for a key that nobody asked for.
+  /// Throws RequestError for a key that was not read.
   void finish() const;
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const;
 

@@ -1,4 +1,4 @@
-// The pages, each one file, embedded when the library is built.
+// The web pages. Each is one file that the build embeds in the library.
 #pragma once
 
 #include <string_view>

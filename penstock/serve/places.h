@@ -13,11 +13,11 @@
 namespace penstock::serve {
 
 struct PlaceTimes {
-  /// A connection keeps its place for so long without a request, whoever else waits: clients send
-  /// their next request on the connection of the last, and what they send while it ends is lost.
+  /// An idle connection keeps its place for this long, even if others wait. Clients send their next
+  /// request on the same connection, and a request sent while the connection ends is lost.
   std::chrono::milliseconds grace{1000};
-  /// A newcomer waits for so long while there is a place in sight: more than `grace`, so that one
-  /// who waits beside connections without requests gets a place.
+  /// A new connection waits for this long if it may get a place. It is longer than `grace`, so that
+  /// waiting beside idle connections succeeds.
   std::chrono::milliseconds patience{3000};
 };
 
@@ -29,10 +29,10 @@ class Places {
   using Time = std::chrono::steady_clock::time_point;
 
   Places(std::int64_t count, const PlaceTimes& times) : times_(times), count_(count) {}
-  /// A place, in the order of asking. Waits up to `patience`; where no place is free and no
-  /// connection without a request, only until `patience` after a place was last left or a
-  /// connection began to wait for a request: at once where all have been busy for that long.
-  /// @return nothing where there is none, or once closed
+  /// Waits for a place, first come first served, up to `patience`. If no place is free and no
+  /// connection is idle, it waits until `patience` after the last moment when a place was left or a
+  /// connection became idle. So it returns at once if all have been busy for that long.
+  /// @return nothing if there is no place, or after close()
   std::optional<Place> take();
   /// Changes the number of places. Connections that hold a place keep it.
   void resize(std::int64_t count);
@@ -50,10 +50,10 @@ class Places {
   std::condition_variable changed_;
   std::int64_t count_;
   std::int64_t taken_ = 0;
-  std::int64_t promised_ = 0;  // places whose connections were told to end
+  std::int64_t promised_ = 0;  // number of places whose connections were told to end
   std::list<int> newcomers_;
   std::multiset<Time> idle_;  // for each connection without a request: since when
-  Time seen_{};               // when a place was left, or a connection began to wait
+  Time seen_{};               // the last time a place was left or a connection became idle
   bool closed_ = false;
 };
 

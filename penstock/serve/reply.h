@@ -1,4 +1,4 @@
-// A request and its answer as plain values, between whoever carries them and whoever answers.
+// A request and its answer as plain values, between the transport and the responder.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,14 @@ namespace penstock::serve {
 
 struct ApiRequest {
   std::string method, path, body;
-  std::string authorization, content_type, host;  ///< of the headers
+  std::string authorization, content_type, host;  ///< values of these headers
 };
 
-/// An answer that comes bit by bit. Going before it is over cancels what is under way.
+/// An answer that comes in parts. Destroying it early cancels the work in progress.
 class ReplyStream {
  public:
   virtual ~ReplyStream() = default;
-  /// What comes within `patience`, perhaps nothing.  @return false once nothing follows
+  /// Takes the part that comes within `patience`, perhaps empty.  @return false at the end
   virtual bool next(std::string& out, std::chrono::milliseconds patience) = 0;
   /// The status of an answer that is not an event stream, once it is complete.
   virtual int status() const { return 200; }
@@ -28,19 +28,19 @@ struct Reply {
   int status = 200;
   std::string type = "application/json";
   std::string body;
-  std::unique_ptr<ReplyStream> stream;  ///< in place of the body, or null
-  /// Whether the client gets the stream as it comes; else all of it at its end.
+  std::unique_ptr<ReplyStream> stream;  ///< replaces the body, or null
+  /// Whether the client gets the parts as they come; else all of them at the end.
   bool as_it_comes = false;
-  Headers headers = {};  ///< besides those that every answer has
+  Headers headers = {};  ///< headers beyond those of every answer
 };
 
-/// Who answers.
+/// Answers requests.
 class Responder {
  public:
   virtual ~Responder() = default;
-  /// Never throws but for memory: errors are answers. Any thread.
+  /// Errors become answers; only lack of memory throws. May be called from any thread.
   virtual Reply answer(const ApiRequest& request) = 0;
-  /// A request was refused before it could be asked.
+  /// Reports a request that was refused before answer() could be called.
   virtual void refused(int /*status*/) {}
 };
 

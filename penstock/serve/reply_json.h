@@ -11,7 +11,7 @@
 
 namespace penstock::serve {
 
-/// What all chunks of an answer share.
+/// The fields that all chunks of an answer share.
 struct ReplyHead {
   std::string id, model;
   std::int64_t created = 0;  ///< seconds since 1970
@@ -24,17 +24,17 @@ struct ReplyHead {
 /// "stop" or "length", or "interrupted" where a time limit or the server's end cut the text.
 std::string finish_reason(Finish finish);
 
-/// Takes an answer's events one by one, and says them again as JSON.
+/// Turns an answer's events into JSON, one by one.
 class ReplyWriter {
  public:
-  /// `tokenizer` outlives it.
+  /// `tokenizer` must outlive it.
   ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer);
 
   /// The objects that a stream's client gets for this event; any number.
   std::vector<std::string> chunks(const AnswerEvent& event);
-  /// Before the first event: the beginning of each message of a chat.
+  /// The objects before the first event: the beginning of each message of a chat.
   std::vector<std::string> first_chunks() const;
-  /// Behind the last one: how many tokens there were.
+  /// The object after the last event: the number of tokens.
   std::string usage_chunk() const;
 
   /// For answers that are not streamed: stores the event's content.
