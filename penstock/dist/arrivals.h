@@ -1,4 +1,4 @@
-// Waiting for the other ranks at the start, and saying now and then who is missing.
+// Waits for the other ranks at the start, and names missing ranks from time to time.
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,18 @@
 
 namespace penstock::dist {
 
-/// When to say that one waits, and how long the start may still take. The time begins with it.
+/// The times of notices during the wait, and its end. Construction starts the clock.
 class Notices {
  public:
   using Time = std::chrono::steady_clock::time_point;
   explicit Notices(const GroupOptions& options);
 
-  /// When the time is over.
+  /// The time at which the wait ends.
   Time end() const { return end_; }
-  /// When the next notice is due, or the end.
+  /// The time of the next notice, or the end.
   Time next() const;
-  /// Says, where a notice is due, what missing() returns, and how long is left; nothing if that is
-  /// empty.
+  /// If a notice is due, prints missing()'s text and the time left. Prints nothing for an empty
+  /// text.
   void tell(const std::function<std::string()>& missing);
 
  private:
@@ -30,15 +30,15 @@ class Notices {
   Time end_, due_;
 };
 
-/// What ranks set in the table once they are there.
+/// The keys that ranks set in the table when they arrive.
 class Arrivals {
  public:
-  /// @param size  of all
+  /// @param size  the number of ranks
   Arrivals(const GroupTable& table, int size, Notices notices, bool tells);
 
   static std::string key_of(int rank);
-  /// What that rank set, or nothing where the time is over. Throws LostRank where one that was
-  /// there is lost.
+  /// The rank's value, or nothing at the end of the wait. Throws LostRank if a rank that had
+  /// arrived is lost.
   std::optional<std::string> wait(int rank);
 
  private:

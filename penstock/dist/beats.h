@@ -1,5 +1,5 @@
-// What the table of ranks knows of who is still there: when each rank was last heard of, and who is
-// lost. Nothing is sent or received here.
+// The heartbeats that the table of ranks knows: the time of each rank's last one, and lost ranks.
+// This file sends and receives nothing.
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,23 @@
 namespace penstock::dist {
 
 enum class RankState {
-  silent,    ///< not heard of for a time, which may be short
-  given_up,  ///< by another rank, since it was silent for too long
-  gone,      ///< its connection ended without its saying so
+  silent,    ///< without a heartbeat for some time, which may be short
+  given_up,  ///< another rank gave it up after too long a silence
+  gone,      ///< its connection ended without a goodbye
   failed,    ///< by its own word
-  followed,  ///< by its own word it lost another rank, and cannot say which
+  followed,  ///< it reported the loss of another rank and does not know which
 };
 
 struct SilentRank {
   int rank = 0;
   RankState state = RankState::silent;
-  std::chrono::milliseconds since{0};  ///< it was last heard of, where it is silent or given up
+  std::chrono::milliseconds since{0};  ///< time since its last heartbeat, if silent or given_up
   bool lost() const { return state != RankState::silent; }
 };
 
 /// "3 0 1500", for the connection between a table and a rank.
 std::string text_of(const SilentRank& silent);
-/// Nothing where it is no such text.
+/// Returns nothing for any other text.
 std::optional<SilentRank> silent_from(const std::string& text);
 
 /// Not thread-safe.
@@ -34,18 +34,18 @@ class Beats {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// @param connection  by which the rank says so, from now on
+  /// @param connection  the rank's connection from now on
   void heard(int rank, int connection, Time now);
-  /// The rank says that it ends, and is not missed.
+  /// The rank says goodbye; its end is no loss.
   void ended(int rank);
-  /// The connection is gone, and the rank of it, if any, is lost.
+  /// The connection ended; its rank, if any, is lost.
   void hung_up(int connection);
-  /// From then on every rank hears of it, the lost one too. The first that is lost stays so: others
-  /// are lost since they lost that one. Only one that `followed` gives way to another.
+  /// Marks a rank as lost. All ranks hear of it, the lost one too. The first lost rank stays,
+  /// because later ones are lost as its consequence; only a rank that `followed` is replaced.
   void lose(const SilentRank& lost);
-  /// The process that keeps the table was stopped for so long and could hear nobody.
+  /// Tells that the table's process was stopped for this long and received no heartbeat.
   void skip(std::chrono::milliseconds halted);
-  /// The lost one, or else the one heard of least recently; nothing while none was heard.
+  /// The lost rank, else the rank with the oldest heartbeat; nothing before the first heartbeat.
   std::optional<SilentRank> most_silent(Time now) const;
 
  private:

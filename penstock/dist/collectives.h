@@ -7,19 +7,19 @@
 
 namespace penstock::dist {
 
-/// Where a rank is among how many.
+/// A rank's number and the number of ranks.
 struct RankPlace {
   int rank = 0, size = 1;
 };
 
-/// In place, in rank order, so that all ranks get the same bits. Small tensors: all ranks get all
-/// of them and reduce. Others: each rank reduces a part, and all get the parts, which is 2 (N - 1)
-/// / N times the tensor sent by each of N ranks.
+/// Reduces in place, in rank order, so that all ranks get the same bits. For small tensors every
+/// rank receives all tensors and reduces them. For others each rank reduces a part and all ranks
+/// gather the parts; each of N ranks sends 2 (N - 1) / N times the tensor.
 /// @param values  contiguous, f32|f64|i32|i64
 void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduction,
                 RankPlace place);
 
-/// In place, what the root has, along a tree: log2 N messages one after the other.
+/// Broadcasts the root's bytes in place along a tree: log2 N messages one after the other.
 /// @param bytes  contiguous
 void broadcast(Transport& transport, const at::Tensor& bytes, int root, RankPlace place);
 

@@ -1,4 +1,4 @@
-// Work that ranks take piece by piece, as they become free. What a piece is, is the caller's.
+// Deals pieces of work to ranks as they become free. The caller defines the pieces.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace penstock::dist {
 
-/// Gives each number from 0 to count − 1 to the one rank that asks for it first. Rank 0 keeps the
-/// count; it lets go of its Deal only after the others have.
+/// Gives each number from 0 to count − 1 to one rank, in the order of asking. Rank 0 keeps the
+/// count; its Deal must outlive the others.
 class Deal {
  public:
-  /// Every rank of the group calls it.
+  /// Every rank of the group constructs it.
   Deal(const ProcessGroup& group, std::int64_t count);
-  /// The next number, or nothing where all are given out. Any rank, at any time. Throws LostRank
-  /// where rank 0 is gone.
+  /// The next number, or nothing if all are given out. Any rank may call it at any time. Throws
+  /// LostRank if rank 0 is gone.
   std::optional<std::int64_t> next();
-  /// Nothing is given out any more.
+  /// Ends the deal; no number is given out any more.
   void close();
 
  private:

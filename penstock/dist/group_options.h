@@ -1,4 +1,4 @@
-// How patient the ranks of a group are with each other, and what they check.
+// Timeouts and checks of a group of ranks.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@ namespace penstock::dist {
 struct GroupOptions {
   std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
   std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
-  /// After which a rank that says nothing counts as lost, also between operations: it is stopped,
-  /// or its machine is. 0: never.
+  /// A rank without a heartbeat for this long counts as lost, also between operations: its process
+  /// or its machine has stopped. 0: never.
   std::chrono::seconds silence{25};
   /// Told while ranks are waited for at the start, on rank 0 and, where that one is missing, on
   /// rank 1; and how long until the first time and between.

@@ -1,5 +1,5 @@
-// What the ranks of a run have in common while any of their groups lives: the table of ranks, the
-// heartbeat of this one, and who was lost.
+// The state that all groups of a run share: the table of ranks, this rank's heartbeat, and the lost
+// rank.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace penstock::dist {
 class GroupTable {
  public:
   /// Listens where this rank is to, and connects. Throws Error that names the address.
-  /// @param connecting  called again and again until it is connected; may be null
+  /// @param connecting  called repeatedly until connected; may be null
   GroupTable(const Identity& identity, const GroupOptions& options,
              const std::function<void()>& connecting);
   ~GroupTable();
@@ -28,14 +28,14 @@ class GroupTable {
 
   const std::shared_ptr<KeyClient>& client() const { return client_; }
   Links& links() { return links_; }
-  /// From now on this rank says that it is there.
+  /// Starts this rank's heartbeat.
   void begin_heartbeat();
-  /// This rank is done with all groups, and others do not miss it.
+  /// Says goodbye for all groups, so that others do not lose this rank.
   void leave();
   /// Stops the heartbeat, and closes the table where this rank keeps it, though another thread may
   /// still hold this object. Without leave() before, this rank has failed.
   void end();
-  /// For messages. @param names  of all ranks
+  /// Sets the ranks' names for messages.
   void set_names(std::vector<std::string> names);
   /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost. Behind
   /// "rank 1 on host7 lost".
@@ -43,13 +43,13 @@ class GroupTable {
   /// The same where an exchange has ended: this rank may hear of who is lost a moment later, since
   /// another that heard it first ended its own connections.
   std::optional<std::string> lost_after_all() const;
-  /// Throws LostRank where one is.
+  /// Throws LostRank if a rank is lost.
   void check() const;
-  /// An operation of this rank lost another, whichever it was.
+  /// Tells that an operation of this rank lost some other rank.
   void lose_another();
-  /// Does it. Where a table cannot be asked any more since a rank is lost, throws LostRank.
+  /// Runs the action. Throws LostRank if the table no longer answers because a rank is lost.
   void naming_the_lost(const std::function<void()>& action) const;
-  /// The client of another table, which is as patient as this one.
+  /// A client for another table with the same patience.
   KeyClientOptions client_options(std::string prefix = "") const;
 
  private:

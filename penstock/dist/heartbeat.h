@@ -14,23 +14,23 @@
 
 namespace penstock::dist {
 
-/// A rank that does not answer any more.
+/// A lost rank.
 struct Lost {
-  std::optional<int> rank;  ///< nothing: whoever keeps the table
+  std::optional<int> rank;  ///< nothing: the rank that keeps the table
   RankState how = RankState::gone;
-  std::chrono::seconds silent{0};  ///< for so long, where it was given up
+  std::chrono::seconds silent{0};  ///< the length of the silence, if it was given up
 };
 
 struct HeartbeatOptions {
   std::chrono::milliseconds silence;  ///< after which a rank counts as lost
-  /// Whether the table's end or its silence counts as the loss of whoever keeps it.
+  /// Whether the table's end or silence counts as the loss of the rank that keeps it.
   bool needs_table = true;
   /// Called by the thread once a rank is lost, and then every second: exchanges under way must end.
   std::function<void()> lost;
 };
 
-/// Begins with its construction. A rank whose heartbeat ends without leave() has failed: it says
-/// so, and the others lose it. Costs a message a second.
+/// Starts at construction. A rank whose heartbeat ends without leave() has failed: it reports that,
+/// and the others lose it. Cost: a message a second.
 class Heartbeat {
  public:
   /// @param table  connected for this alone, with a patience of `silence` where it is needed
@@ -39,11 +39,11 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// This rank is done, and is not missed by others. Ends the thread.
+  /// Says goodbye, so that others do not lose this rank. Ends the thread.
   void leave();
   /// Ends the thread. Without leave() before, this rank has failed, unless it lost another.
   void stop();
-  /// An operation lost another rank, whichever it was.
+  /// Tells that an operation lost some other rank.
   void lost_another() { lost_another_ = true; }
   /// The first that was lost, which may be this rank: the others have given it up. Thread-safe.
   std::optional<Lost> lost() const;

@@ -1,5 +1,5 @@
-// Which of how many processes this one is, as the program that started it says: Penstock's own
-// launcher, torchrun, Open MPI, MPICH, Slurm, or a person. Nothing is connected here.
+// This process's rank and the number of ranks, from the variables of the launcher: Penstock's own,
+// torchrun, Open MPI, MPICH, Slurm, or a person. This file connects nothing.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@ struct Identity {
   int local_rank = 0, local_size = 1;  ///< among the processes on this machine
   std::string address;                 ///< of rank 0's machine, where ranks find each other
   int port = 0;
-  bool hosts_store = false;  ///< whether this process is to listen there
+  bool hosts_store = false;  ///< whether this process listens there
   bool launched = false;     ///< by `--processes`, which reports what happens to its ranks
-  std::string source;        ///< the variables that said so; "" for a single process
+  std::string source;        ///< the variables that were read; "" for a single process
 };
 
 /// The value of an environment variable, if it is set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-/// The first of these that is there: PENSTOCK_RANK and PENSTOCK_WORLD_SIZE (the launcher's), RANK
-/// and WORLD_SIZE (torchrun, Kubernetes, by hand), OMPI_COMM_WORLD_*, PMI_*, SLURM_* inside a step;
-/// else a single process. Ranks meet at MASTER_ADDR and MASTER_PORT; where those are not set, on
-/// this machine if it holds all ranks, under Slurm on the step's first host. Under torchrun the
+/// The first of these sources that is set: PENSTOCK_RANK and PENSTOCK_WORLD_SIZE (the launcher's),
+/// RANK and WORLD_SIZE (torchrun, Kubernetes, by hand), OMPI_COMM_WORLD_*, PMI_*, SLURM_* inside a
+/// step; else a single process. Ranks meet at MASTER_ADDR and MASTER_PORT; where those are not set,
+/// on this machine if it holds all ranks, under Slurm on the step's first host. Under torchrun the
 /// port is one above MASTER_PORT, which its agent holds, and the number of its restarts.
 /// Throws Error that names a variable that is missing or no number.
 Identity identity_from(const Environment& environment);

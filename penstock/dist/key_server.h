@@ -1,6 +1,5 @@
-// Where ranks find each other before they are connected, and later say that they are still there: a
-// table of keys and values, kept by one process and asked by all over TCP. For a few small values;
-// no training data.
+// The table of keys and values by which ranks find each other and later send heartbeats. One
+// process keeps it; all ask it over TCP. It holds a few small values and no training data.
 #pragma once
 
 #include <chrono>
@@ -19,8 +18,8 @@
 
 namespace penstock::dist {
 
-/// Keeps the table while it lives. It listens on one address alone, and whoever can connect to that
-/// address can read and write the table: nothing is encrypted, and no password is asked for.
+/// Keeps the table during its life. It listens on one address alone. Whoever can connect to that
+/// address can read and write the table: there is neither encryption nor a password.
 class KeyServer {
  public:
   /// @param port  0: one that is free.  Throws Error where it cannot listen there.
@@ -38,7 +37,7 @@ class KeyServer {
   };
   void serve();
   void accept_one();
-  /// Whether the connection goes on.
+  /// @return whether the connection stays open
   bool receive(Connection& connection);
   bool answer_all(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
@@ -52,7 +51,7 @@ class KeyServer {
   std::thread thread_;  // last: it uses the others
 };
 
-/// The table cannot be asked any more.
+/// The table is out of reach.
 class LostTable : public Error {
  public:
   using Error::Error;
@@ -64,7 +63,7 @@ class SilentTable : public LostTable {
   using LostTable::LostTable;
 };
 
-/// The process that kept the table has ended orderly.
+/// The process that kept the table has ended in order.
 class TableEnded : public LostTable {
  public:
   TableEnded(const std::string& message, std::optional<SilentRank> silent)
@@ -103,11 +102,11 @@ class KeyClient {
   std::int64_t add(const std::string& key, std::int64_t value);
   bool remove(const std::string& key);
   std::int64_t size();
-  /// Says that this rank is there, and returns which is lost or has been silent for longest.
+  /// Sends a heartbeat. Returns the lost rank, or the rank with the longest silence.
   SilentRank beat(int rank);
-  /// Says that this rank ends.
+  /// Says goodbye for this rank.
   void end(int rank);
-  /// Says that a rank is lost, to all.
+  /// Reports a lost rank to all.
   void lose(const SilentRank& lost);
   /// The same to a table that does not answer, which reads it should it go on. Nothing can be asked
   /// behind it.

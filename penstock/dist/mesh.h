@@ -15,11 +15,11 @@ struct Layout {
   bool whole_experts = false;  ///< the ranks of `tensor` divide tokens of experts, not neurons
 
   int ranks() const { return data * tensor * pipeline; }
-  /// How many ranks hold the same experts.
+  /// The number of ranks that hold the same experts.
   int expert_copies() const { return data * (whole_experts ? tensor : 1) / expert; }
   /// How far apart neighbours lie that hold experts between them.
   int expert_stride() const { return whole_experts ? 1 : tensor; }
-  /// Whether experts lie on ranks otherwise than the rest of a layer.
+  /// Whether experts are divided over ranks in another way than the rest of a layer.
   bool divides_experts() const { return expert > 1 || (whole_experts && tensor > 1); }
   friend bool operator==(const Layout&, const Layout&) = default;
 };
@@ -34,19 +34,19 @@ struct Coordinates {
 Coordinates coordinates_of(const Layout& layout, int rank);
 int rank_at(const Layout& layout, const Coordinates& place);
 
-/// Which of the `expert` parts of each layer's experts a rank holds.
+/// The index of the part of each layer's experts that a rank holds.
 int expert_part(const Layout& layout, const Coordinates& place);
 /// The first rank that holds the same experts, of those that the layout counts along `expert`.
 Coordinates first_with_experts(const Layout& layout, const Coordinates& place);
 
-/// Of a rank, by group: the ranks that say the same number are one, in the order of the world.
+/// A rank's color for each group. Ranks with the same color form one, in the order of the world.
 struct GroupColors {
   int data = 0, tensor = 0, pipeline = 0, expert = 0, replicas = 0;
 };
 /// REQUIRES: rank < layout.ranks(); layout.expert divides what it says.
 GroupColors colors_of(const Layout& layout, int rank);
 
-/// The groups that a rank is in. A default one is a process by itself.
+/// The groups of a rank. By default each is the process alone.
 struct Mesh {
   Layout layout;
   ProcessGroup world, data, tensor, pipeline;

@@ -1,5 +1,5 @@
-// What a process group sends its bytes by. gloo.cpp is the only one; builds without Gloo's headers
-// have none.
+// The transport of a process group. gloo.cpp is the only one; builds without Gloo's headers have
+// none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +36,7 @@ class Transport {
 
 /// Whether this build can connect processes.
 bool has_transport();
-/// Throws Error, with what to install, where it cannot connect so many.
+/// Throws Error, which says what to install, if this build cannot connect `processes` processes.
 void check_transport(int processes);
 
 /// Connects all ranks, which ask the table where the others listen.

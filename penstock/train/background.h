@@ -1,4 +1,4 @@
-// A thread that does jobs one after the other beside the thread that gives them.
+// A thread that runs jobs one after the other, beside the thread that gives them.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// One thread gives jobs and waits. Each job runs with one OpenMP thread. Destruction waits for the
-/// job at work and drops the rest.
+/// One thread gives jobs and waits. Each job runs with one OpenMP thread. The destructor waits for
+/// the running job and drops the rest.
 class Background {
  public:
   Background() = default;
@@ -21,9 +21,9 @@ class Background {
   Background& operator=(const Background&) = delete;
   ~Background();
 
-  /// Behind the jobs given before, as soon as these are fewer than `most`.
+  /// Waits until fewer than `most` jobs are left, then appends a job.
   void add(std::function<void()> job, std::size_t most = SIZE_MAX);
-  /// Until all are done. Rethrows what one threw; the jobs behind that one were dropped.
+  /// Waits until all jobs are done. Rethrows a job's exception; later jobs were dropped.
   void wait();
   /// Whether wait() would return at once. Rethrows as wait() does, and wait() will do so again.
   bool done();

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a flag that a run asks for between steps and layers.
+// SIGINT, SIGTERM and SIGHUP as a flag that a run reads between steps and layers.
 #pragma once
 
 #include <csignal>
@@ -19,7 +19,7 @@ class InterruptGuard {
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
-  /// The signal that came, or 0.
+  /// The received signal, or 0.
   int signal() const;
 
  private:
@@ -27,7 +27,7 @@ class InterruptGuard {
   struct sigaction old_int_, old_term_, old_hangup_;
 };
 
-/// What a run that saves its last complete step says to the first signal.
+/// The line that a run which saves its last complete step prints at the first signal.
 inline constexpr const char* kStoppingLine =
     "stopping after this layer, or this batch of an evaluation, to save the last complete step; "
     "press Ctrl-C again to end now";

@@ -1,5 +1,5 @@
-// The checkpoint that a run directory stands for, where a model is asked for. The run may still be
-// training, which removes checkpoints under a reader.
+// The checkpoint that stands for a run directory where a command asks for a model. The run may
+// still be training and may remove checkpoints during reading.
 #pragma once
 
 #include <exception>
@@ -10,14 +10,14 @@
 
 namespace penstock {
 
-/// Whether the folder is a run's: it holds checkpoints and is no model itself.
+/// Whether the folder is a run directory: it holds checkpoints and is no model itself.
 bool is_run_directory(const std::string& path);
 
 /// The run's checkpoint of the lowest validation loss, or its newest where none was validated; and
 /// a sentence for each that was passed over as damaged. Throws Error where none is whole.
 CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_directory);
 
-/// How often a checkpoint is chosen anew.
+/// The largest number of choices.
 inline constexpr int kMostChoices = 10;
 
 /// What `use(model)` returns, where `choose()` names the directory `model.path`. When `use` throws

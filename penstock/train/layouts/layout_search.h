@@ -1,5 +1,5 @@
-// Which layout of so many processes is estimated to be the fastest of those that fit their memory.
-// It measures nothing and starts nothing.
+// Searches the layouts of a number of processes for the one with the fastest estimate that fits
+// their memory. It measures nothing and starts nothing.
 #pragma once
 
 #include <cstddef>

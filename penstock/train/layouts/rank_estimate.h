@@ -1,5 +1,5 @@
-// What one of the processes of a layout holds, sends and waits for, from the recipe alone: for
-// plans of machines that are not there. Nothing is measured here.
+// Estimates of the memory, traffic and waiting of one process of a layout, from the recipe alone,
+// to plan for machines that are not at hand. Nothing is measured here.
 #pragma once
 
 #include <algorithm>
