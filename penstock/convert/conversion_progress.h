@@ -1,4 +1,4 @@
-// How far a conversion is, for whoever waits for it.
+// The progress of a conversion, for users who wait.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,12 +14,12 @@
 
 namespace penstock {
 
-/// Told what is being done and what share of that is done: ("writing", 0.25). May be null. What it
-/// throws abandons the conversion.
+/// A callback with the present stage and its done share: ("writing", 0.25). May be null. An
+/// exception from it abandons the conversion.
 using ConversionProgress = std::function<void(std::string_view what, double done)>;
 
-/// On a progress line, which outlives what is returned. A terminal shows each stage from its
-/// beginning: what takes long may be told once.
+/// Reports to a progress line, which must outlive the result. A terminal shows each stage from its
+/// beginning, because a long stage may report only once.
 inline ConversionProgress shown_on(ProgressLine& line) {
   return [&line, stage = std::string()](std::string_view what, double done) mutable {
     const bool begins = line.in_place() && what != stage;
@@ -32,10 +32,10 @@ inline void tell(const ConversionProgress& progress, std::string_view what, doub
   if (progress) progress(what, done);
 }
 
-/// A source that tells which share of its tensors was asked for, each counted once.
+/// A tensor source that reports the share of its tensors that were read, each counted once.
 class WatchedSource : public ModelSource {
  public:
-  /// REQUIRES: `from` outlives it.
+  /// REQUIRES: `from` must outlive it.
   WatchedSource(const ModelSource& from, std::string what, ConversionProgress progress)
       : ModelSource(from.config(), from.origin()),
         from_(from),

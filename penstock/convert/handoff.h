@@ -1,6 +1,6 @@
 // Hand-off: a ReLU-routed model becomes one of k experts per token by a softmax, which other
-// programs compute. Training it on is `penstock train`'s matter, writing it for them
-// `penstock export`'s.
+// programs compute. `penstock train` trains it on and `penstock export` writes it for
+// them.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// What the gates of the chosen experts are.
+/// The form of the chosen experts' gates.
 enum class HandoffGates {
   kept,  ///< a softmax over the k kept logits: they sum to one
   all,   ///< probabilities over all experts, of which k are kept as they are
@@ -48,7 +48,7 @@ struct HandoffOptions {
   }
 };
 
-/// What was done, for people and for handoff.json.
+/// The report of a hand-off, for people and for handoff.json.
 struct HandoffReport {
   ModelConfig config;
   HandoffGates gates = HandoffGates::kept;
@@ -57,10 +57,10 @@ struct HandoffReport {
   std::int64_t fitted_tokens = 0, measured_tokens = 0;
   double parent_loss = 0, loss = 0;  ///< nats per token, on other windows than those of the fit
   double parent_active = 0;          ///< experts per token of the parent there
-  std::string without_tokenizer;     ///< why none was copied; "": it was
+  std::string without_tokenizer;     ///< the reason if no tokenizer was copied; "": it was
 };
 
-/// Mean error over layers.
+/// The mean error over layers.
 double mean_error(const std::vector<GateFit>& layers);
 
 /// Throws Error where the model's gates are not ReLU's, it is no SwiGLU decoder, its choice has a

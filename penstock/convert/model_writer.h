@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The state that balancers of a new model begin with.
+/// The initial state of a new model's balancers.
 class FreshBalancers {
  public:
   explicit FreshBalancers(const ModelConfig& config);
@@ -28,7 +28,7 @@ class FreshBalancers {
 
 struct WrittenModel {
   std::uint64_t bytes = 0;        ///< of the weights
-  std::string without_tokenizer;  ///< why none was copied; "": it was
+  std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
 };
 
 /// Writes `out`, complete or absent: config.json, model.safetensors, the parent's tokenizer files

@@ -16,8 +16,8 @@ struct SampleOptions {
   std::int64_t length = 0;      ///< of a window; 0: the model's context, at most 512
 };
 
-/// Windows [n, L] i64 of consecutive tokens, spread evenly over the text; n·L is about `tokens`, or
-/// what there is.
+/// Windows [n, L] i64 of consecutive tokens, spread evenly over the text. n·L is about `tokens`, or
+/// less for a short text.
 /// @param text  a directory that `penstock data prepare` made (its training split is read), or a
 ///              text file, which the model's own tokenizer encodes; of a long one, its beginning
 /// Throws Error where there is no text, a corpus was made with another tokenizer than the model's
@@ -26,8 +26,7 @@ struct SampleOptions {
 at::Tensor sample_windows(const std::string& text, const ModelSource& model,
                           const SampleOptions& options);
 
-/// About so many tokens of these windows [n, L], whole windows spread over all of them; one at
-/// least.
+/// Whole windows of [n, L], spread evenly, with about `tokens` tokens; at least one window.
 at::Tensor some_windows(const at::Tensor& windows, std::int64_t tokens);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// The loop of a conversion that runs a model over a text to see what its layers are given. Scores
-// of tokens are eval/passes.h's.
+// Runs a model over the windows of a text, for conversions that observe the inputs of its layers.
+// eval/passes.h scores tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +13,9 @@
 
 namespace penstock {
 
-/// Gives `pass` the windows [n, L] in their order, `rows` of them at a time (the last time those
-/// that are left), while the model is in evaluation mode and no gradients are recorded.
-/// @param what  is being done: told to `progress` before each pass with the share that is done
+/// Calls `pass` with the windows [n, L] in their order, `rows` at a time (the last call gets the
+/// rest). The model is in evaluation mode and no gradients are recorded.
+/// @param what  the stage; `progress` gets it and the done share before each pass
 void run_over_windows(LanguageModel& model, const at::Tensor& windows, std::int64_t rows,
                       const std::function<void(const at::Tensor& tokens)>& pass,
                       std::string_view what = {}, const ConversionProgress& progress = {});

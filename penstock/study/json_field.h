@@ -34,7 +34,7 @@ concept ListsJson = requires(C object, JsonProbe probe) {
 
 class JsonReader {
  public:
-  /// `where` stands before what is wrong. Both must outlive the reader.
+  /// Errors begin with `where`. Both must outlive the reader.
   JsonReader(const nlohmann::json& object, const std::string& where)
       : object_(object), where_(where) {
     PENSTOCK_CHECK(object.is_object(), where_, ": is not an object");
@@ -148,7 +148,7 @@ T field_of(const nlohmann::json& object, const char* name, const std::string& wh
   JsonReader(object, where)(name, otherwise);
   return otherwise;
 }
-/// What read_json reads.
+/// The types that read_json reads.
 template <class T>
 nlohmann::json write_json(T value) {
   return JsonWriter::write(value);

@@ -1,6 +1,6 @@
-// What a study does with a finished run beyond its training. Each kind is one file in
-// measurements/, which registers itself; nobody keeps a list of them. Which runs there are and when
-// they are measured is study_runner.h's matter.
+// Measurements: a study's work on a finished run beyond training. Each kind is one file in
+// measurements/ that registers itself, so there is no list of kinds. study_runner.h decides which
+// runs are measured and when.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace penstock::study {
 
-/// A finished run as a measurement meets it.
+/// A finished run, as measurements see it.
 struct FinishedRun {
   std::string variant;
   std::int64_t seed = 0;
@@ -33,10 +33,10 @@ struct FinishedRun {
   RunCheckpoint checkpoint = RunCheckpoint::final;  ///< which one the study measures
 };
 
-/// One thing to be done with a run.
+/// One piece of work on a run.
 struct Work {
   std::string what;       ///< for the progress: "measuring the final checkpoint by k"
-  nlohmann::json asked;   ///< what is to be measured, in the measurement's own words
+  nlohmann::json asked;   ///< the request, in the measurement's own format
   bool trains = false;    ///< it takes a training of its own
   std::string directory;  ///< of that training, which has a page of its own; else empty
 };
@@ -70,19 +70,19 @@ class Measurement {
   virtual std::string showable() const { return ""; }
   /// A table of its own settings for report = ["settings"], where it has any.
   virtual std::optional<Table> settings_table() const { return std::nullopt; }
-  /// Throws Error where what it needs is not there; asked before anything is trained.
+  /// Throws Error if something that it needs is missing. The study calls it before any training.
   virtual void check() const {}
 
   // What is done with a run.
 
-  /// Takes out of a row what the study no longer asks for; whether there was any.
+  /// Removes results from a row that the study no longer asks for. Returns whether there were any.
   virtual bool prune(const FinishedRun& /*run*/, RunRow& /*row*/) const { return false; }
-  /// What the row lacks of what the study asks for, in order.
+  /// The work that the row still lacks, in order.
   virtual std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const = 0;
-  /// Does it; nothing when interrupted. The result is what keep() understands.
+  /// Does the work and returns the result for keep(); nothing if interrupted.
   virtual std::optional<nlohmann::json> measure(const FinishedRun& run, const Work& work,
                                                 const TrainControl& control) const = 0;
-  /// Puts a result into the row, and into the run's folder.
+  /// Stores a result in the row and in the run's folder.
   virtual void keep(const FinishedRun& run, const Work& work, const nlohmann::json& result,
                     RunRow& row) const = 0;
 

@@ -1,4 +1,4 @@
-// Which of a run's checkpoints a study measures.
+// The checkpoint of a run that a study measures.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace penstock::study {
 
-/// The newest, or that of the lowest validation loss.
+/// The newest checkpoint, or the one with the lowest validation loss.
 enum class RunCheckpoint { final, best };
 constexpr std::array<std::string_view, 2> words(RunCheckpoint) { return {"final", "best"}; }
 

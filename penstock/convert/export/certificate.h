@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// Logits and choices of a model over some windows of tokens.
+/// A model's logits and chosen experts over windows of tokens.
 struct Observed {
   at::Tensor logits;               ///< [T, V] f32
   std::vector<at::Tensor> chosen;  ///< by MoE layer, [T, E] bool
@@ -26,7 +26,7 @@ struct Observed {
 /// Runs the model over rows [B, T] i64, outside training.
 Observed observe(LanguageModel& model, const at::Tensor& tokens);
 
-/// How two models agree.
+/// The agreement of two models.
 struct Agreement {
   std::int64_t tokens = 0;
   double largest_logit = 0;         ///< max |logit| of the first
@@ -44,7 +44,7 @@ Agreement compare(const Observed& ours, const Observed& theirs);
 
 enum class ExportVerdict {
   exact,   ///< the file computes the same function
-  fitted,  ///< but for routers' biases, which are in their matrices as well as a text allowed
+  fitted,  ///< the same but for routers' biases, which are fitted into the matrices on a text
 };
 constexpr std::array<std::string_view, 2> words(ExportVerdict) { return {"exact", "fitted"}; }
 
@@ -52,13 +52,13 @@ struct Certificate {
   ExportFormat format = ExportFormat::kHuggingFace;
   std::string architecture, path;
   ExportDtype dtype = ExportDtype::kF32;
-  std::optional<ExportDtype> asked_dtype;  ///< where the file could not be of it
+  std::optional<ExportDtype> asked_dtype;  ///< the requested type, if the file could not have it
   ExportVerdict verdict = ExportVerdict::exact;
-  std::string routers;   ///< how they became what the file has
-  bool rounded = false;  ///< some weights are stored in fewer bits than they had
+  std::string routers;   ///< how the routers were converted
+  bool rounded = false;  ///< some weights are stored with fewer bits than before
   std::vector<std::string> notes;
-  std::string tokens;   ///< what they are
-  Agreement agreement;  ///< without tokens where nothing was measured
+  std::string tokens;   ///< a description of the measured tokens
+  Agreement agreement;  ///< has no tokens if nothing was measured
 };
 
 nlohmann::ordered_json to_json(const Certificate& certificate);

@@ -1,5 +1,5 @@
-// Which of the architectures that other programs know computes what a model computes, and why none
-// does. Tensors are looked at elsewhere (convert/export/portable_source.h).
+// Chooses an architecture of other programs that computes what a model computes, or says why none
+// does. convert/export/portable_source.h makes the tensors.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// Names of architectures, in the order in which they are tried.
+/// The architectures' names, in the order of trying.
 const std::vector<std::string>& export_architectures();
 
-/// The target for a model of that config.
+/// The target for a model with the config.
 /// @param architecture  one of export_architectures(), or empty: the first that fits, and of
 ///                      Hugging Face's format Penstock's own class where none does
 /// Throws NotPortableError where none fits, or the given one does not, with every reason. What the

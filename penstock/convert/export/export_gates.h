@@ -1,4 +1,4 @@
-// What a router's gates come to, in the words of the runtimes that would have to compute them.
+// A router's gates in the terms of the runtimes that would compute them.
 #pragma once
 
 #include "penstock/models/model_config.h"

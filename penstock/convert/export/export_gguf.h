@@ -13,12 +13,12 @@
 
 namespace penstock {
 
-/// Writes the file, complete or absent. What becomes of `dtype` in each tensor is GgufTypes's
-/// matter; a quantised file's notes say it.
+/// Writes the file, complete or absent. GgufTypes chooses each tensor's type for `dtype`; a
+/// quantised file's notes say the types.
 /// @param tokenizer  keys from gguf_tokenizer() or no_gguf_tokenizer()
 /// @param weights    by the names of `portable`
-/// Memory: one tensor, of one expert.
-/// Throws Error, naming it, for a tensor that cannot be stored so.
+/// Memory: one tensor of one expert.
+/// Throws Error, which names the tensor, for a tensor that the type cannot store.
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,
                      const std::filesystem::path& path, const ColumnWeights& weights = {});

@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-/// How a file came out.
+/// The result of writing a file.
 struct Exported {
-  ExportDtype dtype = ExportDtype::kF32;  ///< what it is called, of all its tensors
-  bool rounded = false;                   ///< some number is not stored as it was
-  std::vector<std::string> notes;         ///< of the certificate
+  ExportDtype dtype = ExportDtype::kF32;  ///< the type that describes the whole file
+  bool rounded = false;                   ///< some number was rounded
+  std::vector<std::string> notes;         ///< notes for the certificate
 };
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per

@@ -18,12 +18,12 @@
 namespace penstock {
 
 struct ExportOptions {
-  std::string model;  ///< what open_model_source opens
+  std::string model;  ///< a path for open_model_source
   std::string out;    ///< directory, or file.gguf; must not exist
   ExportFormat format = ExportFormat::kHuggingFace;
   std::string architecture;
   std::optional<ExportDtype> dtype;
-  bool with_tokenizer = true;  ///< where the model has one
+  bool with_tokenizer = true;  ///< if the model has one
   bool fit_bias = false;       ///< the verdict is then "fitted"
   std::string sample;          ///< a corpus or a text file to measure on; empty: a sentence of ours
   std::int64_t check_tokens = 256;
@@ -63,12 +63,12 @@ struct ExportOptions {
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
 Certificate export_model(const ExportOptions& options, const ConversionProgress& progress = {});
 
-/// Throws Error where there is something of that name, which an export never replaces.
+/// Throws Error if the output exists; an export never replaces it.
 void check_is_new(const std::string& out);
 
-/// Rows [B, T] i64 of tokens to measure on, T at most the model's context: of `options.sample`, a
-/// sentence of ours, or where the model has no tokenizer drawn evenly; which it is is put into
-/// `what`. Throws as sample_windows does.
+/// Rows [B, T] i64 of tokens to measure on, T at most the model's context: of `options.sample`, of
+/// a built-in sentence, or drawn uniformly if the model has no tokenizer. `what` gets a
+/// description. Throws as sample_windows does.
 at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& source,
                            const Tokenizer* tokenizer, std::string& what);
 

@@ -1,5 +1,5 @@
-// What a model is exported as: the format, the architecture, and the config of what the file holds.
-// Which architecture that is, is export_choice.h's.
+// The target of an export: format, architecture, and the config of the file's model.
+// export_choice.h chooses the architecture.
 #pragma once
 
 #include <array>

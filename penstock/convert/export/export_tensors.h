@@ -1,4 +1,4 @@
-// Tensors in the type that a file is to have.
+// Converts tensors to the type of a file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,11 +21,10 @@ constexpr std::array<std::string_view, 6> words(ExportDtype) {
   return {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
 }
 
-/// The type that most of a source's numbers have, by its embeddings; f32 where that is none of
-/// them.
+/// The type of a source's embeddings, for most of its numbers; f32 if export has no such type.
 ExportDtype stored_dtype(const ModelSource& source);
 
-/// A tensor's numbers as a file has them, and whether that rounded any.
+/// A tensor's numbers in a file's type, and whether any was rounded.
 class ExportedNumbers {
  public:
   /// @param tensor   CPU, of a quantised type in rows of whole blocks;  @param name  for errors

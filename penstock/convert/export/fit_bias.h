@@ -1,5 +1,5 @@
-// A router's bias as part of its matrix, for programs whose routers have none. Not exact: it holds
-// for inputs like those that it was fitted to.
+// Fits a router's bias into its matrix, for programs whose routers have no bias. It is not exact:
+// it holds for inputs like the fitted ones.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Which type each tensor of an exported GGUF file has.
+// The type of each tensor of an exported GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,15 @@ class GgufTypes {
   bool tied_;
 };
 
-/// What a file is called that was asked for as `asked` and has tensors of these types: that, where
-/// any tensor is of it; else, as no row of q4_k or q6_k may have been whole blocks, the type of
-/// most tensors that are neither vectors nor routers.
+/// The type that describes a file with these tensors: `asked` if any tensor has it. Otherwise no
+/// row filled whole blocks of q4_k or q6_k; then it is the type of most tensors that are neither
+/// vectors nor routers.
 ExportDtype gguf_file_dtype(ExportDtype asked, const std::vector<ExportDtype>& types);
 
-/// `general.file_type`: that type, as llama.cpp numbers it.
+/// `general.file_type`: llama.cpp's number of that type.
 std::uint32_t gguf_file_type(ExportDtype dtype);
 
-/// How many tensors have which type: "13 tensors are q4_k, 3 q6_k, 2 q8_0 (rows that are no
+/// The number of tensors by type: "13 tensors are q4_k, 3 q6_k, 2 q8_0 (rows that are no
 /// multiple of 256), 9 f32".
 std::string types_note(ExportDtype asked, const std::vector<ExportDtype>& types);
 

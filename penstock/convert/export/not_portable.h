@@ -1,4 +1,4 @@
-// That no other program computes what a model computes, and why.
+// The error of an export whose model no other program computes.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ class NotPortableError : public Error {
   using Error::Error;
 };
 
-/// A router that outputs z_e + b_e with b not the same for all experts: other programs add none.
+/// The error for a router with logits z_e + b_e where b differs between experts; other programs
+/// have no such bias.
 /// @param option  which turns the bias off; "": none does
 [[noreturn]] void fail_needs_bias(const std::string& detail, const std::string& option);
 template <class... Parts>

@@ -1,5 +1,5 @@
-// A model as another architecture has it: the same function in that architecture's tensors. Files'
-// names and types are the writers' matter.
+// A model as another architecture has it: the same function in that architecture's tensors. The
+// writers choose names and types in files.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What a dense model's attention and feed-forward layers see over a text: mean keys, and inputs of
-// the feed-forwards, which an upcycled model's routers will see.
+// Statistics of a dense model over a text: mean keys of attention heads, and inputs of
+// feed-forwards, which are the inputs of an upcycled model's routers.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// How shards make up for gates that are spread over more of them.
+/// The scaling of shards, whose gates are spread over more experts.
 enum class ShardScale {
-  none,       ///< as they are
+  none,       ///< no scaling
   published,  ///< gate, up and down times ∛a; SiLU is not linear, so the function changes
   exact       ///< up and down times √a, by which the result is scaled by a exactly
 };
@@ -26,11 +26,11 @@ constexpr std::array<std::string_view, 3> words(ShardScale) {
 /// ".mlp.shared_expert.up_proj.weight" to ".mlp.up_proj.weight"; other names stay.
 std::string parent_name(const std::string& name);
 
-/// Number of an expert by its tensor's name, or -1 for other tensors.
+/// The expert's number in its tensor's name; -1 for other tensors.
 std::int64_t expert_of(const std::string& name);
 
-/// What the results of the chosen experts must be multiplied by so that uniform gates give the
-/// dense result: 1 for G = 1; else
+/// The factor of the chosen experts' results that makes uniform gates give the dense result: 1 for
+/// G = 1; else
 ///   a = E'·G²/(kG)  where the softmax is over all E'·G logits,  a = G  where gates sum to one.
 /// E' experts before granularity, k active ones. 1 for gates that no softmax makes.
 /// Source: arXiv:2410.07524, section on virtual groups.

@@ -1,5 +1,5 @@
-// Which attention heads make which router, and which make which key: Router Upcycling's rules for
-// any number of routers, keys and heads. Knows heads by their mean keys alone.
+// Groups attention heads for routers and keys by Router Upcycling's rules, for any number of
+// routers, keys and heads. It knows heads by their mean keys alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// How heads make keys where there are more keys than routers (m < n).
+/// The grouping of heads for keys if there are more keys than routers (m < n).
 enum class KeyGrouping {
   distinct,  ///< grouped anew for every further m keys, no group twice: our reading
   /// As the paper's rule reads word by word: every head is there n/m times before heads are merged
@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 2> words(KeyGrouping) { return {"distinct
 /// Heads of one router or key, ascending.
 using HeadGroup = std::vector<std::int64_t>;
 
-/// What the routers and keys of one layer are made of. Heads are those of the attention layer, or
-/// equal parts of them where there are more routers than heads.
+/// The heads of one layer's routers and keys. Heads are the attention layer's, or equal parts of
+/// them if there are more routers than heads.
 struct HeadGroups {
   std::int64_t parts = 1;          ///< parts that each attention head is cut into
   std::vector<HeadGroup> queries;  ///< m groups, by lowest head

@@ -1,5 +1,5 @@
-// Mean keys kept between upcyclings: a study's variants that begin with the same model and text
-// need the same, each of which costs a pass over the text.
+// Caches mean keys between upcyclings. A study's variants with the same model and text need the
+// same keys, and each computation costs a pass over the text.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace penstock {
 /// ids, which say text, number and length, and the KeyOptions. Processes may share it.
 class KeyCache {
  public:
-  /// Nothing is kept.
+  /// A cache that keeps nothing.
   KeyCache() = default;
   /// @param directory  made when the first keys are written
   KeyCache(FileSystem& fs, std::string directory) : fs_(&fs), directory_(std::move(directory)) {}

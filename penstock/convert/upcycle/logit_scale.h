@@ -1,5 +1,5 @@
-// How large the logits of an upcycled model's routers are when training begins. Which direction
-// they have is router_start.h's matter.
+// The size of the logits of an upcycled model's routers at the start of training. router_start.h
+// chooses their direction.
 #pragma once
 
 #include <ATen/core/Tensor.h>

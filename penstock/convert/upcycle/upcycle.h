@@ -1,6 +1,6 @@
 // Upcycling: a dense model's directory becomes an MoE's, its feed-forwards the experts, its routers
-// random or made of its attention heads. Training it is `penstock train`'s matter, checking it
-// `penstock doctor`'s.
+// random or made of its attention heads. `penstock train` trains it, `penstock doctor` checks
+// it.
 #pragma once
 
 #include <string>

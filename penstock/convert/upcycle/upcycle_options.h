@@ -1,4 +1,4 @@
-// What is made of a dense model: every option of `penstock upcycle` and every key of a study's
+// The options of upcycling: every option of `penstock upcycle` and every key of a study's
 // `upcycle`, each declared here alone.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// What decides the gates and the size of the logits that training begins with.
+/// The rule for the gates and the size of the logits at the start of training.
 enum class UpcycleStart {
-  published,  ///< as the method's paper has them, whatever that does to the parent's loss
+  published,  ///< as in the method's paper, whatever the effect on the parent's loss
   /// The result computes what its parent does, where gates that a softmax makes can sum to one:
   /// they do, and routers made of attention heads have their logits scaled to kParentEntropy of an
   /// even choice, so that neither a z-loss nor one expert outweighs the rest. ReLU gates are scaled
@@ -32,7 +32,7 @@ constexpr double kParentEntropy = 0.87;
 enum class RouterPool { sum, max };
 constexpr std::array<std::string_view, 2> words(RouterPool) { return {"sum", "max"}; }
 
-/// Where the rows of a router's one matrix point when training begins.
+/// The direction of the rows of a router's matrix at the start of training.
 enum class RouterDirections {
   heads,   ///< as the matrix that Router Upcycling's routers fold into
   random,  ///< as the scorer draws them
@@ -54,7 +54,7 @@ struct UpcycleOptions {
   bool renormalise = false;
   ConfigNode router_options;
   std::uint64_t seed = 1;
-  bool force = false;  ///< make also what takes more memory or disk than there is
+  bool force = false;  ///< upcycle even if memory or disk seem too small
 
   // Experts.
   std::int64_t granularity = 1;

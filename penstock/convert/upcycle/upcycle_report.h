@@ -1,4 +1,4 @@
-// What an upcycling did.
+// The report of an upcycling.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@
 
 namespace penstock {
 
-/// How a router's logits were scaled.
+/// The scaling of a router's logits.
 struct LogitScale {
   double entropy_before = 0;  ///< nats, mean over calibration tokens
   double factor = 1;
 };
 
-/// What was done, for people and for upcycling.json.
+/// The report, for people and for upcycling.json.
 struct UpcycleReport {
   ModelConfig config;
   std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
@@ -34,7 +34,7 @@ struct UpcycleReport {
   double lr_scale = 1;
   double shard_scale = 1;  ///< a
   std::int64_t calibration_tokens = 0, calibration_window = 0;
-  std::string without_tokenizer;  ///< why none was copied; "": it was
+  std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
   std::uint64_t bytes = 0;
 };
 

@@ -1,4 +1,4 @@
-// The config of an upcycled model, and what the options of an upcycling come to for its method.
+// The config of an upcycled model, and the options of an upcycling as its method resolves them.
 #pragma once
 
 #include "penstock/convert/upcycle/upcycle_options.h"
@@ -6,12 +6,12 @@
 
 namespace penstock {
 
-/// The options with what k and `start` mean for this method filled in; the same again when
-/// repeated. Throws Error for a method that has no router.
+/// The options with k and `start` resolved for the method. Resolving twice changes nothing. Throws
+/// Error for a method without a router.
 UpcycleOptions completed(UpcycleOptions options);
 
-/// The config of the result. Throws Error for options that the method, the scorer or the parent do
-/// not take.
+/// The config of the result. Throws Error for options that do not fit the method, the scorer or the
+/// parent.
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options);
 
 /// Where the rows of the routers' matrices are to point, as the options and the scorer say.

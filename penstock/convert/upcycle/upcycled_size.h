@@ -1,4 +1,4 @@
-// What an upcycled model takes of memory and disk, told before anything is made.
+// The memory and disk that an upcycled model takes, known before it is made.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ struct UpcycledSize {
   double tensors = 0;       ///< of the file
 };
 
-/// Of the model of that config, counted without making it.
+/// The size of the config's model, counted without making it.
 UpcycledSize upcycled_size(const ModelConfig& config, TensorOrigins& origins);
 
-/// What this machine has left for it.
+/// The free memory and disk of this machine.
 struct UpcyclingRoom {
   double memory = 0, disk = 0;
 };
 UpcyclingRoom room_for_upcycling(const std::string& out);
 
-/// Throws Error, with the figures, where the size is more than the room.
+/// Throws Error, with the figures, if the size exceeds the free memory or disk.
 void check_upcycled_size(const UpcycledSize& size, const UpcyclingRoom& room,
                          const ModelConfig& config, const std::string& out);
 

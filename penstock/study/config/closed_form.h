@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 8> words(ClosedPart) {
           "router", "router_embedding", "router_network", "frozen"};
 }
 
-/// The forward pass whose FLOPs are counted (models/counts/evaluation_flops.h).
+/// The forward pass for counted FLOPs (models/counts/evaluation_flops.h).
 struct ClosedWork {
   std::int64_t sequences = 1, length = 1, memory = 0;
   bool queries_of_memory = false;
@@ -53,7 +53,7 @@ struct ClosedWork {
   }
 };
 
-/// One figure of each of some variants.
+/// One figure for each of some variants.
 struct ClosedCell {
   std::vector<std::string> variants;
   std::optional<std::int64_t> k;

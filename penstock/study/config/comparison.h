@@ -1,5 +1,5 @@
-// How a study's variants are compared beyond their table: by which figure, with whom, against what
-// they must beat first, and beside which published numbers.
+// The comparison of a study's variants: the figure, the reference variant, the baseline that they
+// must beat, and published numbers.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace penstock::study {
 
-/// A model that every variant but some has to beat before their order means anything.
+/// A model that the variants must beat before their order means anything; `except` lists others.
 struct Baseline {
   std::string name = "baseline";
   double bits_per_byte = 0;  ///< 0: there is none, or not yet
@@ -37,7 +37,7 @@ struct Baseline {
   }
 };
 
-/// How good a model is, by its loss on a text.
+/// The measure of a model's quality, from its loss on a text.
 enum class Quality { bits_per_byte, perplexity };
 constexpr std::array<std::string_view, 2> words(Quality) { return {"bits_per_byte", "perplexity"}; }
 
@@ -72,7 +72,7 @@ std::string measure_title(Quality measure);
 /// Its fields; the baseline's name and bits per byte are null where there is none.
 nlohmann::json to_json(const Comparison& comparison);
 
-/// The k of "k8", 0 of "all"; -1 of anything else.
+/// The k of "k8"; 0 for "all"; -1 for other text.
 std::int64_t k_of_name(const std::string& name);
 
 /// The number of that name, or of `otherwise` where there is none of the first.

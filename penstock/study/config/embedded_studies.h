@@ -1,4 +1,4 @@
-// The studies that are part of the library, by what they show: tables of papers in closed form.
+// The studies embedded in the library, by their tables of papers in closed form.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// What the tables of a study's file have in common: names of folders, the file's order, numbers,
-// and tables laid over a recipe.
+// Helpers for the tables of a study's file: folder names, the file's order, numbers, and tables
+// laid over a recipe.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace penstock::study {
 
-/// Throws Error for a name that is unfit for a folder; `where` stands before it.
+/// Throws Error, which begins with `where`, for a name that cannot be a folder's.
 void check_name(const std::string& name, const std::string& where);
 
 /// The names of the tables below a node, in the file's order (a table's keys come sorted); none of

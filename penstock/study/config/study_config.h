@@ -17,11 +17,11 @@
 
 namespace penstock::study {
 
-/// One line of the comparison.
+/// One variant: a line of the comparison.
 struct Variant {
   std::string name;   ///< the table's key; also the folder of its runs
-  std::string label;  ///< as shown
-  ConfigNode recipe;  ///< with every override laid over it, the seed excepted
+  std::string label;  ///< the name that people see
+  ConfigNode recipe;  ///< with every override but the seed
   /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
   std::string match_compute;
   /// Name of the variant whose last checkpoint of the same seed training begins with, or, with
@@ -51,11 +51,11 @@ struct StudyConfig {
   std::string runs_of;  ///< study whose runs these are; empty: its own
   Comparison comparison;
 
-  /// Whether what it shows takes runs.
+  /// Whether the study's report needs runs.
   bool trains() const;
 };
 
-/// What is in the TOML file of that path.
+/// The content of the TOML file at the path.
 using TomlFiles = std::function<ConfigNode(const std::string& path)>;
 
 /// Reads a study and the recipes it names (relative to the study's folder). With `like`, the file

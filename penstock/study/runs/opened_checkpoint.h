@@ -1,4 +1,4 @@
-// A run's checkpoint beside what its recipe measures it with: every measurement begins so.
+// A run's checkpoint with the corpus and settings of its recipe. Every measurement begins with it.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct OpenedCheckpoint {
   Split split;  ///< that is measured: test, or validation where there is none
 
   std::string split_text() const { return std::string(split_name(split)); }
-  /// Reads the weights, to the recipe's device.
+  /// Reads the weights to the recipe's device.
   std::shared_ptr<LanguageModel> model() const;
 };
 

@@ -1,5 +1,5 @@
-// How the work of a run of several processes lay on them, from its metrics.jsonl. What a single
-// process did is not here.
+// The distribution of work over the processes of a run, from its metrics.jsonl. Runs of one process
+// have none.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct RankFigures {
   }
 };
 
-/// Puts the figures together line by line.
+/// Collects the figures line by line.
 class RankReader {
  public:
   /// A line of one step. Throws Error naming `where` for a figure that is none.

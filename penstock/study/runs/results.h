@@ -14,12 +14,12 @@
 
 namespace penstock::study {
 
-/// A run that ended in a loss or gradient that is not finite.
+/// A diverged run: its loss or gradient was not finite.
 struct DivergedRun {
   std::string variant, label;
   std::int64_t seed = 0;
   std::string config_hash;
-  std::string reason;  ///< what the training said
+  std::string reason;  ///< the training's message
 
   template <class V>
   void visit(V& v) {
@@ -31,7 +31,7 @@ struct DivergedRun {
   }
 };
 
-/// Everything a report shows.
+/// All data of a report.
 struct StudyResults {
   std::string name;
   std::string title;
@@ -44,11 +44,11 @@ struct StudyResults {
   std::vector<DivergedRun> diverged;
   std::vector<Table> tables;  ///< shown without a run (closed_tables.h)
 
-  /// Whether there is nothing to show.
+  /// Whether the results are empty.
   bool empty() const { return rows.empty() && diverged.empty() && tables.empty(); }
 };
 
-/// The rows of one variant.
+/// The summary of one variant's rows.
 struct VariantSummary {
   std::string name;
   std::string label;           ///< marked "(not causal)" where it is not, or "(by thresholds)"
@@ -69,7 +69,7 @@ inline bool one_run(Variants variants) {
 /// One summary per variant, in the order of first appearance. The rows must outlive it.
 std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
 
-/// A figure of a run, where it has it.
+/// A figure of a run, if the run has it.
 using Figure = std::function<std::optional<double>(const RunRow& row)>;
 /// A figure of a summary that is a spread over its rows, and its name in results.json.
 struct SummaryFigure {
@@ -81,7 +81,7 @@ const std::vector<SummaryFigure>& summary_figures();
 
 /// Of what the variant's rows have.
 Spread spread_of(const VariantSummary& variant, const Figure& figure);
-/// Where stage II begins.
+/// The step at which stage II begins.
 Spread sparsifying_step(const VariantSummary& variant);
 /// The differences one − other over the seeds that both have; nothing where they share none.
 std::optional<PairedDifference> difference_of(const VariantSummary& one,

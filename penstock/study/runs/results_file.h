@@ -16,7 +16,7 @@ nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);
 
-/// results.json, complete or not at all.
+/// Writes results.json, complete or not at all.
 void write_results(const StudyResults& results, const std::string& path);
 /// What write_results wrote. Throws Error naming the path where it is missing or something else.
 StudyResults read_results(const std::string& path);
@@ -26,7 +26,7 @@ struct KeptRuns {
   std::vector<RunRow> rows;
   std::vector<DivergedRun> diverged;
 };
-/// A missing file holds none.
+/// Reads the file; a missing file holds none.
 KeptRuns read_kept_runs(const std::string& path);
 /// Adds finished rows and diverged runs to the file, replacing equal keys; others stay. Written
 /// aside, renamed.

@@ -1,5 +1,5 @@
-// What a study finds and keeps in the folder of a run: checkpoints, and JSON objects, so that
-// nothing is measured twice. The trainer's own files are run_reader.h's matter.
+// A study's files in the folder of a run: checkpoints, and JSON objects that save a second
+// measurement. run_reader.h reads the trainer's own files.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -17,7 +17,7 @@
 
 namespace penstock::study {
 
-/// Every rank makes one. REQUIRES: all see the study's output folder, its recipes and its text.
+/// Every rank constructs one. REQUIRES: all ranks see the study's output folder, recipes and text.
 class RunGroups {
  public:
   /// @param options  `progress` gets a line from each group; of the rest what a run alone needs
@@ -36,7 +36,7 @@ class RunGroups {
   bool release() noexcept;
 
  private:
-  /// How a group's part of the runs ended.
+  /// The end of a group's part of the runs.
   struct Ended {
     bool interrupted = false;
     std::string failure;  ///< "" or why a run failed
