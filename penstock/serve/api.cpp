@@ -25,7 +25,7 @@ std::int64_t unix_seconds() {
       .count();
 }
 
-/// Whether they are equal, in a time that says nothing of where they differ.
+/// Whether the two texts are equal. The time taken does not depend on where they differ.
 bool same_secret(const std::string& a, const std::string& b) {
   unsigned difference = a.size() != b.size();
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -39,14 +39,14 @@ std::string_view without_port(std::string_view host) {
   return colon == std::string_view::npos || host.ends_with(']') ? host : host.substr(0, colon);
 }
 
-/// Whether a Content-Type says JSON, with parameters or without.
+/// Whether a Content-Type is JSON, with or without parameters.
 bool is_json(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   return same_word(type, "application/json");
 }
 
-/// Whether an Authorization header has that key; the word before it has no case.
+/// Whether an Authorization header has that key. The case of the word before the key is ignored.
 bool has_key(const std::string& authorization, const std::string& key) {
   constexpr std::string_view kScheme = "Bearer ";
   return same_word(authorization.substr(0, kScheme.size()), kScheme) &&
@@ -63,7 +63,7 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-/// How each path is asked.
+/// The HTTP method of each path.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {
     {{"/", "GET"},
      {"/health", "GET"},
@@ -80,10 +80,10 @@ Reply another_method(const std::string& path, std::string_view allowed) {
           .headers = {{"Allow", methods}}};
 }
 
-/// The request's texts under way.
+/// Starts the request's texts.
 std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& request,
                                   ReplyHead& head, std::size_t& texts) {
-  // Whatever is wrong with tokens is wrong with the prompt.
+  // The error names the prompt for any mistake in its tokens.
   const char* const key = request.chat ? "messages" : "prompt";
   try {
     std::vector<TextOrder> orders = text_orders(model, request, head);
@@ -125,7 +125,7 @@ Reply Api::answer(const ApiRequest& request) {
   } catch (const std::exception& error) {
     reply = {.status = 500, .body = error_body(500, error.what())};
   }
-  // What is not sent as it comes has its status at its end, and is counted then.
+  // An answer that is not sent as it comes has its status only at its end. It is counted then.
   if (!reply.stream || reply.as_it_comes)
     metrics_.answered(counted_path(request.path), reply.status);
   return reply;
@@ -161,7 +161,7 @@ Reply Api::routed(const ApiRequest& request) {
   const auto& [method, path, body, authorization, content_type, host] = request;
   if (method_of(path).empty()) throw RequestError(404, "there is nothing at " + path);
   if (method != method_of(path)) return another_method(path, method_of(path));
-  // A page of another place can have a browser send other types without asking first.
+  // A page of another site can make a browser send other content types without a preflight.
   if (method == "POST" && !is_json(content_type))
     throw RequestError(415, "the body must be of the type application/json");
   if (const auto place = options_.places.find(path); place != options_.places.end())
@@ -208,7 +208,7 @@ Reply Api::models() const {
   Json list = Json::array();
   for (const ServedModel& model : models_) list.push_back(model_json(model, started_));
   Json out{{"object", "list"}, {"data", std::move(list)}};
-  // Our own: what the page can show besides.
+  // Penstock's own key: the further data that the page can show.
   out["places"] = Json::array();
   for (const auto& [path, reply] : options_.places) out["places"].push_back(path);
   return {.body = json_text(out)};

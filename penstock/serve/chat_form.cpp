@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uintmax_t kLargestConfig = 16 << 20;
 
-/// A small file's text, or "" where there is none.
+/// A small file's text; "" where there is no file.
 std::string text_of(const std::filesystem::path& path) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(path, ignored);
@@ -79,7 +79,8 @@ std::string deepseek(const std::vector<ChatMessage>& messages) {
   return out + "Assistant:";
 }
 
-/// A system message or "", and what follows it: questions and answers in turn, a question last.
+/// A system message or "", and the turns after it: questions and answers alternate, and the last
+/// turn is a question.
 struct Turns {
   std::string system;
   std::span<const ChatMessage> said;
@@ -152,7 +153,7 @@ std::optional<ChatForm> recognise_chat_form(std::string_view text) {
   if (has("<|im_start|>")) return ChatForm::chatml;
   if (has("<|start_header_id|>") && has("<|eot_id|>")) return ChatForm::llama3;
   if (has("[INST]") && has("<<SYS>>")) return ChatForm::llama2;
-  // Mistral's later templates have other spaces, or a piece for the system.
+  // Mistral's later templates have other spaces, or a control piece for the system message.
   if (has("'[INST] '") && has("' [/INST]'") && has("{{ message['content'] + eos_token}}"))
     return ChatForm::mistral;
   if (has("'User: '") && has("'Assistant: ' + message['content'] + eos_token"))
@@ -179,7 +180,7 @@ std::string chat_template_of(const std::string& path) {
   const auto& found = config["chat_template"];
   if (found.is_string()) return found.get<std::string>();
   if (!found.is_array()) return {};
-  for (const auto& one : found)  // several by name: the one for chats without tools
+  for (const auto& one : found)  // of several named templates, the one for chats without tools
     if (one.is_object() && one.value("name", nlohmann::json()) == "default" &&
         one.contains("template") && one["template"].is_string())
       return one["template"].get<std::string>();
@@ -240,7 +241,7 @@ std::vector<TokenId> chat_tokens(ChatForm form, const std::vector<ChatMessage>& 
   const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
   if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
-  // Some begin so whatever the vocabulary says: their templates write the piece.
+  // Some templates write the token that begins documents, whatever the vocabulary says.
   if (out.empty() && vocabulary && vocabulary->bos >= 0 && writes_beginning(form))
     out.push_back(vocabulary->bos);
   tokenizer.encode_with_controls(chat_text(form, messages), out);

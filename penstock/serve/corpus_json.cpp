@@ -9,9 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kShown = 12;        // tokens of an expert
-constexpr std::size_t kFrequent = 300;    // tokens with their experts
-constexpr std::size_t kShownExperts = 4;  // of such a token
+constexpr std::size_t kShown = 12;        // tokens shown for an expert
+constexpr std::size_t kFrequent = 300;    // frequent tokens shown with their experts
+constexpr std::size_t kShownExperts = 4;  // experts shown for a frequent token
 
 Json tokens_json(const std::vector<analysis::ListedToken>& tokens) {
   Json out = Json::array();
@@ -22,7 +22,7 @@ Json tokens_json(const std::vector<analysis::ListedToken>& tokens) {
   return out;
 }
 
-/// Where a token goes in each layer: the experts with the largest shares of its places.
+/// For each layer, the experts with the largest shares of a token's places.
 Json places_json(const analysis::TokenExperts& counted, std::size_t layers, std::size_t id) {
   Json out = Json::array();
   for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -37,7 +37,7 @@ Json places_json(const analysis::TokenExperts& counted, std::size_t layers, std:
   return out;
 }
 
-/// The tokens that occur most, each with where it goes.
+/// The most frequent tokens, each with its experts.
 Json frequent_json(const analysis::TokenExperts& counted, const Tokenizer& tokenizer,
                    std::size_t layers) {
   std::vector<std::size_t> ids;

@@ -11,19 +11,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long a connection waits for an answer or a request before it looks whether its client is
-/// still there, or whether another is to be served.
+/// The time that a connection waits for an answer or a request before it checks whether its client
+/// is still there, and whether a new connection needs its place.
 constexpr milliseconds kLook{100};
-/// Between two probes of a client that sends no more.
+/// The time between two probes of a client that sends no more.
 constexpr milliseconds kProbe{1000};
-/// For a client to see why it was refused.
+/// The time for a client to read why it was refused.
 constexpr milliseconds kLinger{2000};
-/// The same of one who has no place: the next of them waits for this thread.
+/// The same time for a client without a place; the next client without a place waits for this
+/// thread.
 constexpr milliseconds kShortLinger{100};
 
 const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The client left: there is nobody to answer.
+/// The client left, so there is nobody to answer.
 struct Gone {};
 
 std::string as_chunk(std::string_view text) {
@@ -70,7 +71,7 @@ bool HttpConnection::await_request() {
   place_->wait(begin);
   for (bool last = false; !last;) {
     const Deadline now = Clock::now();
-    // Once more, without waiting, before it ends: a request that has come by now is answered.
+    // Read a last time without waiting, so that a request that has already come is answered.
     last = now >= end || place_->gives_way(now);
     const ClientSocket::Read read =
         socket_.read(received_, last ? now : std::min(end, now + kLook), true);
@@ -97,7 +98,7 @@ HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
   }
   head_ = reader.head();
   request.body = std::move(reader.body());
-  // Of what HEAD asks for, GET's answer is sent without its body.
+  // HEAD gets GET's answer without the body.
   request.method = head_.method == "HEAD" ? "GET" : head_.method;
   request.path = head_.path;
   request.authorization = head_.header("Authorization");
@@ -130,8 +131,8 @@ bool HttpConnection::send_whole(const Reply& reply) {
 bool HttpConnection::still_there(const std::string& probe) {
   const Peer peer = socket_.peer();
   if (peer != Peer::half_closed) return peer == Peer::there;
-  // Whether it only sends no more, or is gone, shows once something is sent to it: the system of
-  // one that is gone answers that there is nobody.
+  // A probe tells a client that only sends no more from a client that is gone: the system of a
+  // client that is gone answers with a reset.
   const auto now = Clock::now();
   if (now < next_probe_ || head_.http_1_0) return true;
   next_probe_ = now + kProbe;
@@ -156,7 +157,7 @@ bool HttpConnection::send_stream(Reply reply) {
   for (bool more = true; more;) {
     std::string text;
     more = reply.stream->next(text, kLook);
-    if (!still_there(as_chunk(":\n\n"))) return false;  // a comment among events
+    if (!still_there(as_chunk(":\n\n"))) return false;  // a comment between events
     if (!text.empty() && !write(as_chunk(text))) return false;
   }
   return write("0\r\n\r\n");

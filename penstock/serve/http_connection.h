@@ -1,5 +1,5 @@
-// One client's connection: reads requests within limits and writes answers until one side ends it.
-// The caller's Responder answers.
+// One client's connection. It reads requests within their limits and writes answers, until either
+// side ends the connection. The caller gives the Responder that answers.
 #pragma once
 
 #include <chrono>
@@ -16,17 +16,17 @@ namespace penstock::serve {
 
 struct ConnectionLimits {
   HeadLimits head;
-  std::int64_t body_bytes = 1 << 20;  ///< of a request (413)
-  /// From the first byte of a request to its last (408).
+  std::int64_t body_bytes = 1 << 20;  ///< longest body of a request (413)
+  /// The time from the first byte of a request to its last (408).
   std::chrono::milliseconds request_time{10'000};
-  std::chrono::milliseconds idle_time{5'000};  ///< between two requests
-  /// The time in which a client must read some of its answer.
+  std::chrono::milliseconds idle_time{5'000};  ///< the time between two requests
+  /// The time within which a client must take some of the bytes it is sent.
   std::chrono::milliseconds write_time{10'000};
 };
 
 class HttpConnection {
  public:
-  /// @param place  the connection keeps it during its life
+  /// @param place  the connection keeps it for its lifetime
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
                  std::optional<Place> place)
       : socket_(std::move(socket)),
@@ -40,7 +40,7 @@ class HttpConnection {
   enum class Next { request, end };
   /// Waits for the first byte of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
-  /// Waits for the first byte of a request. @return false if the connection must end
+  /// Waits for the first byte of a request. @return whether one came; else the connection ends
   bool await_request();
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
@@ -48,12 +48,12 @@ class HttpConnection {
   /// @return whether the connection stays open
   bool send(Reply reply);
   bool send_whole(const Reply& reply);
-  /// Sends an answer that is complete.
+  /// Collects the whole answer before it sends it.
   bool wait_and_send(Reply reply);
   bool send_stream(Reply reply);
   void refuse(const RequestError& error, const Headers& headers = {});
-  /// Whether the client is still connected. If the client has closed its side, sends `probe` to
-  /// find out.
+  /// Whether the client is still there. To find out, it sends `probe` to a client that has closed
+  /// its sending side.
   bool still_there(const std::string& probe);
   Headers headers_of(const Reply& reply) const;
   bool write(std::string_view text) { return socket_.write(text, limits_.write_time); }
@@ -62,8 +62,8 @@ class HttpConnection {
   Responder& responder_;
   const ConnectionLimits& limits_;
   std::optional<Place> place_;
-  std::string received_;  // bytes that no request has taken yet
-  RequestHead head_;      // head of the request that is being answered
+  std::string received_;  // bytes that no request has used yet
+  RequestHead head_;      // of the request that is answered now
   Deadline next_probe_{};
 };
 

@@ -29,7 +29,7 @@ bool whole(std::string_view text, std::int64_t& out) {
 
 /// The path of a request's target, without a query.
 std::string path_of(std::string_view target) {
-  if (target.starts_with("http://")) {  // as proxies are asked
+  if (target.starts_with("http://")) {  // the form of requests to proxies
     target.remove_prefix(7);
     target.remove_prefix(std::min(target.find('/'), target.size()));
     if (target.empty()) target = "/";
@@ -40,13 +40,13 @@ std::string path_of(std::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
-/// How many headers have that name.
+/// The number of headers of that name.
 std::ptrdiff_t times(const RequestHead& head, std::string_view name) {
   return std::ranges::count_if(head.headers,
                                [&](const auto& one) { return same_word(one.first, name); });
 }
 
-/// What the headers say of the body and of the connection.
+/// Reads the headers that describe the body and the connection.
 void take_framing(RequestHead& out) {
   const std::ptrdiff_t hosts = times(out, "Host"), lengths = times(out, "Content-Length"),
                        codings = times(out, "Transfer-Encoding");
@@ -96,8 +96,8 @@ std::size_t RequestReader::take(std::string_view received) {
   while (!parser_->is_done() && taken < received.size()) {
     const std::string_view rest = received.substr(taken);
     check_first_line(rest);
-    // Beast asserts that it never sees the line of the last chunk with one byte more. Data that
-    // begin like that line lose nothing by waiting: at least seven bytes follow.
+    // Beast asserts that it never sees the last chunk's line with one byte more. Data that begin
+    // like that line can wait without loss: at least seven bytes follow.
     if (head_ && head_->chunked && rest.size() < kLastChunk.size() &&
         rest.starts_with(kLastChunk.substr(0, 3)))
       break;
@@ -110,8 +110,8 @@ std::size_t RequestReader::take(std::string_view received) {
     if (error) refuse(error);
     if (!head_ && parser_->is_header_done()) head_ = parsed_head();
   }
-  // What is left is part of a line, of the head or between chunks. Beast waits for more of a head
-  // whose limit it has reached between two lines.
+  // The remaining bytes are part of a line of the head or of a line between chunks. If the head
+  // reaches its limit between two lines, Beast waits for more bytes, so the limit is checked here.
   const std::size_t left = received.size() - taken;
   if (!head_ && head_bytes_ + left > limits_.bytes) refuse(http::error::header_limit);
   if (!parser_->is_done() && left > limits_.bytes) malformed("a line of the request is too long");

@@ -1,5 +1,5 @@
-// HTTP/1.1 as text: Boost.Beast reads requests, this file checks them and writes heads of answers.
-// http_connection.h has the sockets.
+// HTTP/1.1 as text: requests, which Boost.Beast reads and this file checks, and the head of an
+// answer. No sockets here: http_connection.h reads and writes.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace penstock::serve {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-/// Whether two words are equal apart from the case of ASCII letters.
+/// Whether two words are equal, ignoring the case of ASCII letters.
 bool same_word(std::string_view a, std::string_view b);
 
 /// Limits of a request's head.
 struct HeadLimits {
-  std::size_t bytes = 16384;  ///< all of it (431)
-  std::size_t line = 8192;    ///< its first line (414)
-  std::size_t headers = 100;  ///< how many (431)
+  std::size_t bytes = 16384;  ///< longest head (431)
+  std::size_t line = 8192;    ///< longest first line (414)
+  std::size_t headers = 100;  ///< largest number of headers (431)
 };
 
 /// The head of a request, checked.
 struct RequestHead {
   std::string method;  ///< any token
-  std::string path;    ///< of the target, without a query
+  std::string path;    ///< the target's path, without a query
   bool http_1_0 = false;
-  bool keeps_alive = true;  ///< the client may send another request
+  bool keeps_alive = true;  ///< the client wants to keep the connection
   bool expects_continue = false;
   bool chunked = false;             ///< the body comes in chunks,
-  std::int64_t content_length = 0;  ///< or has that many bytes
+  std::int64_t content_length = 0;  ///< or has this many bytes
   Headers headers;
 
   /// The header's value, or "".
@@ -53,10 +53,10 @@ class RequestReader {
   ~RequestReader();
   RequestReader(RequestReader&&) noexcept;
 
-  /// Takes bytes from the beginning of `received`.  @return the number of bytes taken
-  /// Throws RequestError: 400 for what is not HTTP, for several or no Host, a Content-Length that
-  /// is no number or comes twice or beside chunks; 413 for a longer body; 414 and 431 for a longer
-  /// head; 501 for another transfer coding; 505 for another version.
+  /// Takes bytes from the beginning of `received`.  @return how many bytes it took
+  /// Throws RequestError: 400 for text that is not HTTP, for several or no Host, and for a
+  /// Content-Length that is no number, comes twice or comes with chunks; 413 for a longer body; 414
+  /// and 431 for a longer head; 501 for another transfer coding; 505 for another version.
   std::size_t take(std::string_view received);
   bool has_head() const { return head_.has_value(); }
   bool over() const;
@@ -75,7 +75,7 @@ class RequestReader {
   HeadLimits limits_;
   std::int64_t body_bytes_;
   bool begun_ = false;          // the first line is taken
-  std::size_t head_bytes_ = 0;  // of the head that are taken
+  std::size_t head_bytes_ = 0;  // bytes of the head that are taken
   std::optional<RequestHead> head_;
 };
 

@@ -29,10 +29,10 @@ void HttpServer::grow() {
     threads_.emplace_back([this] { run(); });
     ++waiting_;
   } catch (const std::exception&) {
-    // The system has no more threads, or no memory for one: those that there are go on.
+    // The system has no more threads, or no memory for one. The existing threads go on.
     if (threads_.empty()) throw;
   }
-  // One thread has no place to wait in, so that it takes newcomers while all others are idle.
+  // One thread has no place, so that it can accept new connections while all others are idle.
   const std::int64_t others = std::ssize(threads_) - 1;
   places_.resize(std::min(options_.connections, std::max<std::int64_t>(1, others)));
 }
@@ -50,7 +50,7 @@ void HttpServer::run() {
         HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits,
                        std::move(place))
             .serve();
-    } catch (const std::bad_alloc&) {  // the connection goes, the server stays
+    } catch (const std::bad_alloc&) {  // this connection ends, the server goes on
     }
     const std::scoped_lock lock(mutex_);
     ++waiting_;

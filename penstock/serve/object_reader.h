@@ -1,5 +1,5 @@
-// Reads a JSON object from outside. Each key may appear once, with its type and range; unknown keys
-// are refused.
+// Reads the keys of a JSON object from outside. Each key comes once, with the right type and within
+// its range. Unknown keys are errors.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ nlohmann::json parse_object(std::string_view body, int depth);
 
 class ObjectReader {
  public:
-  /// @param name  the object's name in errors, "" for the request itself. It must outlive the
-  /// reader.
+  /// @param object  outlives the reader
+  /// @param name  the object's name in errors; "" for the request itself
   explicit ObjectReader(const nlohmann::json& object, std::string name = {});
 
-  /// The key's value; null if it is absent or null.
+  /// The value of that key; a null pointer where the key is absent or its value is null.
   const nlohmann::json* find(const std::string& key);
   std::optional<bool> boolean(const std::string& key);
   std::optional<std::int64_t> integer(const std::string& key, std::int64_t least,
                                       std::int64_t most);
   std::optional<double> number(const std::string& key, double least, double most);
   std::optional<std::string> text(const std::string& key);
-  /// Allows the key and ignores its value.
+  /// Accepts these keys and does nothing with them.
   void ignore(std::initializer_list<const char*> keys);
-  /// Throws RequestError for a key that was not read.
+  /// Throws RequestError for a key that no function above has read or ignored.
   void finish() const;
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const;
 

@@ -71,7 +71,7 @@ bool Place::gives_way(Time now) {
   if (promised_) return true;
   if (std::ssize(places_->newcomers_) <= places_->promised_) return false;
   const Time since = **waits_since_;
-  // Who began to wait at the same time may both be the first.
+  // Two connections that became idle at the same time may both count as the first.
   if (since != *places_->idle_.begin()) return false;
   if (now - since < places_->times_.grace) return false;
   forget_waiting();

@@ -60,7 +60,7 @@ Json ReplyWriter::choice(std::size_t index, Json content, Json logprobs,
   return out;
 }
 
-/// Bytes that are no text by themselves, as OpenAI spells them: "bytes:\xe2\x82".
+/// Bytes that are not valid UTF-8 by themselves, spelt as OpenAI does: "bytes:\xe2\x82".
 std::string ReplyWriter::spelt(TokenId token) const {
   std::string bytes;
   tokenizer_.decode(token, bytes);
@@ -112,7 +112,7 @@ Json ReplyWriter::routing_json(const WrittenToken& token, std::int64_t number) c
     layers.push_back(shares_json(layer.experts));
     logits.push_back(layer.logits);
   }
-  // Of the token before: this one is read when the next is chosen.
+  // This is the routing of the token before. The model reads this token when it chooses the next.
   Json out{{"token", number}, {"id", token.token}, {"of", number - 1}};
   out["layers"] = std::move(layers);
   if (head_.routing == RoutingShown::logits) out["logits"] = std::move(logits);

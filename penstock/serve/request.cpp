@@ -59,7 +59,8 @@ std::vector<std::string> stops_of(ObjectReader& reader) {
   return out;
 }
 
-/// What other servers have and this one has not: refused unless it asks for nothing.
+/// Checks the keys of features that this server does not have. Only values that change nothing are
+/// accepted.
 void refuse_the_rest(ObjectReader& reader) {
   for (const char* key : {"presence_penalty", "frequency_penalty"})
     if (reader.number(key, -2, 2).value_or(0) != 0) reader.refuse(key, "is not supported");
@@ -76,7 +77,7 @@ void refuse_the_rest(ObjectReader& reader) {
                  "safety_identifier", "prompt_cache_key"});
 }
 
-/// How much of the routing is to be shown: true, or "logits".
+/// Reads how much of the routing the answer shows: true, or "logits".
 RoutingShown shown_of(ObjectReader& reader, RoutingShown usual) {
   const json* value = reader.find("routing");
   if (!value) return usual;
@@ -90,7 +91,7 @@ RoutingChoice choice_of(ObjectReader& reader) {
           .logit_shift = reader.number("logit_shift", -1e6, 1e6).value_or(0)};
 }
 
-/// All that completions and chats share.
+/// Reads the keys that completions and chats share.
 void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest& out) {
   out.model = reader.text("model").value_or("");
   out.n = reader.integer("n", 1, limits.texts).value_or(1);
@@ -102,7 +103,7 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
   out.sampling.temperature = reader.number("temperature", 0, 100).value_or(1);
   out.sampling.top_p = reader.number("top_p", 0, 1).value_or(1);
   out.sampling.top_k = reader.integer("top_k", 0, std::numeric_limits<TokenId>::max()).value_or(0);
-  if (out.sampling.top_p == 0) {  // the likeliest alone
+  if (out.sampling.top_p == 0) {  // only the likeliest token
     out.sampling.top_k = 1;
     out.sampling.top_p = 1;
   }
@@ -124,7 +125,7 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
   refuse_the_rest(reader);
 }
 
-/// A message's content: text, or parts that are text.
+/// A message's content: a text, or a list of text parts.
 std::string content_of(ObjectReader& message, const std::string& name) {
   const json* value = message.find("content");
   if (!value) message.refuse("content", "is missing");

@@ -1,4 +1,4 @@
-// What clients ask for: OpenAI's JSON of completions and chats, read and checked. No model, no
+// The requests of clients: OpenAI's JSON of completions and chats, read and checked. No model, no
 // tokens and no HTTP here.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace penstock::serve {
 /// Text, or the ids of its tokens.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
-/// Who says a message of a chat; a request's "developer" is the system.
+/// The author of a chat's message. A request's "developer" counts as `system`.
 enum class ChatRole { system, user, assistant };
 constexpr std::array<std::string_view, 3> words(ChatRole) {
   return {"system", "user", "assistant"};
@@ -31,34 +31,34 @@ struct ChatMessage {
 };
 
 struct RequestLimits {
-  std::int64_t texts = 16;        ///< prompts times n
-  std::int64_t messages = 1024;   ///< of a chat
-  std::int64_t tokens = 1 << 20;  ///< max_tokens
-  int depth = 16;                 ///< of the JSON
+  std::int64_t texts = 16;        ///< most texts: prompts times n
+  std::int64_t messages = 1024;   ///< most messages of a chat
+  std::int64_t tokens = 1 << 20;  ///< largest max_tokens
+  int depth = 16;                 ///< deepest nesting of the JSON
 };
 
-/// A request for texts. Of a completion there are prompts, of a chat messages.
+/// A request for texts. A completion has prompts; a chat has messages.
 struct TextRequest {
   bool chat = false;
   std::vector<Prompt> prompts;
   std::vector<ChatMessage> messages;
-  std::string model;                       ///< "" where it does not say
-  std::optional<std::int64_t> max_tokens;  ///< none: as many as there is room for
+  std::string model;                       ///< "" where the request names none
+  std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context
   std::int64_t n = 1;
-  SamplingOptions sampling;  ///< its seed is `seed`, where there is one
+  SamplingOptions sampling;  ///< its seed is `seed`, where that is given
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;
   std::int64_t likeliest = -1;  ///< as in TextOrder
-  // Our own:
-  RoutingShown routing = RoutingShown::none;  ///< with every streamed token
+  // Penstock's own keys:
+  RoutingShown routing = RoutingShown::none;  ///< sent with every streamed token
   RoutingChoice choice;                       ///< "experts_per_token" and "logit_shift"
 };
 
-/// The body of POST /v1/completions. Throws RequestError: not JSON, a key that is unknown, of
-/// another type or out of its range, or one that asks for what there is not.
+/// Reads the body of POST /v1/completions. Throws RequestError for a body that is not JSON, and for
+/// a key that is unknown, has another type, is out of range or asks for a missing feature.
 TextRequest parse_completion(std::string_view body, const RequestLimits& limits = {});
-/// The same of POST /v1/chat/completions.
+/// Reads the body of POST /v1/chat/completions, with the same errors.
 TextRequest parse_chat(std::string_view body, const RequestLimits& limits = {});
 
 /// The body of POST /v1/routing: {"input": text or token ids, "model", "routing": "logits",

@@ -1,4 +1,4 @@
-// What a client did wrong, in the words of OpenAI's interface.
+// A client's mistake, in the words of OpenAI's interface.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@ namespace penstock::serve {
 
 class RequestError : public std::runtime_error {
  public:
-  /// @param status  of HTTP;  @param parameter  key of the request that is wrong, or ""
+  /// @param status  the HTTP status;  @param parameter  the request's key that is wrong, or ""
   RequestError(int status, const std::string& what, std::string parameter = {})
       : std::runtime_error(what), status_(status), parameter_(std::move(parameter)) {}
   int status() const { return status_; }

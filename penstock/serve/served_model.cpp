@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kTokensWithoutLimit = 4096;  // of a chat with a model that has no context
+constexpr std::int64_t kTokensWithoutLimit = 4096;  // default for a model without a context limit
 
 std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const TextRequest& request) {
   const Tokenizer& tokenizer = model.service->tokenizer();

@@ -1,4 +1,4 @@
-// A model that clients can ask for, and what they are told of it.
+// A model that clients can name in requests, and the answers that describe it.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@
 namespace penstock::serve {
 
 struct ServedModel {
-  std::string name;  ///< in requests and answers
+  std::string name;  ///< the name in requests and answers
   std::shared_ptr<Service> service;
-  std::optional<ChatForm> chat_form = {};  ///< none: chats are refused with
-  std::string no_chat = {};                ///< this
+  std::optional<ChatForm> chat_form = {};  ///< none: the model refuses chats
+  std::string no_chat = {};                ///< why the model refuses chats
 };
 
-/// Its entry of GET /v1/models.
+/// The model's entry in GET /v1/models.
 nlohmann::ordered_json model_json(const ServedModel& model, std::int64_t created);
 
-/// The texts that a request asks for: n of each prompt, or of the chat. Counts the prompts' tokens
-/// in `head`.  Throws Error and RequestError for prompts that the tokenizer or the form of chats
-/// does not take.
+/// The texts that a request asks for: n for each prompt, or n for the chat. Counts the prompts'
+/// tokens in `head`.  Throws Error and RequestError for prompts that the tokenizer or the chat form
+/// does not accept.
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head);
 
-/// The body of POST /v1/routing's answer: experts, gates and, where asked for, logits of each token
-/// in each layer with experts, from one pass over all tokens.
-/// @param most  tokens that may be asked for
-/// Throws RequestError for what the model does not take.
+/// The body of the answer to POST /v1/routing: the experts, the gates and, on request, the logits
+/// of each token in each layer with experts. One forward pass over all tokens computes them.
+/// @param most  the largest number of tokens
+/// Throws RequestError for a request that the model does not accept.
 std::string routing_answer(const ServedModel& model, const RoutingRequest& request,
                            std::int64_t most);
 
-/// Throws RequestError, naming the key, for a routing that the model does not take.
+/// Throws RequestError that names the key, for a routing that the model does not accept.
 void check_choice(const ServedModel& model, const RoutingChoice& choice);
 
 }  // namespace penstock::serve

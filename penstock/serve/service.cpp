@@ -51,7 +51,7 @@ void Service::call(const std::function<void()>& command) {
   post([task = std::move(task)] { (*task)(); });
   try {
     done.get();
-  } catch (const std::future_error&) {  // the thread ended before
+  } catch (const std::future_error&) {  // the thread ended before it ran the command
     throw stops();
   }
 }
@@ -141,7 +141,7 @@ void Service::stop(std::chrono::milliseconds patience) {
   try {
     while (std::chrono::steady_clock::now() < end && working())
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  } catch (const RequestError&) {  // it has ended already
+  } catch (const RequestError&) {  // the model's thread has ended already
   }
   {
     const std::scoped_lock lock(mutex_);

@@ -1,5 +1,5 @@
-// The thread that a model belongs to while it is served: requests of any thread become texts of its
-// batcher, or passes between its steps. No HTTP here.
+// The thread that owns a model while it is served. Other threads' requests become texts of its
+// batcher, or forward passes between its steps. No HTTP here.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace penstock::serve {
 
 struct ServiceOptions {
   BatcherOptions batcher;
-  std::int64_t queue = 64;  ///< texts that may wait for a place
+  std::int64_t queue = 64;  ///< most texts that may wait
 };
 
 struct ServiceState {
@@ -49,30 +49,30 @@ class Service {
   /// Throws Error for a router that is not causal.
   Service(std::shared_ptr<LanguageModel> model, std::shared_ptr<const Tokenizer> tokenizer,
           const ServiceOptions& options);
-  /// As stop() without patience.
+  /// Stops as stop() with a patience of 0.
   ~Service();
 
-  /// All of the request's texts, or none. The orders' own listeners are replaced.
+  /// Starts all of the request's texts, or none. Replaces the listeners of the orders.
   /// Throws RequestError: 429 where too many texts wait, 503 where the service stops, 400 for an
-  /// order that cannot be.
+  /// invalid order.
   std::unique_ptr<Ticket> submit(std::vector<TextOrder> orders);
-  /// What `use` returns of the model, between two steps. Throws what it throws, and RequestError
-  /// 503 where the service stops.
+  /// Calls `use` with the model between two steps, and waits. Throws `use`'s exceptions, and
+  /// RequestError 503 where the service stops.
   void with_model(const std::function<void(LanguageModel&)>& use);
   ServiceState state();
-  /// New requests are refused; texts go on for as long as `patience`, and then end as they are.
+  /// Refuses new requests. Running texts go on for up to `patience`, then end unfinished.
   void stop(std::chrono::milliseconds patience);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& config() const { return model_->config(); }
-  /// Most tokens of a sequence; 0: any number.
+  /// The largest number of tokens of a sequence; 0: any number.
   std::int64_t capacity() const { return capacity_; }
 
  private:
   void run();
-  /// Has the thread do it before its next step.
+  /// Makes the model's thread run `command` before its next step.
   void post(std::function<void()> command);
-  /// And waits for that. Throws what it throws.
+  /// Posts `command` and waits for it. Throws its exceptions.
   void call(const std::function<void()>& command);
   void add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<Answer>& answer,
                  std::vector<Batcher::Id>& ids);
@@ -80,13 +80,13 @@ class Service {
   std::shared_ptr<LanguageModel> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::int64_t queue_, capacity_;
-  Batcher batcher_;  // of the thread alone, once that runs
+  Batcher batcher_;  // only `thread_` uses it once that runs
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::function<void()>> commands_;
-  std::atomic<bool> stopping_ = false;  // nothing new is taken
-  bool ended_ = false;                  // the thread is to end, or has
-  std::thread thread_;                  // last: it uses the others
+  std::atomic<bool> stopping_ = false;  // no new request is accepted
+  bool ended_ = false;                  // the thread must end, or has ended
+  std::thread thread_;                  // last: it uses the other members
 };
 
 }  // namespace penstock::serve

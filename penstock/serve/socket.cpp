@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBacklog = 512;  // connections that wait to be taken
+constexpr int kBacklog = 512;  // connections that wait to be accepted
 constexpr std::size_t kPiece = 65536;
 
 int left_until(Deadline deadline) {
@@ -31,7 +31,7 @@ int left_until(Deadline deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
-/// Waits until one of them has one of the events that it asks for, or the deadline has come.
+/// Waits until one of the descriptors has an event that it asks for, or until the deadline.
 template <std::size_t n>
 int wait_for(std::array<pollfd, n>& what, Deadline deadline) {
   int found = 0;
@@ -68,7 +68,7 @@ void StopFlag::raise() {
 
 ClientSocket::ClientSocket(Descriptor descriptor, const StopFlag& stop)
     : descriptor_(std::move(descriptor)), stop_(stop) {
-  set(descriptor_.number(), IPPROTO_TCP, TCP_NODELAY, 1);  // tokens go out as they come
+  set(descriptor_.number(), IPPROTO_TCP, TCP_NODELAY, 1);  // sends each token at once
 }
 
 ClientSocket::Read ClientSocket::read(std::string& out, Deadline deadline, bool stops) {
@@ -126,7 +126,8 @@ Listener::Listener(const std::string& host, int port) {
   for (const addrinfo* one = found; one; one = one->ai_next) {
     Descriptor socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                                one->ai_protocol));
-    // Its own port again at once, but not one that another process listens at.
+    // A restarted server gets its port back at once. A port that another process listens at is
+    // still refused.
     set(socket.number(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (::bind(socket.number(), one->ai_addr, one->ai_addrlen) == 0 &&
         ::listen(socket.number(), kBacklog) == 0) {
@@ -152,7 +153,7 @@ std::optional<Descriptor> Listener::accept(const StopFlag& stop) const {
     if (what[0].revents == 0) continue;
     Descriptor client(::accept4(descriptor_.number(), nullptr, nullptr, SOCK_CLOEXEC));
     if (client.number() >= 0) return client;
-    // Too many open files, or a client that left meanwhile: others may come.
+    // Too many files are open, or the client left meanwhile. Later clients may succeed.
     if (errno == EMFILE || errno == ENFILE) ::usleep(50'000);
   }
   return std::nullopt;

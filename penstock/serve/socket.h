@@ -1,5 +1,5 @@
-// Sockets with deadlines: one that listens, and those of clients. What is said over them is
-// http_connection.h's.
+// Sockets with deadlines: a listening socket and clients' sockets. http_connection.h has the
+// protocol that is spoken over them.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace penstock::serve {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// A descriptor that is closed with its owner.
+/// A file descriptor. The destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -25,13 +25,13 @@ class Descriptor {
   int number_;
 };
 
-/// A flag that any thread raises once, and that threads wait for beside their sockets.
+/// A flag that any thread may raise once. Threads wait for the flag and their sockets together.
 class StopFlag {
  public:
   StopFlag();
   void raise();
   bool raised() const { return raised_; }
-  /// Readable once raised.
+  /// A descriptor that is readable once the flag is raised.
   int number() const { return event_.number(); }
 
  private:
@@ -39,29 +39,29 @@ class StopFlag {
   std::atomic<bool> raised_ = false;
 };
 
-/// A client's side of a connection, as far as the system knows it.
+/// The state of a client's side of a connection, as the system knows it.
 enum class Peer {
   there,
-  half_closed,  ///< it sends no more; it may still read, or may be gone
+  half_closed,  ///< it sends no more; it may still read or be gone
   gone
 };
 
-/// A connection with a client. One thread at a time.
+/// A connection with a client. Only one thread may use it at a time.
 class ClientSocket {
  public:
   /// `stop` outlives it.
   ClientSocket(Descriptor descriptor, const StopFlag& stop);
 
   enum class Read { some, end, late, stopped };
-  /// Appends to `out` what has come, after waiting for it. `end`: nothing will come any more.
-  /// @param stops  whether the flag ends the waiting
+  /// Waits for bytes and appends them to `out`. `end`: the client sends no more bytes.
+  /// @param stops  whether the flag ends the wait
   Read read(std::string& out, Deadline deadline, bool stops);
-  /// Sends all of it; of each piece of 64 KiB something must go within `patience`.
-  /// @return whether the client took it
+  /// Sends all of `text`. The client must take some bytes of each 64 KiB piece within `patience`.
+  /// @return whether the client took all of it
   bool write(std::string_view text, std::chrono::milliseconds patience);
   Peer peer() const;
-  /// Sends no more, and reads on for a while so that the client sees what was said before the
-  /// connection goes: closing with unread bytes would take it away.
+  /// Closes the sending side and goes on reading for up to `patience`, so that the client sees the
+  /// last answer. Closing the socket with unread bytes would discard that answer.
   void linger(std::chrono::milliseconds patience);
 
  private:
@@ -69,10 +69,10 @@ class ClientSocket {
   const StopFlag& stop_;
 };
 
-/// A port that is listened at.
+/// A listening port.
 class Listener {
  public:
-  /// @param port  0: any that is free
+  /// @param port  0: any free port
   /// Throws Error where the host is not this machine or the port is taken.
   Listener(const std::string& host, int port);
   int port() const { return port_; }

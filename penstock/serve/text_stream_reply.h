@@ -1,4 +1,4 @@
-// An answer of texts while they are written: as server-sent events, or as one JSON object at the
+// An answer of texts that are still being written: server-sent events, or one JSON object at the
 // end.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace penstock::serve {
 class TextReply : public ReplyStream {
  public:
   struct Form {
-    std::string path;  ///< that was asked, as it is counted
+    std::string path;  ///< the request's path, as the metrics count it
     bool stream = false, include_usage = false;
     std::chrono::steady_clock::time_point begun, deadline;
   };
@@ -25,7 +25,7 @@ class TextReply : public ReplyStream {
   TextReply(std::unique_ptr<Ticket> ticket, ReplyWriter writer, Form form, Metrics& metrics);
   ~TextReply() override;
   bool next(std::string& out, std::chrono::milliseconds patience) override;
-  /// 500 where the model failed, 504 where the time was over before a token came.
+  /// 500 where the model failed, 504 where the deadline passed before a token came.
   int status() const override { return status_; }
 
  private:
