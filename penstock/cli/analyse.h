@@ -1,4 +1,5 @@
-// `penstock analyse`: what a model's routers and experts do, and published tables in closed form.
+// `penstock analyse`: the behaviour of a model's routers and experts, and published tables in
+// closed form.
 #pragma once
 
 #include <CLI/App.hpp>

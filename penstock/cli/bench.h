@@ -1,4 +1,4 @@
-// `penstock bench`: what the machine can do, and what a step or a layer makes of it.
+// `penstock bench`: measures the machine, a training step or a layer.
 #pragma once
 
 #include <CLI/App.hpp>

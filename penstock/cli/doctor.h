@@ -1,11 +1,11 @@
-// `penstock doctor`: is a model fit to be trained.
+// `penstock doctor`: checks whether a model is fit for training.
 #pragma once
 
 #include <CLI/App.hpp>
 
 namespace penstock {
 
-/// Adds `penstock doctor`; sets `exit_code` to 1 where it finds a fault.
+/// Adds `penstock doctor`. Sets `exit_code` to 1 if the doctor finds a fault.
 void add_doctor_command(CLI::App& app, int& exit_code);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What the program says of an error: the library's sentence in the words of the command line.
+// The program's error messages: the library's sentence in the words of the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,10 +7,11 @@
 
 namespace penstock {
 
-/// `message` with each `options.member`, as the library names the member of an options struct,
-/// written as the flag for it (`--member`, or as FieldInfo says: `--lr-scale match`) where the
-/// command that `app` has parsed has one. Where it names a path of the command line that begins
-/// with a "~" and is not there, what to write in its place is added.
+/// Returns `message` in the words of the command line. The library names a member of an options
+/// struct `options.member`. Each such name becomes the member's flag, if the command that `app` has
+/// parsed has that flag: `--member`, or the words of FieldInfo (`--lr-scale match`). If the message
+/// names a path of the command line that begins with "~" and does not exist, the text adds what to
+/// write instead of "~".
 /// @param words  the command line
 std::string error_text(const std::string& message, const CLI::App& app,
                        std::span<const char* const> words);

@@ -12,7 +12,7 @@ struct EvalCorpusOptions {
   std::string model, data, tokenizer, plot;
   EvaluationWish wish;
   std::string k;       ///< "1,2,4"
-  bool has_k = false;  ///< an empty one is a mistake
+  bool has_k = false;  ///< whether --k is given; an empty list is an error
   std::string active;  ///< "0.5,1,2"
   bool has_active = false;
   bool oracle = false;  ///< also ask the oracle of the experts
@@ -22,7 +22,7 @@ struct EvalCorpusOptions {
 /// Prints loss, perplexity and bits per byte, and draws `plot`.
 void run_eval_corpus(const EvalCorpusOptions& options);
 
-/// The same three figures of an n-gram model that is counted on the train split.
+/// Prints the same three figures for an n-gram model that is counted on the train split.
 void run_eval_ngram(const std::string& data, int order, Split split, bool json);
 
 }  // namespace penstock

@@ -1,12 +1,12 @@
-// penstock eval MODEL --requests FILE: log-likelihoods of requests that other programs make.
+// penstock eval MODEL --requests FILE: log-likelihoods for requests of other programs.
 #pragma once
 
 #include "penstock/cli/eval_tasks.h"
 
 namespace penstock {
 
-/// Prints a JSON object a line for each line of `options.requests`. An empty line ends a batch,
-/// whose answers are printed before more is read.
+/// Prints one line with a JSON object for each line of `options.requests`. An empty line ends a
+/// batch. A batch's answers are printed before the next line is read.
 void run_eval_requests(const EvalTasksOptions& options);
 
 }  // namespace penstock

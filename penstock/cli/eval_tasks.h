@@ -14,13 +14,13 @@ struct EvalTasksOptions {
   tasks::TaskProtocol protocol = tasks::TaskProtocol::kLmEval;
   std::string requests;              ///< a file, or - for standard input, in place of tasks
   std::vector<std::string> tasks;    ///< names and groups
-  std::vector<std::string> files;    ///< of the user's own tasks
-  std::int64_t limit = 0;            ///< the first so many items of each task; 0: all
+  std::vector<std::string> files;    ///< files of the user's own tasks
+  std::int64_t limit = 0;            ///< number of items of each task, from its start; 0: all
   std::int64_t fewshot = 0;          ///< examples before each item
-  std::int64_t fewshot_seed = 1234;  ///< of drawing them
+  std::int64_t fewshot_seed = 1234;  ///< the seed that draws the examples
   std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: its context
   std::int64_t k = 0;                ///< experts per token; 0: the model's own
-  bool f64 = false;                  ///< compute in f64, whatever the weights are stored as
+  bool f64 = false;                  ///< compute in f64, for any stored type
   bool json = false, fold = false;
 };
 

@@ -17,10 +17,10 @@ struct EvalTextOptions {
 /// Prints loss, perplexity and bits per byte of the file's text.
 void run_eval_text(const EvalTextOptions& options);
 
-/// Prints choice_note(), where there is something to know of a loss.
+/// Prints choice_note() if it is not empty.
 void print_choice_note(const ModelConfig& config);
 
-/// Says on standard error where windows are longer than what the model was trained on.
+/// Warns on standard error if windows are longer than the context that the model was trained on.
 void note_beyond_context(const ModelConfig& config, std::int64_t length);
 
 }  // namespace penstock

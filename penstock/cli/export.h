@@ -1,4 +1,4 @@
-// `penstock export`: a model as files of other programs.
+// `penstock export`: writes a model as files for other programs.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// Adds `penstock finetune`; `exit_code` becomes 130 where it was interrupted.
+/// Adds `penstock finetune`. Sets `exit_code` to 130 if it was interrupted.
 void add_finetune_command(CLI::App& app, int& exit_code);
 
 }  // namespace penstock

@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// Sets `exit_code` to 130 when a signal ended the text.
+/// Adds `penstock generate`. Sets `exit_code` to 130 if a signal ended the text.
 void add_generate_command(CLI::App& app, int& exit_code);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// `penstock handoff`: a ReLU-routed model as one of k experts per token.
+// `penstock handoff`: turns a ReLU-routed model into a model with k experts per token.
 #pragma once
 
 namespace CLI {

@@ -1,4 +1,4 @@
-// `penstock info`: what a recipe or a model is, without training it.
+// `penstock info`: the sizes and costs of a recipe or a model, without training it.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -1,4 +1,4 @@
-// `penstock init`: a recipe or a study to begin with, by questions or by options.
+// `penstock init`: writes a first recipe or study, from answers to questions or from options.
 #pragma once
 
 #include <CLI/CLI.hpp>

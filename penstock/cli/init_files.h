@@ -1,5 +1,5 @@
-// What `penstock init` writes and says: the texts of the files and the summary, with a short
-// measurement of this machine. Asks nothing and writes nothing.
+// The texts of the files that `penstock init` writes and its summary, with a short measurement of
+// this machine. Asks nothing and writes nothing.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace penstock {
 
 struct StartingData {
   std::string corpus;        ///< its folder
-  std::string source = {};   ///< what `penstock data prepare` makes it of; "" for a corpus
+  std::string source = {};   ///< the argument of `penstock data prepare`; "" for a corpus
   bool exists = true;        ///< whether the corpus is there
-  std::int64_t vocab = 256;  ///< of bytes where it is not there yet
-  std::int64_t tokens = 0;   ///< of its training split; 0: not known
+  std::int64_t vocab = 256;  ///< that of bytes where the corpus does not exist yet
+  std::int64_t tokens = 0;   ///< tokens of the training split; 0: unknown
 };
 
 enum class StartingPurpose { train, upcycle, compare };
@@ -35,7 +35,8 @@ struct StartingFiles {
   std::string summary;
 };
 
-/// Trains a few steps on random tokens, to know this machine's speed; takes some seconds.
+/// Makes the files. Trains a few steps on random tokens to measure this machine's speed, which
+/// takes some seconds.
 StartingFiles starting_files(const StartingQuestion& question);
 
 }  // namespace penstock

@@ -1,12 +1,13 @@
-// `penstock` alone on a terminal: what is in the current folder, and what one can do with it.
+// `penstock` without a command on a terminal: the contents of the current folder, and the commands
+// for them.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// Recipes, studies, corpora, runs and models of the folder and of the two levels below, and the
-/// commands that go on from there. Reads names and beginnings of files; opens no model.
+/// Lists the recipes, studies, corpora, runs and models of the folder and of the two levels below,
+/// and the next commands for them. Reads names and beginnings of files; opens no model.
 std::string overview(const std::string& folder);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What a server says of a run's or a study's directory: its curves and its report.
+// A server's pages for a run's or a study's directory: its curves and its report.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// /runs, the page of the curves, with its data at /v1/runs; and /report.
+/// Makes the answers to GET: /runs (the page of the curves), /v1/runs (its data) and /report.
 std::map<std::string, std::function<serve::Reply()>> results_places(const std::string& directory);
 
 }  // namespace penstock

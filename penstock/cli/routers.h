@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// All methods with the options of their parts, and all parts with what they say of themselves.
+/// All methods with the options of their parts, and all parts with their descriptions.
 nlohmann::ordered_json routers_json();
 
 /// Adds `penstock routers`: methods and parts, listed.

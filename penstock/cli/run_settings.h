@@ -1,4 +1,5 @@
-// What a run's recipe says of evaluation, so that a command on its checkpoint repeats its figures.
+// The evaluation settings of a run's recipe, so that a command on its checkpoint repeats the run's
+// figures.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace penstock {
 
-/// The config.toml of the run that a checkpoint (RUN/checkpoints/step-N) belongs to; nothing for a
-/// model that lies elsewhere. Throws Error for a damaged config.toml.
+/// Reads the config.toml of the run that a checkpoint (RUN/checkpoints/step-N) belongs to. Returns
+/// nothing for a model outside a run. Throws Error for a damaged config.toml.
 std::optional<Recipe> run_settings(const std::string& model_directory);
 
 }  // namespace penstock

@@ -5,7 +5,8 @@
 
 namespace penstock {
 
-/// `exit_code` is set to 130 when the study was interrupted (its state saved).
+/// Adds `penstock study`. Sets `exit_code` to 130 if the study was interrupted (its state is
+/// saved).
 void add_study_command(CLI::App& app, int& exit_code);
 
 }  // namespace penstock

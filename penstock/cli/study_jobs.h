@@ -1,5 +1,5 @@
-// `penstock study --jobs N`: runs of a study side by side, each in a process of its own. What a
-// study is made of, and what comes after what, is study_runner's.
+// `penstock study --jobs N`: trains several runs of a study at once, each in its own process.
+// study_runner plans the runs and their order.
 #pragma once
 
 #include <cstdio>
@@ -17,9 +17,9 @@ struct StudyJobs {
   std::FILE* progress = nullptr;  ///< null for silence
 };
 
-/// Carries those runs out, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop all, which
-/// save; then, and where one failed and said why (Error), none is begun any more. @return false
-/// when interrupted
+/// Trains the runs, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop all running ones,
+/// which save their state. After such a signal, or after a run failed with an Error, no further run
+/// begins. @return false if interrupted
 bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// `penstock tokenize`: what a tokenizer makes of a text, and back.
+// `penstock tokenize`: turns a text into tokens, and tokens into text.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// `exit_code` is set to 130 when the run was interrupted (its state saved).
+/// Adds `penstock train`. Sets `exit_code` to 130 if the run was interrupted (its state is saved).
 void add_train_command(CLI::App& app, int& exit_code);
 
 }  // namespace penstock

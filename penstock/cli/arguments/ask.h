@@ -1,4 +1,4 @@
-// Questions to whoever sits at the terminal.
+// Questions to the user at the terminal.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,12 @@
 
 namespace penstock {
 
-/// Whether somebody can be asked: standard input and standard error are a terminal.
+/// Whether a user can be asked: standard input and standard error are a terminal.
 bool can_ask();
 
-/// Prints the question with what an empty answer means, and reads a line until `wrong(answer)` is
-/// "": else it says what is wrong and asks again. Throws Error where the input ends.
+/// Prints the question with its default `usual`, which an empty answer takes, and reads a line. If
+/// `wrong(answer)` is not "", prints that complaint and asks again. Throws Error where the input
+/// ends.
 std::string ask(const std::string& question, const std::string& usual,
                 const std::function<std::string(const std::string&)>& wrong);
 

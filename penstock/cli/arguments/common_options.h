@@ -1,4 +1,4 @@
-// Options that many commands have, said once.
+// Options that many commands share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,14 +9,14 @@
 
 namespace penstock {
 
-/// --threads: how many compute; 0 takes the physical cores.
+/// --threads: the number of threads that compute; 0 takes the physical cores.
 template <class Count>
 CLI::Option* add_threads(CLI::App& command, Count& threads) {
   return command.add_option("--threads", threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
 }
 
-/// As apply_overrides is told it.
+/// The option's name, which apply_overrides puts into errors.
 inline constexpr const char* kSetOption = "--set";
 
 /// --set KEY=VALUE, any number of times.
@@ -25,7 +25,7 @@ inline CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& o
   return command.add_option(kSetOption, overrides, help)->expected(1)->take_all();
 }
 
-/// --json: the result is printed for programs.
+/// --json: prints the result for programs.
 inline CLI::Option* add_json(CLI::App& command, bool& json,
                              const std::string& help = "one JSON object") {
   return command.add_flag("--json", json, help);

@@ -1,5 +1,5 @@
-// Options of a command that are the fields of a config struct: declared once, in the struct's
-// `visit`. Values are read and checked as a recipe's are.
+// Options of a command that are the fields of a config struct. The struct's `visit` declares them
+// once. Values are read and checked as a recipe's values are.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,18 +14,18 @@
 
 namespace penstock {
 
-/// Takes what an option is given: {key: value}, with the option as its origin.
+/// Takes an option's value as {key: value}; the node's origin is the option.
 using FieldTaker = std::function<void(const ConfigNode& given)>;
 
 /// The option of a field: "--lr-scale".
 std::string flag_of(const FieldDescription& field);
 
-/// Adds an option for each of these fields that is no table (FieldInfo::option says its name).
+/// Adds an option for each of the fields that is not a table. FieldInfo::option names the option.
 void add_field_options(CLI::App& command, const std::vector<FieldDescription>& fields,
                        const FieldTaker& take);
 
-/// The same for the fields of `config`, or those alone whose keys are given. What the config is now
-/// are the options' defaults; it has to live until the command line is read.
+/// Adds options for the fields of `config`, or only for the keys in `only`. The config's present
+/// values are the options' defaults. The config must live until the command line is parsed.
 template <Configurable C>
 void add_field_options(CLI::App& command, C& config,
                        std::initializer_list<std::string_view> only = {}) {

@@ -1,5 +1,5 @@
-// MODEL on a command line: a model of any format, or a run directory whose best checkpoint is
-// meant.
+// MODEL on a command line: a model of any format, or a run directory, which stands for the run's
+// best checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,38 @@ namespace penstock {
 
 /// The model that a command works on.
 struct ModelArgument {
-  std::string path;                  ///< what open_model_source takes
-  std::optional<std::int64_t> step;  ///< of a checkpoint; none for a model from elsewhere
+  std::string path;                  ///< a path for open_model_source()
+  std::optional<std::int64_t> step;  ///< the checkpoint's step; none for a model from elsewhere
 };
 
-/// `path` where it is a checkpoint in one file or holds a config.json; otherwise the run's
-/// checkpoint of the lowest validation loss, or its newest. Damaged checkpoints are passed over,
-/// each with a line on stderr. Throws Error where there is neither, or none is whole.
+/// Finds the model that `path` names. It is `path` itself if that is a checkpoint in one file or
+/// holds a config.json. Otherwise it is the run's checkpoint with the lowest validation loss, or
+/// the run's newest. Damaged checkpoints are skipped, each with a line on stderr. Throws Error
+/// where there is no model and no run, or where every checkpoint is damaged.
 ModelArgument model_argument(const std::string& path);
 
-/// Says on stderr that the checkpoint went away while it was read.
+/// Says on stderr that the checkpoint was removed while it was read.
 void note_removed(const ModelArgument& model);
 
-/// What `use` returns of the model at `path`, which it is to read whole: a run that still trains
-/// may remove the checkpoint meanwhile, and then the choice is made again, with a line on stderr.
+/// Calls `use` with the model at `path` and returns its result. `use` must read the whole model. A
+/// run that still trains may remove the checkpoint meanwhile. Then a checkpoint is chosen again,
+/// with a line on stderr.
 template <class Use>
 auto with_model(const std::string& path, Use use) {
   return using_what_is_there([&] { return model_argument(path); }, use, note_removed);
 }
 
-/// How a model's weights are held: where its file has them (models/files/stored_model.h), the same
-/// and multiplied with 8-bit activations where they are blocks of integers, or as f32, for whoever
-/// changes them.
+/// How a model's weights are held. `in_place`: in the model's file (models/files/stored_model.h).
+/// `in_place_int8`: the same, and weights that are blocks of integers are multiplied with 8-bit
+/// activations. `as_f32`: as f32 copies, which can be changed.
 enum class Weights { in_place, in_place_int8, as_f32 };
 
 std::shared_ptr<LanguageModel> load_for_inference(std::shared_ptr<const ModelSource> source,
                                                   Weights weights);
 
-/// The source's model. @param as_trained  whether experts that choose tokens do so among all of a
-/// pass, as in training (penstock/routers/as_trained.h)
+/// Loads the source's model.
+/// @param as_trained  whether experts that choose tokens choose among all tokens of a pass, as in
+///                    training (penstock/routers/as_trained.h)
 std::shared_ptr<LanguageModel> load_for_evaluation(std::shared_ptr<const ModelSource> source,
                                                    bool as_trained, Weights weights);
 

@@ -1,4 +1,4 @@
-// Where a command writes, as the command line gives it.
+// The paths on the command line that a command writes to.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,21 +6,21 @@
 
 namespace penstock {
 
-/// For ->transform(): drops slashes at the end, as completion leaves them behind a folder's name,
-/// and refuses an empty path.
+/// For ->transform(). Drops slashes at the end, which a shell's completion adds to a folder's name.
+/// Refuses an empty path.
 CLI::Validator output_path();
 
-/// Throws Error where `path` is a folder, or writing it would overwrite a file of a model
-/// directory, or `input`.
+/// Throws Error where `path` is a folder, and where a write to `path` would overwrite `input` or a
+/// file of a model directory.
 void check_overwrites_no_input(const std::string& path, const std::string& input);
 
-/// Throws Error where a file at `path` could not be written, before the work whose result it is to
-/// hold: it is a folder, a device or a pipe, its folder is missing or may not be written to, or the
-/// path begins with a "~" that no shell has replaced. Tries, and leaves nothing; an empty path is
-/// not asked for.
+/// Throws Error where a file at `path` cannot be written; call it before the work whose result the
+/// file will hold. The path is wrong if it is a folder, a device or a pipe, if its folder is
+/// missing or not writable, or if it begins with a "~" that no shell has replaced. The check writes
+/// a temporary file and removes it. An empty path is not checked.
 void check_can_write(const std::string& path);
 
-/// The same of a directory that is to be made, with the folders above it that are missing.
+/// The same check for a directory that will be made, together with its missing parent folders.
 void check_can_make(const std::string& path);
 
 }  // namespace penstock

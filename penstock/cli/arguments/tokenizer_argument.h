@@ -1,4 +1,4 @@
-// MODEL_OR_TOKENIZER on a command line: whatever has a tokenizer.
+// MODEL_OR_TOKENIZER on a command line: any path that has a tokenizer.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace penstock {
 
-/// Where tokenizer_argument() finds one, for help and errors.
+/// The places where tokenizer_argument() finds a tokenizer, for help and errors.
 inline constexpr const char* kTokenizerPlaces =
     "tokenizer.json, tokenizer.model, vocab.json with merges.txt, tokenizer.bin, a .gguf file, or "
     "the folder, the model or the run that has one";
 
-/// The tokenizer of a tokenizer's file or folder, of a model of any format or of a run's best
-/// checkpoint. Throws Error where there is none.
+/// Loads the tokenizer of a tokenizer's file or folder, of a model of any format, or of a run's
+/// best checkpoint. Throws Error where there is no tokenizer.
 std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path);
 
-/// The model's own tokenizer, or that at `tokenizer` where it is not empty. Throws Error that names
-/// --tokenizer where the model has none.
+/// Loads the tokenizer at the path `tokenizer`, or the model's own tokenizer where the path is
+/// empty. Throws Error that names --tokenizer where the model has no tokenizer.
 std::shared_ptr<const Tokenizer> model_tokenizer(const ModelSource& model,
                                                  const std::string& tokenizer);
 

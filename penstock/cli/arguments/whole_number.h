@@ -1,4 +1,4 @@
-// Checks of numbers on the command line that say what may stand there.
+// Checks of numbers on the command line. Their errors name the allowed values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,20 +6,20 @@
 
 namespace penstock {
 
-/// What no count of tokens reaches; keeps sums of them far from wrapping.
+/// A limit above every count of tokens. It keeps sums of counts far from overflow.
 inline constexpr std::int64_t kLargestCount = 1'000'000'000'000'000;
 
-/// As run.threads has: more than any machine of today has cores.
+/// The limit of run.threads: more threads than any machine of today has cores.
 inline constexpr std::int64_t kMostThreads = 4096;
 
-/// Refuses what is not a whole number from `least` to `most`, and digits beyond 64 bits, which
-/// would be read as the largest number.
+/// Refuses text that is not a whole number from `least` to `most`. Numbers beyond 64 bits are
+/// refused too; they would otherwise be read as the largest number.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most = kLargestCount);
 
-/// Refuses what is not a finite number from `least` to `most`.
+/// Refuses text that is not a finite number from `least` to `most`.
 CLI::Validator real_number(double least, double most);
 
-/// Refuses what is not a number above 0.
+/// Refuses text that is not a number above 0.
 CLI::Validator positive_number();
 
 }  // namespace penstock

@@ -9,8 +9,9 @@
 
 namespace penstock {
 
-/// @param value  an enum that lists its words, or an optional one. It keeps what it is unless the
-///               option is given.
+/// @param value  an enum that lists its words, or an optional enum. Without the option, it keeps
+/// its
+///               present value.
 template <class Value>
 CLI::Option* add_word_option(CLI::App& command, const std::string& name, Value& value,
                              const std::string& help) {

@@ -1,5 +1,5 @@
-// Completions for shells: what may follow what was typed, as scripts that bash, zsh and fish read.
-// They know the commands, their options, the choices of these and the keys of recipes.
+// Shell completions, as scripts for bash, zsh and fish. They complete commands, options, the words
+// that an option takes, and the keys of recipes.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace penstock {
 
-/// For /usr/share/bash-completion/completions/penstock; needs nothing of the package
-/// bash-completion.
+/// The file /usr/share/bash-completion/completions/penstock. It does not need the functions of the
+/// package bash-completion.
 std::string bash_completion(const CommandTree& tree);
-/// For a folder of zsh's $fpath, as _penstock.
+/// The file _penstock in a folder of zsh's $fpath.
 std::string zsh_completion(const CommandTree& tree);
-/// For a folder of fish's $fish_complete_path, as penstock.fish.
+/// The file penstock.fish in a folder of fish's $fish_complete_path.
 std::string fish_completion(const CommandTree& tree);
 
 }  // namespace penstock

@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// To be added after all other commands.
+/// Adds `penstock manual`. Call it after all other commands are added.
 void add_manual_command(CLI::App& app);
 
 }  // namespace penstock

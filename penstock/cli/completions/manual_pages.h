@@ -1,5 +1,5 @@
-// The program's manual pages in man(7)'s language: one for each command, and one of a recipe's
-// keys. Their words are those of --help and of the config structs.
+// The program's manual pages in man(7)'s language: a page for each command, and a page for the keys
+// of recipes. Their text comes from --help and from the config structs.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Each page by its file's name: penstock.1, penstock-train.1, ..., penstock-recipe.5.
-/// @param date  the day that the pages name, as 2026-11-24
+/// The pages by file name: penstock.1, penstock-train.1, ..., penstock-recipe.5.
+/// @param date  the date on the pages, such as 2026-11-24
 std::map<std::string, std::string> manual_pages(const CommandTree& tree, const std::string& date);
 
 }  // namespace penstock

@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What a recipe or model comes to.
+/// The sizes and costs of a recipe or a model.
 struct Figures {
   ParameterCounts counts;
   double flops = 0;            // per sequence, published formula
@@ -21,20 +21,20 @@ struct Figures {
   RecomputeChoice recomputation;
 };
 
-/// Counts a recipe whose vocabulary is settled. Throws Error where its memory budget cannot be
-/// kept.
+/// Counts a recipe whose vocabulary is known. Throws Error where the recipe's memory budget is too
+/// small.
 Figures figures_of(const Recipe& recipe);
 
 /// Bytes over 2^20.
 double mebibytes(std::int64_t bytes);
 
-/// All that is counted, and the model's shape.
+/// All figures, and the model's shape.
 nlohmann::ordered_json figures_json(const Recipe& recipe);
 
-/// What one of several processes holds, sends and waits for; null where there is one.
+/// What each process holds, sends and waits for; null for a single process.
 nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& speeds);
 
-/// Prints all of it.
+/// Prints all figures.
 void print_figures(const Recipe& recipe, const MachineSpeeds& speeds);
 
 }  // namespace penstock

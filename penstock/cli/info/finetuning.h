@@ -1,4 +1,4 @@
-// What `penstock info` says of a fine-tuning's folder.
+// The output of `penstock info` for a fine-tuning's folder.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 
 namespace penstock {
 
-/// What a fine-tuning is of and, once it has finished, what came of it.
+/// The inputs of a fine-tuning and, once it has finished, its results.
 nlohmann::ordered_json finetuning_json(const std::string& run_directory);
 
-/// Prints it.
+/// Prints the inputs and results as text.
 void print_finetuning(const std::string& run_directory);
 
 }  // namespace penstock

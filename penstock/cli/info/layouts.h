@@ -1,4 +1,4 @@
-// `penstock info --ranks`: which layouts of so many processes a plan would choose.
+// `penstock info --ranks`: the fastest layouts of a number of processes.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace penstock {
 
-/// What is asked of the layouts.
+/// The question to the search of layouts.
 struct LayoutQuestion {
-  int ranks = 0;      ///< 0: nothing is asked
-  double memory = 0;  ///< bytes of a rank; 0: no limit
+  int ranks = 0;      ///< number of processes; 0: no question
+  double memory = 0;  ///< limit of a rank's bytes; 0: no limit
   std::size_t shown = 5;
 };
 
-/// An estimate's figures, in the words of `parallel` of `penstock info --json`.
+/// An estimate's figures, with the keys of `parallel` in `penstock info --json`.
 nlohmann::ordered_json estimate_json(const RankEstimate& rank);
 
 /// Prints the fastest layouts that fit, as a table or one JSON object.

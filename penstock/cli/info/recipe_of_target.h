@@ -1,4 +1,5 @@
-// The recipe that `penstock info` counts: one that may lack its corpus, or that of a model.
+// The recipe that `penstock info` counts: a recipe whose corpus may be missing, or a model's
+// recipe.
 #pragma once
 
 #include <string>
@@ -9,25 +10,25 @@
 
 namespace penstock {
 
-/// A recipe whose vocabulary is settled: its own, or that of its corpus.
+/// A recipe whose vocabulary is known, from the recipe itself or from its corpus.
 struct CountableRecipe {
   Recipe recipe;
-  bool assumed = false;  ///< neither is there: it is that of bytes
+  bool assumed = false;  ///< whether the vocabulary is unknown; then it is that of bytes
 };
 
-/// Reads a recipe and settles its vocabulary.
-/// @param hashes  of the models that recipes begin with; several recipes may share them
+/// Reads a recipe and finds its vocabulary.
+/// @param hashes  the hashes of the models that recipes start from; several recipes may share them
 CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes);
 
-/// The vocabulary of a recipe that takes its corpus's, and whose corpus is not there: that of
-/// bytes.
+/// The vocabulary of bytes. A recipe that takes its corpus's vocabulary gets it if the corpus is
+/// missing.
 constexpr std::int64_t kAssumedVocabulary = 256;
 
-/// Says that the count is not of the corpus's vocabulary.
+/// Says that the figures do not use the corpus's vocabulary.
 void print_assumed_vocabulary();
 
-/// A model that exists, trained as its run's config.toml says where `target` is a run, or else with
-/// one sequence of its context at a time.
+/// The recipe of an existing model. If `target` is a run, training is as in the run's config.toml.
+/// Otherwise training computes one sequence of the model's context length at a time.
 Recipe recipe_of_model(const std::string& target);
 
 }  // namespace penstock

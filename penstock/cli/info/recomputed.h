@@ -1,4 +1,4 @@
-// What a training computes again in its backward pass, as `penstock info --json` says it.
+// The JSON in `penstock info --json` for the layers that a backward pass computes again.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// {"layers": ["layer", "experts", "nothing"], "flops": 0.14}: a word for each layer, and the FLOPs
-/// computed again over the useful ones; null where nothing is computed again.
+/// {"layers": ["layer", "experts", "nothing"], "flops": 0.14}: a word for each layer, and the ratio
+/// of recomputed FLOPs to useful FLOPs; null where nothing is recomputed.
 nlohmann::ordered_json recomputed_json(const RecomputeChoice& choice);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What `penstock info` says of a study: a line for each variant.
+// The output of `penstock info` for a study: a line for each variant.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// A study as it was asked for.
+/// The study that the command line names.
 struct StudyQuestion {
   std::string file;
   std::vector<std::string> overrides;

@@ -1,4 +1,5 @@
-// This program again, as processes that it starts and waits for. Who does what is the caller's.
+// Child processes that run this program again: starts them and waits for signals. The caller
+// divides the work.
 #pragma once
 
 #include <signal.h>
@@ -9,29 +10,29 @@
 
 namespace penstock {
 
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD, which this process waits for while the object lives.
+/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD while the object lives. next() waits for them.
 class WaitedSignals {
  public:
   WaitedSignals();
   ~WaitedSignals();
   WaitedSignals(const WaitedSignals&) = delete;
   WaitedSignals& operator=(const WaitedSignals&) = delete;
-  /// The mask that other programs are to get.
+  /// The signal mask of before, which other programs must get.
   const sigset_t& before() const { return before_; }
-  /// The next one, or 0 after a while.
+  /// The next signal, or 0 if none comes for a while.
   int next() const;
 
  private:
   sigset_t set_{}, before_{};
 };
 
-/// Starts this program with those arguments, the first of which is its name, and variables. It ends
-/// with this process, and a terminal's Ctrl-C does not reach it. Throws Error where the system
-/// starts no more.
+/// Starts this program with those arguments and environment variables. The first argument is the
+/// program's name. The child ends with this process. A terminal's Ctrl-C does not reach the child.
+/// Throws Error where the system cannot start another process.
 pid_t start_program(std::vector<std::string> arguments, std::vector<std::string> environment,
                     const WaitedSignals& signals);
 
-/// This process's own variables, as start_program() takes them.
+/// This process's environment variables, in the form that start_program() takes.
 std::vector<std::string> own_environment();
 
 }  // namespace penstock

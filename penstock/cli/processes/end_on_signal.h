@@ -1,4 +1,4 @@
-// For commands that have nothing to save: a signal ends them at once, with a line that says so.
+// Ends commands that have nothing to save at once on a signal, and prints a line that says so.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// While alive and armed, SIGINT, SIGTERM and SIGHUP end the process with `message` on stderr and
-/// exit code 130, whatever it is computing. One at a time.
-/// @param unfinished  files or directories that are removed first
+/// While the object is alive and armed, SIGINT, SIGTERM and SIGHUP end the process at once with
+/// `message` on stderr and exit code 130. Only one object may live at a time.
+/// @param unfinished  files or directories to remove before the process ends
 class EndOnSignal {
  public:
   explicit EndOnSignal(std::string message, std::vector<std::filesystem::path> unfinished = {});
-  /// From here on a signal is too late: what was begun is carried through.
+  /// From this call on, signals no longer end the process.
   void disarm();
 
  private:
@@ -28,7 +28,7 @@ class EndOnSignal {
   std::vector<std::filesystem::path> unfinished_;
   std::mutex mutex_;
   bool armed_ = true;
-  std::jthread watcher_;  // last: it uses the others
+  std::jthread watcher_;  // last: it uses the other members
 };
 
 }  // namespace penstock

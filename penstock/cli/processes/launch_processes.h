@@ -1,5 +1,5 @@
-// `--processes N`: this program again, N times on this machine, as the ranks of one run. It starts
-// them, hands signals on, and sees to it that none outlives the others.
+// `--processes N`: starts this program N times on this machine, as the ranks of one run. The
+// launcher forwards signals to the ranks and makes sure that no rank outlives the others.
 #pragma once
 
 #include <functional>
@@ -7,21 +7,22 @@
 
 namespace penstock {
 
-/// What is said of the work where a rank is lost.
+/// The words about the work in the message that a rank is lost.
 struct LaunchedWork {
-  std::function<std::string()> when;     ///< how far it was: "after step 12"
-  std::function<std::string()> goes_on;  ///< what the user does next
+  std::function<std::string()> when;     ///< the progress of the work: "after step 12"
+  std::function<std::string()> goes_on;  ///< the user's next command
 };
-/// Of a training: by its metrics.jsonl and its checkpoints.
+/// The words for a training run, from its metrics.jsonl and its checkpoints.
 LaunchedWork launched_run(const std::string& run_directory);
 
-/// Throws Error unless each of so many processes can read the file by itself.
-/// @param what  "recipe"
+/// Throws Error unless each of `processes` processes can read the file by itself.
+/// @param what  the file's kind in the error, such as "recipe"
 void check_each_can_read(const std::string& path, int processes, const std::string& what);
 
-/// Runs the command line of this process without `--processes` in so many processes and returns
-/// their exit code. They end with this process, however it ends; where one dies, the others end
-/// within half a minute, and one line on stderr names its rank, host and how far the work was.
+/// Runs this process's command line, without `--processes`, in `processes` processes and returns
+/// their exit code. The processes end with this process, however it ends. If a process dies, the
+/// others end within half a minute, and a line on stderr names its rank, its host and the progress
+/// of the work.
 int launch_processes(int processes, const LaunchedWork& work);
 
 }  // namespace penstock

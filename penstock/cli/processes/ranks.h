@@ -1,4 +1,4 @@
-// What a command that several processes share does as one of them.
+// A command's part as one rank of several processes.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,18 @@
 
 namespace penstock {
 
-/// What a rank ends with when it lost another one, whose end the launcher reports.
+/// The exit code of a rank that lost another rank. The launcher reports the other rank's end.
 inline constexpr int kLostRankCode = 4;
 
-/// The ranks that this one is started with. Which are missing is said, unless it is quiet. A rank
-/// counts as lost that was silent for GroupOptions::silence, or PENSTOCK_SILENT_SECONDS.
-/// @param timeout  for a rank that is late in an operation
+/// Joins the group of ranks that this rank was started with. Prints which ranks are missing, unless
+/// `quiet`. A rank counts as lost if it is silent for GroupOptions::silence, or for
+/// PENSTOCK_SILENT_SECONDS if that is set.
+/// @param timeout  the longest wait for a rank that is late in an operation
 dist::ProcessGroup join_ranks(const dist::Identity& identity, std::chrono::seconds timeout,
                               bool quiet);
 
-/// What `work` returns; the exit code of a rank that another one's failure ends. A failure of its
-/// own is thrown on.
+/// Runs `work` and returns its exit code. If another rank's failure ends `work`, returns the exit
+/// code for that. This rank's own failure is rethrown.
 int exit_code_of_rank(const dist::Identity& identity, const std::function<int()>& work);
 
 }  // namespace penstock
