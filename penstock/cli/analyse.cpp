@@ -50,11 +50,11 @@ struct AnalyseOptions {
 
 using Checkpoints = std::vector<std::pair<std::int64_t, std::string>>;
 
-constexpr std::size_t kListedTokens = 8;    // of an expert
-constexpr std::int64_t kFlipTokens = 4096;  // about so many
+constexpr std::size_t kListedTokens = 8;    // tokens listed for each expert
+constexpr std::int64_t kFlipTokens = 4096;  // approximate number of tokens
 constexpr std::int64_t kGradientTokens = 2048;
 
-/// Whole checkpoints of a run, by step.
+/// The undamaged checkpoints of a run, by step.
 Checkpoints checkpoints_of(const std::string& run) {
   Checkpoints out;
   const CheckpointStore store(real_file_system(), run);
@@ -76,7 +76,7 @@ class Analyst {
         said_(run_settings(argument_.path)),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
-    corpus_.file().verify();  // a flipped token would be scored silently
+    corpus_.file().verify();  // else a damaged token would be scored silently
     check_same_tokenizer(*chosen_.tokenizer, corpus_);
     out_.model = argument_.path;
     out_.split = split_name(options.wish.split);
@@ -89,7 +89,7 @@ class Analyst {
     Checkpoints checkpoints;
     if (is_run_ && !options_.only_best) checkpoints = checkpoints_of(options_.model);
     const std::int64_t chosen_step = argument_.step.value_or(0);
-    // Training may have removed it by now; it has been read.
+    // Training may have removed the checkpoint by now. The analysis has already read it.
     if (std::ranges::find(checkpoints, chosen_step, &Checkpoints::value_type::first) ==
         checkpoints.end())
       checkpoints.emplace_back(chosen_step, "");
@@ -110,7 +110,7 @@ class Analyst {
   }
 
  private:
-  /// What the analysis is of, read while its files are there.
+  /// Reads the model and the data of the analysis while their files exist.
   struct Chosen {
     ModelArgument argument;
     std::shared_ptr<LanguageModel> model;
@@ -132,7 +132,7 @@ class Analyst {
     }
   }
 
-  /// The run's model before its first step, which its seed gives again.
+  /// The run's model before its first step, made again from the run's seed.
   void add_initial() {
     if (!said_) return;
     Recipe recipe = *said_;
@@ -164,12 +164,12 @@ class Analyst {
     if (is_run_ && out_.refused.load.empty()) add_flips(model, step.value_or(0));
   }
 
-  /// As the run is evaluated, but for what is asked.
+  /// The evaluation settings of the run, changed by the command line's options.
   EvaluateOptions reading_of(const ModelConfig& config) const {
     return evaluation_settings(config, said_ ? &*said_ : nullptr, options_.wish);
   }
 
-  /// Compares with the snapshot before.
+  /// Compares the chosen experts with those of the previous snapshot.
   void add_flips(LanguageModel& model, std::int64_t step) {
     const std::int64_t length = reading_of(out_.config).sequence_length;
     const at::Tensor active = analysis::active_experts(
@@ -214,12 +214,12 @@ class Analyst {
   Chosen chosen_;
   const ModelArgument& argument_;
   bool is_run_;
-  std::optional<Recipe> said_;  // how the run is evaluated
-  at::Tensor active_;           // states of the snapshot before, [L, T, E]
+  std::optional<Recipe> said_;  // the run's recipe, for its evaluation settings
+  at::Tensor active_;           // active experts of the previous snapshot, [L, T, E]
   std::int64_t active_step_ = 0;
   Corpus corpus_;
   ProgressLine progress_;
-  std::string without_first_;  // why step 0 is not looked at
+  std::string without_first_;  // why step 0 is left out
   analysis::Analysis out_;
 };
 

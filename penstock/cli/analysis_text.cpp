@@ -19,13 +19,14 @@ using analysis::LayerMeasures;
 using analysis::Snapshot;
 using Rows = std::vector<std::vector<std::string>>;
 
-/// Characters of UTF-8 text.
+/// The number of characters of a UTF-8 text.
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Columns to the right, two spaces apart; the first to the left, and a long last one too.
+/// Aligns columns to the right, two spaces apart. The first column and a long last column are
+/// aligned to the left.
 std::string aligned(const Rows& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
@@ -151,7 +152,7 @@ std::string jacobian_text(const Analysis& a) {
          aligned(rows);
 }
 
-/// Control characters and broken UTF-8 would not line up.
+/// Replaces control characters and bytes outside ASCII by dots; they would break the columns.
 std::string printable(const std::string& text) {
   std::string out;
   for (const char c : text) out += c >= ' ' && c < 127 ? c : '.';
@@ -177,7 +178,7 @@ std::string samples_text(const Analysis& a) {
   return out + aligned(rows);
 }
 
-/// Sections without what is the page's and --json's alone: folded tables and maps.
+/// The sections without folded tables and maps, which only the page and --json show.
 std::string sections_text(std::vector<study::Section> sections) {
   std::string out;
   for (study::Section& section : sections) {

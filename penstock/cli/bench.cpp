@@ -48,7 +48,7 @@ void add_recipe(CLI::App& command, BenchRecipe& recipe) {
   add_overrides(command, recipe.overrides, "override a key: --set run.threads=1");
 }
 
-/// `timed`: what is measured, in the plural.
+/// @param timed  the name of the measured things, in the plural
 void add_timing(CLI::App& command, bench::BenchOptions& options, const std::string& timed) {
   command.add_option("--steps", options.steps, "timed " + timed)->capture_default_str();
   command.add_option("--warm-up", options.warm_up, timed + " before them")->capture_default_str();
@@ -114,7 +114,7 @@ std::vector<std::string> with_experts(std::int64_t experts) {
   return {"model.moe.experts=" + std::to_string(experts)};
 }
 
-/// One row a point; as JSON {"sweep", "points"}.
+/// Prints a row for each point, or as JSON {"sweep", "points"}.
 void run_sweep(const LayerArguments& options) {
   const bool experts = !options.sweep_experts.empty();
   nlohmann::ordered_json points = nlohmann::ordered_json::array();

@@ -54,8 +54,8 @@ PrepareOptions resolve(const DataArguments& options, const CLI::App& command) {
                  " cuts its one file itself; leave out --validation and --test");
   if (held_out) out.split = "1,0,0";
   if (!options.split.empty()) out.split = options.split;
-  // With a single domain the held-out files belong to it; their own names would say "valid",
-  // "test".
+  // With a single domain the held-out files belong to that domain. Their own file names would give
+  // the domains "valid" and "test".
   std::string only;
   if (out.inputs.size() == 1)
     only = out.inputs[0].domain.empty() ? default_domain(out.inputs[0].path) : out.inputs[0].domain;
@@ -121,7 +121,7 @@ void run_prepare(const DataArguments& options, const CLI::App& command) {
   }
 }
 
-/// Of the text: what it is, how it becomes tokens, and what is held out.
+/// The options of the text: its files, its tokenizer and its held-out part.
 void add_text_options(CLI::App& command, DataArguments& options) {
   PrepareOptions& prepare = options.prepare;
   command.add_option("INPUT", options.inputs,
@@ -153,7 +153,7 @@ void add_text_options(CLI::App& command, DataArguments& options) {
       ->allow_extra_args(false);
 }
 
-/// Of what a file holds, and of how much is taken of it.
+/// The options of a file's format and of the amount of text to take.
 void add_reading_options(CLI::App& command, DataArguments& options) {
   PrepareOptions& prepare = options.prepare;
   command.add_option("--domain", options.domains, "NAME=PATH: an input with this domain label")

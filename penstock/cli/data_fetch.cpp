@@ -88,7 +88,7 @@ FetchResult fetch_one(const FetchArguments& arguments, const std::string& datase
   return result;
 }
 
-/// Every data set with its addresses and what is known of its bytes.
+/// Every data set with its addresses and the known facts of its bytes.
 void list_datasets() {
   for (const PublicDataset& set : public_datasets()) {
     fmt::print("{:<21} {}{}{}\n", set.name, set.summary,
@@ -104,7 +104,7 @@ void list_datasets() {
   }
 }
 
-/// The data sets that the words mean, each once.
+/// The data sets that the words name, each once.
 std::vector<std::string> chosen_datasets(const FetchArguments& arguments) {
   if (arguments.all) return tasks::all_data_sets();
   if (arguments.names.empty()) throw CLI::RequiredError("NAME, --all or --list");

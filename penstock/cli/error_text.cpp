@@ -21,8 +21,8 @@ const CLI::App& command_of(const CLI::App& app) {
   return parsed.empty() ? app : command_of(*parsed.front());
 }
 
-/// The member as a field of the options of a command that has an option for each of its fields; as
-/// one of its own name where there is none.
+/// Finds the field of that name in the options of upcycle, handoff and export, which have an option
+/// for each field. If there is none, returns a field whose option is the member's name.
 FieldDescription field_of(const std::string& member) {
   for (const auto& fields : {describe_config<UpcycleOptions>(), describe_config<HandoffOptions>(),
                              describe_config<ExportOptions>()})
@@ -33,8 +33,8 @@ FieldDescription field_of(const std::string& member) {
   return out;
 }
 
-/// What `command` calls that member, a bool that words say with the one that is not its default;
-/// "" where it has no such flag.
+/// The member's flag in `command`; "" where the command has no such flag. A bool that is given by
+/// words is followed by the word that is not its default.
 std::string flag_text(const std::string& member, const CLI::App& command) {
   const FieldDescription field = field_of(member);
   const std::string flag = flag_of(field);
@@ -44,7 +44,8 @@ std::string flag_text(const std::string& member, const CLI::App& command) {
   return flag + " " + field.words[field.default_value == "false"];
 }
 
-/// `message` with flags, but for what a word of the command line says ("options.toml").
+/// `message` with flags in place of members. A name that a word of the command line contains
+/// ("options.toml") stays.
 std::string with_flags(const std::string& message, const CLI::App& command,
                        std::span<const char* const> words) {
   return with_members(message, [&](const std::string& member) {
@@ -55,8 +56,8 @@ std::string with_flags(const std::string& message, const CLI::App& command,
   });
 }
 
-/// The path that a word of the command line gives ("~/a", "--out=~/a", "NAME=~/a") where it begins
-/// with "~"; else "".
+/// The path that a word of the command line gives ("~/a", "--out=~/a", "NAME=~/a"), if the path
+/// begins with "~"; else "".
 std::string path_with_tilde(const std::string& word) {
   if (word.starts_with('~')) return word;
   const auto equals = word.find("=~");
@@ -70,7 +71,7 @@ std::string error_text(const std::string& message, const CLI::App& app,
   const std::string text = with_flags(message, command_of(app), words);
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i], path = path_with_tilde(word);
-    // A key's value is read with the home directory in place of its "~".
+    // In a key's value, the program itself replaces "~" by the home directory.
     const bool key =
         word.starts_with(std::string(kSetOption) + "=") || std::string(words[i - 1]) == kSetOption;
     if (path.empty() || key || text.find(path) == std::string::npos) continue;

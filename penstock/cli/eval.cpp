@@ -120,7 +120,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   run_eval_corpus(a.corpus);
 }
 
-/// What a split is read by.
+/// The options of how a split is read.
 void add_reading_options(CLI::App& command, EvalArguments& a) {
   add_field_options(command, a.corpus.wish);
   command.add_option("--k", a.corpus.k,
@@ -136,7 +136,7 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
                      "with --k: a page that draws quality against k and FLOPs (.html)");
 }
 
-/// --text and what belongs to it alone.
+/// --text and the options that only --text takes.
 CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   CLI::Option* file = command.add_option(
       "--text", text.text, "in place of a corpus: a file of text, in the model's own tokens");
@@ -153,7 +153,7 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   return file;
 }
 
-/// --tasks and what belongs to it alone.
+/// --tasks and the options that only --tasks takes.
 void add_task_options(CLI::App& command, EvalArguments& a) {
   CLI::Option* names =
       command

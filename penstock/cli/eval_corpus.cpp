@@ -81,7 +81,7 @@ void print_oracle(const OracleRouting& oracle) {
       oracle.choices, oracle.k, grouped(oracle.own.tokens), oracle.own.loss());
 }
 
-/// What `--plot` was given, checked before anything is measured.
+/// The path of `--plot`, checked before anything is measured.
 void check_plot(const EvalCorpusOptions& options) {
   if (options.plot.empty()) return;
   PENSTOCK_CHECK(!options.k.empty(), "--plot draws quality by experts per token; give --k as well");
@@ -90,12 +90,12 @@ void check_plot(const EvalCorpusOptions& options) {
   check_can_write(options.plot);
 }
 
-/// All of a model that an evaluation needs, read while its files were there.
+/// The parts of a model that an evaluation needs, read while the files existed.
 struct Opened {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::optional<Recipe> run;  ///< that it is of
+  std::optional<Recipe> run;  ///< the recipe of the model's run
 };
 
 Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t> values,
@@ -106,7 +106,7 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
     if (!active.empty()) check_active_values(source->config(), active);
     if (options.oracle) check_oracle(source->config());
     Opened out{.argument = argument, .run = run_settings(argument.path)};
-    // First: what is wrong with it is said before what it lacks.
+    // The model is loaded first: its errors are reported before a missing tokenizer.
     out.model = load_for_evaluation(source, options.as_trained,
                                     options.fold ? Weights::as_f32 : Weights::in_place);
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
@@ -115,7 +115,7 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
   });
 }
 
-/// What was measured, in words.
+/// Prints the results as text.
 std::string what_text(const EvaluateOptions& how) {
   std::string out = fmt::format("{} split", split_name(how.split));
   if (how.max_tokens > 0) out += fmt::format(", at most {} tokens of it", grouped(how.max_tokens));
@@ -176,11 +176,11 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   const auto [argument, model, tokenizer, run] = open_model(options, values, active);
   const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);
-  corpus.file().verify();  // a flipped token would be scored silently
+  corpus.file().verify();  // else a damaged token would be scored silently
   check_same_tokenizer(*tokenizer, corpus);
   EvaluateOptions how = evaluation_settings(config, run ? &*run : nullptr, options.wish);
   note_beyond_context(config, how.sequence_length);
-  how.context.step = argument.step.value_or(0);  // what random choices are drawn by
+  how.context.step = argument.step.value_or(0);  // random choices are drawn by the step
   how.context.total_steps = run ? run->train.steps : 0;
   ProgressLine progress(options.json ? nullptr : stderr);
   const auto show = [&](const std::string& what, double done, const LossTotals& sofar) {

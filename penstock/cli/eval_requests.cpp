@@ -33,7 +33,7 @@ void answer(LanguageModel& model, const std::vector<tasks::TokenRequest>& reques
   std::fflush(stdout);
 }
 
-/// A line's request, all of whose ids the model has.
+/// A line's request. Checks that the model has all of its ids.
 tasks::TokenRequest request_of(const std::string& line, const std::string& where,
                                const tasks::RequestEncoder& encoder, std::int64_t vocab) {
   tasks::TokenRequest out = read_request(encoder, tasks::parse_row(line, where));

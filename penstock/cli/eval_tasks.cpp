@@ -32,14 +32,14 @@ using tasks::EvaluatedTask;
 using tasks::LoadedTask;
 using tasks::TaskResult;
 
-/// A model with all that asking it takes.
+/// A model with the data that its evaluation needs.
 struct TaskModel {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::int64_t k = 0;
-  std::vector<tasks::TaskTokens> requests;  ///< of each task
-  std::string identity;                     ///< where answers are kept: which model, run how
+  std::vector<tasks::TaskTokens> requests;  ///< the requests of each task
+  std::string identity;                     ///< which model and settings the kept answers are of
 };
 
 std::string kept_answers(const EvalTasksOptions& options) { return options.items + ".part"; }
@@ -48,13 +48,13 @@ tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) 
   return {.sequence_length = options.sequence_length, .scoring = {.k = k}};
 }
 
-/// The model with what it is to be asked: a mistake is said before any model runs.
+/// Opens the model and makes its requests. A mistake is reported before any model runs.
 TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
                      const std::vector<LoadedTask>& loaded) {
   return with_model(path, [&](const ModelArgument& argument) {
     const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     const ModelConfig& config = source->config();
-    // The dense model that another is compared with has no routers.
+    // `compare` may be a dense model, which has no routers.
     const bool routed = path != options.compare || config.moe_layers() > 0;
     if (routed && options.k > 0) check_k_values(config, {&options.k, 1});
     TaskModel out{.argument = argument, .k = routed ? options.k : 0};
@@ -74,7 +74,8 @@ TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
   });
 }
 
-/// All tasks with their items, so that a mistake in the last one is said before the first is run.
+/// Loads all tasks with their items, so that a mistake in the last task is reported before the
+/// first task runs.
 std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   std::vector<LoadedTask> out;
   const auto load = [&](tasks::Task task, const std::string& directory) {
@@ -104,7 +105,7 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   return out;
 }
 
-/// Where answers are kept until the items are written; nothing where they are not.
+/// The log that keeps answers until the items are written; none where no items are written.
 std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
                                            const std::vector<LoadedTask>& loaded,
                                            std::initializer_list<const TaskModel*> models) {
@@ -120,7 +121,7 @@ std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
   return out;
 }
 
-/// One model on all tasks, with a line of progress.
+/// Evaluates one model on all tasks, with a line of progress.
 std::vector<EvaluatedTask> evaluate(TaskModel& opened, const std::vector<LoadedTask>& loaded,
                                     const EvalTasksOptions& options, tasks::AnswerLog* log,
                                     std::size_t first_place) {

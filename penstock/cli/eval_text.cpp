@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// A JSON object a line for each scored token.
+/// Writes one line with a JSON object for each scored token.
 std::string per_token_lines(std::span<const TokenSequence> windows,
                             std::span<const std::vector<double>> scores) {
   std::string out;
@@ -38,7 +38,7 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
   return out;
 }
 
-/// What scores a text, in windows of `length` tokens.
+/// Scores a text in windows of `length` tokens.
 struct ModelToScore {
   std::string directory;
   std::optional<std::int64_t> step;

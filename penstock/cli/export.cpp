@@ -52,7 +52,7 @@ void run_export(ExportArguments arguments) {
   check_is_new(options.out);
   check_can_make(options.out);
   ops::set_threads(static_cast<int>(arguments.threads));
-  // The file is there before it is measured; without a certificate it is not finished.
+  // The file exists before it is measured. Without a certificate it is not finished.
   EndOnSignal guard("interrupted; what was not finished is removed",
                     {temporary_path(options.out), followed(options.out)});
   options.model = model_argument(options.model).path;

@@ -40,7 +40,7 @@ struct FinetuneOptions {
   bool resume = false, quiet = false, force = false, keys = false, json = false;
 };
 
-/// The accuracies by k with the majority class's below.
+/// The accuracies by k, and below them the majority class's accuracy.
 void print_test(const nlohmann::ordered_json& result) {
   fmt::print("{} on {}: {} test texts, {} classes, best step {}\n",
              result["task"].get<std::string>(), result["model"].get<std::string>(),
@@ -101,7 +101,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
   if (!options.k.empty()) command += fmt::format(" --k {}", fmt::join(options.k, ","));
   if (options.threads > 0) command += fmt::format(" --threads {}", options.threads);
   if (options.force) command += " --force";
-  // Not fmt::print, which throws where stderr cannot be written: the state is saved.
+  // fmt::print would throw where stderr cannot be written, although the state is saved.
   std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
                shell_quoted(options.out).c_str());
   exit_code = 130;

@@ -36,7 +36,7 @@ struct GenerateArguments {
   bool json = false, fold = false, exact = false;
 };
 
-/// A file's text, or what comes on standard input for "-"; without a last newline.
+/// The text of a file, or of standard input for "-", without its last newline.
 std::string read_prompt(const std::string& path) {
   std::string text = path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
                                  : real_file_system().read(path);
@@ -85,7 +85,8 @@ void print_speed(const GenerationSpeed& speed, const std::string& ending) {
                                    speed.drafted_tokens));
 }
 
-/// One text is printed as it comes; several, each when it is whole, under a line that names it.
+/// Prints a single text as it comes. Prints each of several texts when it is complete, under a line
+/// that names it.
 class Printer {
  public:
   Printer(const std::vector<std::string>& prompts, std::int64_t samples)
@@ -114,7 +115,7 @@ class Printer {
   bool single_, begun_ = false;
 };
 
-/// The draft model, whose tokenizer is the model's; null where none is asked for.
+/// The draft model, which must have the model's tokenizer; null without --draft.
 std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokenizer& tokenizer,
                                           Weights weights) {
   if (path.empty()) return nullptr;
@@ -162,7 +163,7 @@ int run_generate(const GenerateArguments& arguments) {
   return interrupted ? 130 : 0;
 }
 
-/// The model, and what it goes on from.
+/// The options of the model and the prompt.
 void add_prompts(CLI::App& command, GenerateArguments& arguments) {
   command
       .add_option("MODEL", arguments.model,
@@ -180,7 +181,7 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       ->take_all();
 }
 
-/// How tokens are chosen, and where a text ends.
+/// The options of how tokens are chosen and where a text ends.
 void add_choice(CLI::App& command, GenerateOptions& options) {
   command.add_option("--tokens,--max-tokens", options.max_tokens, "most tokens of a text")
       ->check(whole_number(1))
@@ -207,7 +208,7 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       ->take_all();
 }
 
-/// How the same text is computed.
+/// The options of the computation, which do not change the text.
 void add_computation(CLI::App& command, GenerateArguments& arguments) {
   command.add_option("--draft", arguments.draft,
                      "a smaller model of the same tokenizer that proposes tokens: the same text, "

@@ -89,7 +89,7 @@ CLI::Option* add_number(CLI::App& command, const char* name, double& value, cons
   return value > 0 ? option->capture_default_str() : option;
 }
 
-/// What the estimate of a step of several processes is made of.
+/// The speeds that the estimate of a step of several processes uses.
 void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
   add_number(command, "--flops", speeds.flops,
              "useful FLOP/s of one process, for the estimate of several processes' step");
@@ -110,7 +110,7 @@ void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
                   "rows that the experts of the busiest rank compute, over the mean of all ranks: "
                   "rank_load.max of metrics.jsonl")
       ->check(CLI::Range(1.0, 1e6))
-      ->check(positive_number())  // NaN is in every range
+      ->check(positive_number())  // a range check accepts NaN
       ->capture_default_str();
   command
       .add_option("--node-ranks", speeds.node_ranks,

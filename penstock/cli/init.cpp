@@ -26,7 +26,7 @@ struct InitOptions {
   std::string purpose, data, time, method = "remoe", model, out;
 };
 
-/// Seconds of "90s", "30m", "2h", "1d"; nothing for other words.
+/// The seconds that "90s", "30m", "2h" or "1d" mean; nothing for other words.
 std::optional<double> seconds_of(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -57,8 +57,8 @@ std::string wrong_model(const std::string& path) {
   return !path.empty() && fs::exists(path) ? "" : "'" + path + "' is not there";
 }
 
-/// Asks for what no option says, or takes what is usual where nobody can be asked. Gives back what
-/// it is for.
+/// Asks the user for each value that no option gives. Takes the defaults where no user can be
+/// asked. Returns the purpose.
 StartingPurpose complete(InitOptions& options) {
   const auto settle = [](std::string& value, const char* option, const char* question,
                          const std::string& usual, const auto& wrong) {
@@ -86,7 +86,7 @@ StartingPurpose complete(InitOptions& options) {
   return purpose;
 }
 
-/// The corpus that the text is, or is to become.
+/// The corpus at `place`, or the corpus that the text at `place` will become.
 StartingData data_of(const std::string& place) {
   StartingData out{.corpus = place};
   if (fs::exists(fs::path(place) / kManifestFile)) {
@@ -106,7 +106,8 @@ StartingData data_of(const std::string& place) {
     out.vocab = made.vocab;
     out.tokens = made.tokens;
   } else if (fs::is_regular_file(place)) {
-    out.tokens = static_cast<std::int64_t>(fs::file_size(place));  // bytes, the usual tokenizer
+    out.tokens =
+        static_cast<std::int64_t>(fs::file_size(place));  // bytes, as the default tokenizer counts
   }
   return out;
 }

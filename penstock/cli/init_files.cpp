@@ -20,12 +20,13 @@
 namespace penstock {
 namespace {
 
-/// The routers that a comparison has beside the one that is asked for.
+/// The routers that a comparison has besides the requested one.
 constexpr const char* kBaselines[] = {"dense", "topk"};
 constexpr std::int64_t kSeeds = 2;
 constexpr std::int64_t kUpcycledExperts = 8;
 
-/// Seconds of a step on this machine, random tokens; routers that settle at k are held there.
+/// Measures the seconds of a step on this machine with random tokens. Routers that settle at k
+/// active experts are held at k.
 bench::StepBench measured(const Recipe& recipe) {
   const ResolvedRouter parts = resolve(recipe.model.router);
   const bool held = !parts.dense() && parts.traits.variable_active && parts.traits.has_k;
@@ -34,7 +35,7 @@ bench::StepBench measured(const Recipe& recipe) {
       {.steps = 3, .warm_up = 1, .active_experts = held ? recipe.model.active_experts() : 0});
 }
 
-/// Of the dense model at `path`, as the command in the summary would make it.
+/// The recipe of the MoE that the summary's command would make from the dense model at `path`.
 Recipe upcycled_recipe(const std::string& path) {
   Recipe out;
   out.model = open_model_source(model_argument(path).path)->config();
@@ -46,7 +47,7 @@ Recipe upcycled_recipe(const std::string& path) {
   return out;
 }
 
-/// What the recipe costs, in lines for people.
+/// The recipe's costs, as lines of text.
 std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t steps, double seconds) {
   const ParameterCounts counts = count_parameters(recipe.model);
   const double memory = bytes_of_process(recipe, {});
@@ -68,7 +69,7 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
       duration_text(static_cast<double>(runs * steps) * seconds));
 }
 
-/// The command that makes the corpus, where it is not there.
+/// The command that makes the corpus, if the corpus is missing.
 std::string corpus_command(const StartingData& data) {
   if (data.exists) return "";
   const std::string source = data.source == "--system" ? data.source : shell_quoted(data.source);

@@ -74,10 +74,11 @@ void add_commands(CLI::App& app, int& exit_code) {
   penstock::add_manual_command(app);
 }
 
-/// Of what CLI11 throws in place of a command: help, the version, wrong usage.
+/// The exit code for what CLI11 throws instead of running a command: help, the version, wrong
+/// usage.
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const bool help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
-  // A word that no command knows is not made one by asking for its help.
+  // An unknown word is an error, even with --help.
   if (help || app.get_subcommands().empty())
     for (const auto& word : app.remaining(true)) {
       if (word.starts_with('-')) continue;
@@ -89,7 +90,7 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
   return app.exit(error) == 0 ? 0 : 2;
 }
 
-/// Of an exception that is no Error: memory that is not there, or a bug.
+/// Prints an exception that is no Error: memory ran out, or the program has a bug.
 void tell_unexpected(const std::exception& error) {
   const bool memory = penstock::memory_ran_out(error);
   std::fprintf(stderr, "penstock: %s%s%s\n",
@@ -134,5 +135,5 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-/// What the launcher calls.
+/// The function that the launcher calls.
 extern "C" int penstock_main(int argc, char** argv) { return run(argc, argv); }

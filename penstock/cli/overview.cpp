@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr int kDepth = 2;
 constexpr std::size_t kMostShown = 6, kMostEntries = 2000;
 
-/// Paths by what they are.
+/// The paths of each kind.
 struct Found {
   std::map<std::string, std::vector<std::string>> kinds;
   std::size_t entries = 0;

@@ -32,7 +32,7 @@ void print_causality(bool causal) {
   if (!causal) fmt::print("#   not causal: {}\n", kNotCausal);
 }
 
-/// What is worth knowing of parts together, under default options; "" for nothing.
+/// The properties of combined parts, under default options; "" for none.
 std::string properties(const RouterTraits& traits) {
   std::vector<std::string> words;
   if (traits.stochastic) words.push_back("draws random numbers");
@@ -59,7 +59,7 @@ void print_properties(const BalancerTraits& traits) {
   print_properties(combined({}, {}, {traits}));
 }
 
-/// What each trait of that kind of part means.
+/// The meaning of each trait of that kind of part.
 template <class Part>
 nlohmann::ordered_json trait_help() {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
@@ -93,7 +93,7 @@ void print_parts(const char* title, const Registry<PartEntry<Part>>& registry) {
     fmt::print("  {:<16} {}\n", name, entry.summary);
 }
 
-/// As a comment of the recipe that follows.
+/// Prints a part as a comment above its recipe.
 template <class Part>
 bool print_part(const char* kind, const std::string& name,
                 const Registry<PartEntry<Part>>& registry) {
@@ -111,7 +111,7 @@ void print_method(const std::string& name, const Method& method) {
   print_properties(resolve(RouterConfig{.method = name}).traits);
 }
 
-/// What it is, as comments of a recipe that has it.
+/// Prints a method's or part's description as comments, and a recipe that uses it.
 void print_one(const std::string& name) {
   const RouterConfig router = example_router(name);  // throws for an unknown name
   if (method_registry().contains(name)) print_method(name, method_registry().at(name));
@@ -131,7 +131,7 @@ void print_markdown() {
                part(method.selector), joined(method.balancers), method.summary, method.source);
 }
 
-/// With every option of its parts, and the traits of all parts under these.
+/// A method with every option of its parts, and the parts' traits under these options.
 nlohmann::ordered_json method_json(const std::string& name, const Method& method) {
   const ResolvedRouter router = resolve({.method = name});
   nlohmann::ordered_json options = nlohmann::ordered_json::object();

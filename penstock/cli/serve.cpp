@@ -18,10 +18,10 @@ struct ServeArguments {
   ServingArguments serving;
   std::string key, key_file;
   std::int64_t timeout = 600;
-  bool open = false;  // to other machines, without a key
+  bool open = false;  // serve other machines without a key
 };
 
-/// The key of --api-key, of --api-key-file or of the environment; "" where there is none.
+/// The key from --api-key, from --api-key-file or from the environment; "" where none is given.
 std::string key_of(const ServeArguments& arguments) {
   std::string key = arguments.key;
   if (!key.empty()) return key;

@@ -26,10 +26,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kCorpusTokens = 65536;  // of the pass over a corpus, at most
+constexpr std::int64_t kCorpusTokens = 65536;  // most tokens of the pass over a corpus
 constexpr std::int64_t kCorpusWindow = 1024;
 
-/// The form of chats, and why there is none.
+/// The form of chats, or the reason why there is none.
 void choose_chat_form(const std::string& wanted, const std::string& path,
                       serve::ServedModel& model) {
   const std::string forms = serve::chat_form_names();
@@ -53,7 +53,7 @@ std::string name_of(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
 }
 
-/// A model that was read.
+/// A model, read from its files.
 struct Loaded {
   std::string path;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -136,7 +136,7 @@ std::string address_of(const serve::HttpServer& server, const std::string& host)
 
 void serve_until_signal(const std::vector<serve::ServedModel>& models, serve::HttpServer& server,
                         std::int64_t grace) {
-  std::signal(SIGPIPE, SIG_IGN);  // nobody need read standard error for answers to end well
+  std::signal(SIGPIPE, SIG_IGN);  // a closed standard error must not end running answers
   const InterruptGuard guard;
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (!models.empty())

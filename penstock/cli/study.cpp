@@ -42,7 +42,7 @@ struct StudyArguments {
   bool json = false, quiet = false, force = false, keys = false;
   int jobs = 1, processes = 0;
   std::string only;  // VARIANT:SEED
-  std::string port;  // of --serve; "" where it is not given
+  std::string port;  // the port of --serve; "" without --serve
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -58,7 +58,7 @@ std::string command_line(const StudyArguments& options) {
   return out;
 }
 
-/// One run of the study, in a process beside others: it divides the cores with them.
+/// The command line of one run of the study. Its process shares the cores with the other runs.
 std::vector<std::string> command_of_run(const StudyArguments& options, const std::string& output) {
   std::vector<std::string> out = {"penstock", "study", options.study, "--out", output, "--quiet"};
   const auto add = [&](const char* name, const std::string& value) {
@@ -67,7 +67,7 @@ std::vector<std::string> command_of_run(const StudyArguments& options, const std
   add("--scale", options.scale);
   add("--results", options.results);
   add(kSetOption, concat("run.threads=", std::max(1, physical_cores() / options.jobs)));
-  for (const auto& set : options.overrides) add(kSetOption, set);  // these come last and count
+  for (const auto& set : options.overrides) add(kSetOption, set);  // these come last and override
   if (options.retry_diverged) out.emplace_back("--retry-diverged");
   if (options.force) out.emplace_back("--force");
   return out;
@@ -85,7 +85,7 @@ std::optional<study::RunKey> only_run(const std::string& text) {
   return study::RunKey{text.substr(0, colon), number};
 }
 
-/// "10 of 12 runs finished, 1 diverged, 1 left out"; what diverged needs a line more.
+/// "10 of 12 runs finished, 1 diverged, 1 left out". Diverged runs add a line.
 std::string counted_runs(const study::StudyOutcome& outcome, std::size_t width) {
   const auto& results = outcome.results;
   const std::string out =
@@ -103,7 +103,7 @@ std::string counted_runs(const study::StudyOutcome& outcome, std::size_t width) 
       width);
 }
 
-/// The table fits into a terminal; elsewhere, and with --wide, it is whole.
+/// Prints a table that fits a terminal. Outside a terminal, and with --wide, it is complete.
 void print_outcome(const study::StudyOutcome& outcome, bool trains, const std::string& output,
                    bool wide) {
   const std::size_t width = wide ? report::kAnyWidth : ProgressLine(stdout).columns();
@@ -115,7 +115,7 @@ void print_outcome(const study::StudyOutcome& outcome, bool trains, const std::s
              outcome.results.empty() ? "" : ", " + output + "/report.html");
 }
 
-/// The study of these arguments.
+/// The study that the arguments name.
 struct GivenStudy {
   study::StudyConfig config;
   study::StudyOptions how;
@@ -142,7 +142,7 @@ study::StudyHooks hooks_of(const StudyArguments& options, const GivenStudy& give
   return hooks;
 }
 
-/// The study's curves in a browser while it is carried out.
+/// Serves the study's curves to a browser while the study runs.
 struct LivePage {
   serve::Api api;
   serve::HttpServer server;
@@ -170,7 +170,7 @@ std::unique_ptr<LivePage> live_page(const StudyArguments& options, const std::st
   return std::make_unique<LivePage>(output, serve::HttpOptions{.port = port});
 }
 
-/// Carries the study out, and says what came of it; the exit code.
+/// Runs the study and prints its results. Returns the exit code.
 int finish(const StudyArguments& options, const GivenStudy& given, const study::StudyHooks& hooks) {
   check_can_make(given.how.output);
   check_can_write(given.how.kept_rows);
@@ -200,7 +200,7 @@ int run_in_one_process(const StudyArguments& options) {
   return finish(options, given, hooks);
 }
 
-/// Rank 0 carries the study out, and all ranks train its runs.
+/// Rank 0 runs the study, and all ranks train its runs.
 int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
   PENSTOCK_CHECK(options.jobs == 1, "--jobs beside ", identity.source,
                  ": this is one of several processes, which train the runs; leave --jobs away");
@@ -228,7 +228,7 @@ int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
   }
 }
 
-/// Checks what it can before it starts the processes: a mistake is said once.
+/// Checks the study before it starts the processes, so that a mistake is reported once.
 int launch(const StudyArguments& options) {
   check_each_can_read(options.study, options.processes, "study");
   dist::check_transport(options.processes);
@@ -248,7 +248,8 @@ int run(StudyArguments options) {
   PENSTOCK_CHECK(options.processes == 0 || identity.size == 1, "--processes beside ",
                  identity.source,
                  ": this is one of several processes already; leave one of the two away");
-  if (identity.launched) options.processes = identity.size;  // for the command to go on with
+  if (identity.launched)
+    options.processes = identity.size;  // the command that continues the study names them
   if (identity.size > 1)
     return exit_code_of_rank(identity, [&] { return run_as_rank(options, identity); });
   return options.processes > 1 ? launch(options) : run_in_one_process(options);
@@ -312,7 +313,7 @@ std::vector<FieldDescription> keys_of_a_study() {
   return out;
 }
 
-/// What is studied, and where it lies.
+/// The options of the study's file and its places.
 void add_study(CLI::App& command, StudyArguments& options) {
   command.add_option("STUDY", options.study, "study (TOML)");
   command.add_option("--out", options.out,
@@ -326,7 +327,7 @@ void add_study(CLI::App& command, StudyArguments& options) {
                 "--set finetune.sst2.data=DIR");
 }
 
-/// What of it is trained, and in how many places at once.
+/// The options of which runs are trained, and how many at once.
 void add_training(CLI::App& command, StudyArguments& options) {
   command.add_flag("--report-only", options.report_only,
                    "train nothing; report what is finished (and measure it)");

@@ -83,7 +83,7 @@ class Pool {
   std::size_t all_;
   WaitedSignals signals_;
   std::map<pid_t, study::RunKey> running_;
-  std::string failed_;  // what to say of the first that did
+  std::string failed_;  // the message about the first failed run
   bool interrupted_ = false;
 };
 

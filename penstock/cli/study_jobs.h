@@ -17,9 +17,9 @@ struct StudyJobs {
   std::FILE* progress = nullptr;  ///< null for silence
 };
 
-/// Trains the runs, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop all running ones,
-/// which save their state. After such a signal, or after a run failed with an Error, no further run
-/// begins. @return false if interrupted
+/// Trains the runs, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop the running
+/// ones, which save their state. After such a signal or a failed run, no further run begins.
+/// @return false if interrupted. Throws Error that names the first failed run.
 bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs);
 
 }  // namespace penstock

@@ -22,9 +22,9 @@ struct TokenizeOptions {
   bool json = false, decode = false, plain = false;
 };
 
-/// Whole numbers between white space, commas and brackets: lines of ids, or a JSON list; of a JSON
-/// object its "ids".
-/// @param name  of the text, in errors
+/// Reads whole numbers between white space, commas and brackets: lines of ids, or a JSON list. For
+/// a JSON object it reads the "ids".
+/// @param name  the text's name in errors
 std::vector<TokenId> parse_ids(const std::string& text, const std::string& name) {
   if (text.starts_with('{')) {
     const auto json = nlohmann::json::parse(text, nullptr, false);

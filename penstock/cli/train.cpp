@@ -36,7 +36,7 @@ struct TrainOptions {
   int processes = 0;
 };
 
-/// To a file, which must not be there yet, or to standard output.
+/// Writes to a file, which must not exist yet, or to standard output.
 void write_template(const TrainOptions& options) {
   const std::string text = recipe_template(options.method);
   if (options.out.empty()) {
@@ -51,7 +51,7 @@ void write_template(const TrainOptions& options) {
                                  shell_quoted(options.out)));
 }
 
-/// Checks what it can before it starts the processes: a mistake is said once.
+/// Checks the recipe before it starts the processes, so that a mistake is reported once.
 int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
   check_each_can_read(options.recipe, options.processes, "recipe");
   dist::check_transport(options.processes);
@@ -69,7 +69,7 @@ std::string continuing_command(const TrainOptions& options, const std::string& o
   return command + " --out " + shell_quoted(out) + " --resume";
 }
 
-/// This process's part of the run; its exit code.
+/// Runs this process's part of the training and returns its exit code.
 int train_here(const TrainOptions& options, const ConfigNode& node, const std::string& out,
                const dist::Identity& identity) {
   const bool first = identity.rank == 0;
@@ -88,7 +88,7 @@ int train_here(const TrainOptions& options, const ConfigNode& node, const std::s
     report::write_run_report(out);
   }
   if (outcome == RunOutcome::finished) return 0;
-  // Not fmt::print, which throws where stderr cannot be written: the state is saved.
+  // fmt::print would throw where stderr cannot be written, although the state is saved.
   if (first)
     std::fprintf(stderr, "interrupted. Continue with: %s\n",
                  continuing_command(options, out, identity).c_str());

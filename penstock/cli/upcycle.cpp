@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kFewTokens = 1024;  // of calibration
+constexpr std::int64_t kFewTokens = 1024;  // fewer tokens of calibration than this give a note
 
 struct UpcycleArguments {
   UpcycleOptions options{.start = UpcycleStart::parent};
@@ -39,7 +39,7 @@ struct UpcycleArguments {
   std::int64_t threads = 0;
 };
 
-/// Lays `--set model.router.a.b=c` over the router's table.
+/// Applies `--set model.router.a.b=c` to the router's table.
 ConfigNode router_overrides(const std::vector<std::string>& overrides) {
   ConfigNode root{ConfigNode::Table{}};
   apply_overrides(root, overrides, kSetOption);
@@ -63,7 +63,7 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
   return out;
 }
 
-/// What a user asked of the text that keys are means over, where nothing reads one.
+/// Refuses options of the calibration text if no step of the upcycling reads a text.
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
   const ModelConfig config = upcycled_config(parent, options);
@@ -77,7 +77,7 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
                    router.scorer, "' begins at random; leave it out");
 }
 
-/// Options that would change nothing, or say two things at once.
+/// Refuses options that would change nothing, or that contradict each other.
 void check_options_matter(const CLI::App& command, const UpcycleOptions& options) {
   PENSTOCK_CHECK(command.count("--scale") == 0 || options.granularity > 1,
                  "--scale is for shards; give --granularity above 1, or leave it out");
@@ -106,14 +106,14 @@ void print_groups(const UpcycleReport& report) {
   }
 }
 
-/// What the doctor reads: the text that calibrated the model, or nothing of its own.
+/// The doctor's option for the text that calibrated the model; "" without such a text.
 std::string doctor_text(const std::string& calibration) {
   if (calibration.empty()) return "";
   return (std::filesystem::is_directory(calibration) ? " --data " : " --text ") +
          shell_quoted(calibration);
 }
 
-/// How a model begins whose gates need not sum to one.
+/// Prints how a model starts whose gates need not sum to one.
 void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
   if (!measures_gate_sums(report.config, options)) return;
   const auto [least, most] = std::ranges::minmax_element(report.gate_sums);

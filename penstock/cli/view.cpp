@@ -21,8 +21,8 @@ struct ViewArguments {
   bool without_model = false;
 };
 
-/// The run's models; none of a study, where they are not wanted, and where they cannot be served,
-/// which is said.
+/// The run's models. There are none for a study, or if the user wants none. If they cannot be
+/// served, the reason is printed and there are none.
 ServedModels models_of(const ViewArguments& arguments) {
   const fs::path directory(arguments.serving.model);
   if (arguments.without_model || !fs::exists(directory / "checkpoints")) return {};

@@ -7,7 +7,7 @@
 namespace penstock {
 
 void print_fields(const std::vector<FieldDescription>& fields) {
-  // A default that is longer than most only moves its own line.
+  // An unusually long default shifts the columns of its own line only.
   constexpr std::size_t kLongestDefault = 12;
   std::size_t key = 0, value = 1;
   for (const FieldDescription& field : fields) {

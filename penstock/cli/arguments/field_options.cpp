@@ -18,7 +18,7 @@ ConfigNode::Value value_of(const std::string& type, const std::string& text) {
   return number;
 }
 
-/// The default as it is given on the command line.
+/// The default value, written as on the command line.
 std::string default_text(const FieldDescription& field) {
   const std::string& value = field.default_value;
   if (field.type == "bool") return field.words[value == "true"];
@@ -36,7 +36,7 @@ std::int64_t bound(double value) {
   return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
 }
 
-/// Refuses what the field cannot be.
+/// Refuses values that the field does not allow.
 CLI::Validator check_of(const FieldDescription& field) {
   if (field.type == "int") return whole_number(bound(field.min), bound(field.max));
   if (field.type == "float") return real_number(field.min, field.max);
@@ -44,7 +44,7 @@ CLI::Validator check_of(const FieldDescription& field) {
   return CLI::IsMember(field.words).description("");
 }
 
-/// @param in_place  the bool that a word stands for in a number's place, or null
+/// @param in_place  the bool whose word this option takes instead of a number, or null
 void add_option(CLI::App& command, const FieldDescription& field, const FieldDescription* in_place,
                 const FieldTaker& take) {
   const std::string flag = flag_of(field), word = in_place ? in_place->in_place : "";

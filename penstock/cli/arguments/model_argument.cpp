@@ -40,7 +40,7 @@ ModelArgument model_argument(const std::string& path) {
       fs::is_directory(path), path, fs::exists(path) ? ": is no model; " : ": no such folder; ",
       "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory");
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
-  // A checkpoint can tell damage; a model from elsewhere has no manifest.
+  // A checkpoint has a manifest that shows damage. A model from elsewhere has no manifest.
   ModelArgument model{.path = path};
   if (fs::exists(fs::path(path) / kManifestName))
     model.step = verify_checkpoint(real_file_system(), path, true).step;

@@ -19,7 +19,7 @@ CLI::Validator output_path() {
 
 void check_overwrites_no_input(const std::string& path, const std::string& input) {
   namespace fs = std::filesystem;
-  std::error_code none;  // what is not there is not overwritten
+  std::error_code none;  // a path that does not exist overwrites nothing
   PENSTOCK_CHECK(!fs::is_directory(path, none), path, ": is a folder; name a file in it");
   PENSTOCK_CHECK(input.empty() || !fs::equivalent(path, input, none), path,
                  ": is what the command reads; name another file");
@@ -30,13 +30,13 @@ void check_overwrites_no_input(const std::string& path, const std::string& input
 
 namespace {
 
-/// No folder is to be named "~" because a shell did not replace it.
+/// Refuses a leading "~" that no shell has replaced, which would make a folder of that name.
 void check_no_home_sign(const std::string& path) {
   PENSTOCK_CHECK(!path.starts_with('~'), path, ": begins with '~'; write ./", path,
                  " for a file of that name");
 }
 
-/// Makes and removes a temporary file, as writing would.
+/// Makes a temporary file, as a write would, and removes it.
 void try_to_write(const std::filesystem::path& file, const std::string& path) {
   try {
     const AtomicFile trial(real_file_system(), file);
@@ -50,7 +50,7 @@ void try_to_write(const std::filesystem::path& file, const std::string& path) {
 void check_can_write(const std::string& path) {
   if (path.empty()) return;
   check_no_home_sign(path);
-  followed(path);  // throws for a circle, of which the checks below say less
+  followed(path);  // throws for a circle of links, with a clearer error than those below
   std::error_code none;
   PENSTOCK_CHECK(!std::filesystem::is_directory(path, none), path,
                  ": is a folder; name a file in it");
@@ -63,7 +63,7 @@ void check_can_write(const std::string& path) {
 void check_can_make(const std::string& path) {
   namespace fs = std::filesystem;
   check_no_home_sign(path);
-  std::error_code none;  // also where links above lead in a circle
+  std::error_code none;  // a circle of links counts as missing
   fs::path folder = followed(path);
   while (!fs::exists(folder, none) && folder != parent_directory(folder))
     folder = parent_directory(folder);

@@ -23,7 +23,8 @@ bool has_tokenizer_file(const fs::path& folder) {
                              [&](const char* name) { return fs::exists(folder / name); });
 }
 
-/// A llama2.c checkpoint; a .bin that is called like a tokenizer is one.
+/// Whether the file is a llama2.c checkpoint. A .bin file whose name begins with "tok" is a
+/// tokenizer.
 bool is_checkpoint(const fs::path& path) {
   return is_model_file(path.string()) && !path.filename().string().starts_with("tok");
 }

@@ -11,7 +11,8 @@
 namespace penstock {
 namespace {
 
-/// The finite number that the whole text says. `error` tells one that 64 bits do not hold.
+/// The finite number that the whole text spells. `error` tells of a number that 64 bits cannot
+/// hold.
 std::optional<double> finite_number(const std::string& text, std::errc& error) {
   double value = 0;
   const char* const end = text.data() + text.size();

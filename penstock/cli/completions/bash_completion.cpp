@@ -1,4 +1,4 @@
-// bash's part of completions.h.
+// bash_completion() of completions.h.
 #include <fmt/format.h>
 
 #include "penstock/cli/completions/completion_words.h"
@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// What precedes the tables: bash makes "=" a word of its own, so words are joined again first.
+/// The script before the tables. bash splits words at "=", so the script first joins them again.
 constexpr const char* kBegin = R"(# Completion of penstock for bash; written by `penstock manual`.
 _penstock() {
   local -a words=()
@@ -25,8 +25,8 @@ _penstock() {
   ((${#words[@]} > 1)) && previous=${words[-2]}
 )";
 
-/// After the tables: `list` has the words that may stand here. What stands before the "=" of a key
-/// is not part of what bash replaces.
+/// The script after the tables. `list` has the words that may come next. bash does not replace the
+/// text before a key's "=".
 constexpr const char* kEnd =
     R"(  [[ $current == *=* && $COMP_WORDBREAKS == *=* ]] && prefix=${current%%=*}=
   mapfile -t COMPREPLY < <(compgen -W "$list" -- "$current")
@@ -43,7 +43,7 @@ std::string pattern_of_commands(const CommandTree& tree) {
   return joined(names, " | ");
 }
 
-/// `case` arms: after an option that takes words, these.
+/// The `case` arms with the words that follow an option.
 std::string values_of(const CommandTree& command) {
   std::string out;
   for (const auto& option : command.options) {

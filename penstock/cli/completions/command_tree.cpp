@@ -12,7 +12,7 @@ std::string trimmed(const std::string& text) {
   return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
-/// Of "{a | b}" or "TEXT:{a,b}"; none of other types.
+/// The words of a type "{a | b}" or "TEXT:{a,b}"; none for other types.
 std::vector<std::string> choices_of(const std::string& type) {
   const auto open = type.find('{'), close = type.find('}');
   if (open == type.npos || close == type.npos || close < open) return {};
@@ -25,7 +25,7 @@ std::vector<std::string> choices_of(const std::string& type) {
   return out;
 }
 
-/// Names that a registry has: the program's help does not list them.
+/// The names of a registry, which the program's help does not list.
 std::vector<std::string> registered_choices(const CommandTree& command, const std::string& name) {
   if (name == "--method" || name == "--template") return method_registry().names();
   if (name == "--scorer") return scorer_registry().names();

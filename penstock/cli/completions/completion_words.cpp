@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// Every key of a recipe, those of the routers' parts among them.
+/// Every key of a recipe, including the keys of the routers' parts.
 std::vector<FieldDescription> recipe_fields() {
   std::vector<FieldDescription> out;
   const auto add_parts = [&](const auto& registry) {

@@ -1,4 +1,4 @@
-// fish's part of completions.h.
+// fish_completion() of completions.h.
 #include <fmt/format.h>
 
 #include "penstock/cli/completions/completion_words.h"
@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// The condition that the command line is at this command.
+/// The condition that the command line has reached this command.
 std::string at(const CommandTree& command) {
   return fmt::format("complete -c penstock -n '__penstock_at \"{}\"'", command.name);
 }

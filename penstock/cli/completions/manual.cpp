@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-/// Today, or the day of SOURCE_DATE_EPOCH, by which builds of the same source are the same bytes.
+/// The day of SOURCE_DATE_EPOCH, so that builds of the same source give the same bytes; else today.
 std::string date_of_pages() {
   const char* const epoch = std::getenv("SOURCE_DATE_EPOCH");
   const std::time_t now = epoch ? std::strtoll(epoch, nullptr, 10) : std::time(nullptr);

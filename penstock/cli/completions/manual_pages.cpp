@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kColumns = 76;
 
-/// Text with what man(7) reads as its own made plain.
+/// The text with man(7)'s special characters escaped.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text) switch (c) {
@@ -44,13 +44,13 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-/// One line of text: a dot at its beginning is no request.
+/// One line of text. A dot at its beginning is escaped, so that it is no request.
 std::string line(const std::string& text) {
   const std::string out = plain(text);
   return (out.starts_with('.') ? "\\&" : "") + out + "\n";
 }
 
-/// A paragraph's lines, cut between words.
+/// A paragraph's lines, broken between words.
 std::string lines(const std::string& text) {
   std::istringstream words(text);
   std::string out, row;
@@ -113,8 +113,8 @@ std::string options_section(const CommandTree& command, bool positional) {
   return out.empty() ? "" : section(positional ? "ARGUMENTS" : "OPTIONS") + out;
 }
 
-/// Lines that begin with two spaces are commands to paste; a line that ends with a colon before
-/// them is a heading of its own, but for the first, which is the section's.
+/// The section of a help text's footer. Lines that begin with two spaces are commands to paste. The
+/// footer's headings "Examples:" and "Start here:" are left out, for the section has a heading.
 std::string footer_section(const std::string& footer) {
   std::istringstream rows(footer);
   std::string out, text;
@@ -141,7 +141,7 @@ std::string footer_section(const std::string& footer) {
   return out.empty() ? "" : section("EXAMPLES AND NOTES") + out;
 }
 
-/// The program's page leads to all others, and they to it.
+/// The program's page refers to all other pages, and they refer to it.
 std::string see_also(const std::string& own, const CommandTree& tree) {
   std::string out;
   const auto add = [&](const std::string& name, int number) {

@@ -1,4 +1,4 @@
-// zsh's part of completions.h.
+// zsh_completion() of completions.h.
 #include <fmt/format.h>
 
 #include "penstock/cli/completions/completion_words.h"
@@ -14,7 +14,7 @@ std::string action_of(const CommandTree& command, const CommandOption& option) {
   return takes_number(option) ? " " : "_files";
 }
 
-/// As _arguments takes it.
+/// The option in the form that _arguments takes.
 std::string spec_of(const CommandTree& command, const CommandOption& option,
                     const std::string& name) {
   if (option.positional) return single_quoted("*:" + name + ":" + action_of(command, option));
@@ -33,7 +33,7 @@ std::string arm_of(const CommandTree& command) {
     out += " )\n      [[ $PREFIX == -* ]] || _describe command below\n";
   }
   out += "      _arguments -S '--help[print help]'";
-  bool rest = false;  // _arguments takes one specification of what is no option
+  bool rest = false;  // _arguments takes one specification for all words that are no options
   for (const auto& option : command.options) {
     if (option.positional && std::exchange(rest, true)) continue;
     for (const auto& name : option.names) out += " " + spec_of(command, option, name);

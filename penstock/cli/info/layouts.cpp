@@ -28,7 +28,7 @@ void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
   fmt::print("{}\n", out.dump(2));
 }
 
-/// With a unit in which it is no zero.
+/// The value with a unit in which it does not round to zero.
 std::string decimal_size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.1f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);

@@ -18,8 +18,7 @@
 namespace penstock {
 namespace {
 
-/// Why the weights in a model's folder are not those of its config; "" where they are, or where
-/// there are none.
+/// Why the weights in a model's folder do not fit its config; "" where they fit or are missing.
 std::string why_weights_do_not_fit(const std::string& directory) {
   if (!std::filesystem::is_directory(directory)) return "";
   const std::filesystem::directory_iterator files(directory);
@@ -40,7 +39,7 @@ std::string why_weights_do_not_fit(const std::string& directory) {
 
 CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes) {
   CountableRecipe out{.recipe = read_recipe(node)};
-  // Without it the recipe takes any model, and the figures are those of its config.
+  // Without a hash the recipe accepts any model, and the figures are those of its config.
   if (!out.recipe.train.init_hash.empty())
     out.recipe =
         naming_origins(node, [&] { return with_initial_hash(std::move(out.recipe), hashes); });
@@ -69,7 +68,7 @@ Recipe recipe_of_model(const std::string& target) {
     recipe.train.sequence_length = recipe.model.context;
     recipe.train.micro_batch = 1;
   }
-  if (is_finetuning(target)) return recipe;  // its folder holds a head, too
+  if (is_finetuning(target)) return recipe;  // its folder also holds a classification head
   if (const auto why = why_weights_do_not_fit(directory); !why.empty())
     recipe.notes.push_back("counted by its config, which its weights do not fit: " + why);
   return recipe;

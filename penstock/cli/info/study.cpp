@@ -15,10 +15,10 @@ namespace penstock {
 namespace {
 
 void print_json(const study::StudyConfig& study) {
-  ModelHashes hashes;  // variants may begin with one model
+  ModelHashes hashes;  // several variants may start from one model
   nlohmann::ordered_json variants = nlohmann::ordered_json::object();
   for (const auto& variant : study.variants) {
-    if (!variant.from.empty()) {  // the model that it begins with says what it is
+    if (!variant.from.empty()) {  // the initial model determines the variant's shape
       variants[variant.name] = {{"from", variant.from}};
       continue;
     }
@@ -40,7 +40,7 @@ void print_table(const study::StudyConfig& study, const std::string& file) {
              study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
-  ModelHashes hashes;  // variants may begin with one model
+  ModelHashes hashes;  // several variants may start from one model
   bool assumed = false;
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {

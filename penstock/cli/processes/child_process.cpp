@@ -42,8 +42,8 @@ pid_t start_program(std::vector<std::string> arguments, std::vector<std::string>
   const pid_t process = ::fork();
   PENSTOCK_CHECK(process >= 0, "the system starts no more processes: ", std::strerror(errno));
   if (process > 0) return process;
-  // From here on only what is safe after a fork of a process with threads. A group of their own: a
-  // terminal's Ctrl-C reaches the parent alone, which hands it on once.
+  // From here on, only calls that are safe after a fork of a process with threads. The child has
+  // its own process group, so a terminal's Ctrl-C reaches only the parent, which forwards it once.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   ::setpgid(0, 0);

@@ -29,10 +29,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// After one rank has died the others notice at their next exchange and end by themselves; one that
-// works alone, in an evaluation, is asked to, and ended if it does not.
+// After one rank has died, the others notice at their next exchange and end by themselves. A rank
+// that works alone, in an evaluation, gets SIGTERM after kAskAfter and SIGKILL after kEndAfter.
 constexpr auto kAskAfter = 5s, kEndAfter = 15s;
-// A rank that a signal stops holds up all others.
+// A rank that a signal has stopped blocks all others.
 constexpr auto kStoppedFor = 20s;
 
 /// This process's own arguments, without `--processes N`.
@@ -51,7 +51,7 @@ std::vector<std::string> arguments_of_rank() {
   return out;
 }
 
-/// This process's own variables, and what dist::identity_from() reads first.
+/// This process's environment variables, and those that dist::identity_from() reads first.
 std::vector<std::string> environment_of_rank(int rank, int processes, int port) {
   const std::map<std::string, int> own = {{"PENSTOCK_RANK", rank},
                                           {"PENSTOCK_LOCAL_RANK", rank},
@@ -69,12 +69,12 @@ struct Child {
   pid_t process = -1;
   bool running = true;
   int status = 0;
-  std::optional<Clock::time_point> stopped = {};  ///< since when, by a signal
+  std::optional<Clock::time_point> stopped = {};  ///< when a signal stopped it
   bool failed() const {
     return !running &&
            (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 130));
   }
-  /// Whether it ended for a reason of its own that it did not say.
+  /// Whether it died by itself and did not report why.
   bool died() const {
     if (running || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) return false;
     return !(WIFEXITED(status) &&
@@ -90,7 +90,7 @@ class Launch {
     for (int rank = 0; rank < processes; ++rank) children_.push_back(start(rank, processes));
   }
 
-  /// Until all have ended.
+  /// Waits until all ranks have ended.
   void wait() {
     while (running() > 0) {
       const int signal = signals_.next();
@@ -111,18 +111,18 @@ class Launch {
       }
     }
   }
-  /// The rank that died first without a word; none where all ended or said why not.
+  /// The rank that died first without reporting why; none where there is no such rank.
   std::optional<int> dead() const { return dead_; }
   const std::vector<Child>& children() const { return children_; }
-  /// The first rank that had to be ended because it did not answer, though nobody interrupted it.
+  /// The first rank that was killed because it did not answer, though nobody interrupted it.
   std::optional<int> stuck() const { return stuck_; }
-  /// The first rank that had to be ended because a signal had stopped it.
+  /// The first rank that was killed because a signal had stopped it.
   std::optional<int> halted() const { return halted_; }
-  /// Whether the user interrupted the run, and no rank's end is the launcher's own doing.
+  /// Whether the user interrupted the run, and the launcher itself ended no rank.
   bool interrupted() const {
     return hurried_ || (!asked_ && std::ranges::count(children_, 130, &code_of) > 0);
   }
-  /// Whether a signal that was handed on ended rank 0, which had nothing to save yet.
+  /// Whether a forwarded signal ended rank 0, which had nothing to save yet.
   bool ended_before_it_began() const {
     const int status = children_.front().status;
     return handed_on_ != 0 && WIFSIGNALED(status) && WTERMSIG(status) == handed_on_;
@@ -135,7 +135,7 @@ class Launch {
     return {.process = start_program(std::move(arguments), std::move(environment), signals_)};
   }
 
-  /// At a second signal: who does not end by it is ended.
+  /// Handles a second signal: ranks that do not end by it are killed later.
   void hurry() {
     hurried_ = asked_ = true;
     if (!ending_) ending_ = Clock::now();
@@ -186,9 +186,9 @@ class Launch {
   dist::KeyServer table_;
   std::vector<Child> children_;
   std::optional<int> dead_, stuck_, halted_;
-  std::optional<Clock::time_point> ending_;  // since one failed
+  std::optional<Clock::time_point> ending_;  // since when the ranks must end
   bool asked_ = false, hurried_ = false;
-  int handed_on_ = 0;  // the last signal that was
+  int handed_on_ = 0;  // the last forwarded signal; 0: none
 };
 
 std::string end_of(int status) {
@@ -250,7 +250,7 @@ int launch_processes(int processes, const LaunchedWork& work) {
   const int first = code_of(children.front());
   if (first != kLostRankCode) return first;
   for (const Child& child : children)
-    if (code_of(child) != kLostRankCode) return 1;  // it said why
+    if (code_of(child) != kLostRankCode) return 1;  // the rank reported why
   fail("the ", processes, " processes lost each other ", work.when(), "; ", resume);
 }
 

@@ -12,21 +12,21 @@
 
 namespace {
 
-/// How often a thread that waits for others looks again before it sleeps: 0.27 ms on a Zen 5 core.
-/// GNU OpenMP's own 300,000 (8 ms) outlasts a time slice: where something else wants the cores too,
-/// threads spend theirs on waiting. docs/performance.md has the measurement.
+/// How often a waiting thread checks again before it sleeps: 0.27 ms on a Zen 5 core. GNU OpenMP's
+/// default of 300,000 (8 ms) outlasts a time slice: if other programs want the cores too, threads
+/// spend their time slices on waiting. docs/performance.md has the measurement.
 constexpr const char* kSpinCount = "10000";
 
-/// For GNU OpenMP, which reads its environment when it is loaded. Whoever has set one of its own
-/// variables for this keeps it.
+/// Sets the number of checks for GNU OpenMP, which reads its environment when it is loaded. A
+/// variable of GNU OpenMP's that the user has set for this stays.
 void bound_spinning() {
   if (std::getenv("OMP_WAIT_POLICY")) return;
   ::setenv("GOMP_SPINCOUNT", kSpinCount, /*overwrite=*/0);
 }
 
-/// Fills the standard descriptors that whoever started the program has closed: the next file that
-/// is opened would take their place and get the messages. Standard output is filled for reading
-/// only, so that printing to it stays an error.
+/// Opens the standard descriptors that the program's caller has closed. Otherwise the next opened
+/// file would get such a descriptor, and the messages. Standard output is opened for reading only,
+/// so that printing to it stays an error.
 void fill_closed_streams() {
   for (const int stream : {0, 1, 2})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
@@ -39,8 +39,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   bound_spinning();
-  // Found by the executable's RUNPATH. Global, as if it had been linked: so libtorch's and the
-  // operators' libraries see each other's symbols.
+  // The executable's RUNPATH finds the library. It is loaded globally, as if it had been linked, so
+  // that libtorch's and the operators' libraries see each other's symbols.
   void* commands = ::dlopen(PENSTOCK_COMMANDS, RTLD_LAZY | RTLD_GLOBAL);
   void* entry = commands ? ::dlsym(commands, "penstock_main") : nullptr;
   if (!entry) {
@@ -51,7 +51,7 @@ int run(int argc, char** argv) {
   return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
 }
 
-/// 1 with the reason when something that was printed could not be written, or else `exit_code`.
+/// Returns 1 and prints the reason if some output could not be written; else returns `exit_code`.
 int with_output_checked(int exit_code) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kSilence = "PENSTOCK_SILENT_SECONDS";
 
-/// As the environment says it, where it does.
+/// The time in PENSTOCK_SILENT_SECONDS, or `usual` if that is not set.
 std::chrono::seconds silence_or(std::chrono::seconds usual) {
   const auto text = dist::process_environment()(kSilence);
   if (!text || text->empty()) return usual;
@@ -46,7 +46,7 @@ int exit_code_of_rank(const dist::Identity& identity, const std::function<int()>
   } catch (const ReportedByRankZero&) {
     return 1;
   } catch (const dist::FailedRank&) {
-    throw;  // it knows why
+    throw;  // its message says why
   } catch (const dist::LostRank&) {
     if (!identity.launched) throw;  // else the launcher says which rank died
     return kLostRankCode;
