@@ -1,7 +1,8 @@
 // The products of the experts' backward pass alone, at the sizes of a task (d = 256, a panel of 128
-// columns of f, blocks of 64 rows): how fast libxsmm makes them where the operand that changes from
-// call to call comes from the second cache, the third or memory. No gathering, activation or plan:
-// what the pass reaches less than this is theirs. Each of N threads works on memory of its own.
+// columns of f, blocks of 64 rows): libxsmm's speed when the operand that changes from call to
+// call comes from the second-level cache, the third-level cache or memory. It does no gathering,
+// activation or plan. These cause the difference between this speed and the pass's speed. Each of N
+// threads uses its own memory.
 //
 //   build/release/bin/expert_products [threads, 1]
 #include <algorithm>
@@ -22,14 +23,14 @@ using penstock::ops::xsmm::compile;
 using penstock::ops::xsmm::Product;
 
 constexpr std::int64_t kWidth = 256, kPanel = 128, kBlock = 64, kRows = 128, kInner = 1024;
-constexpr std::int64_t kTile = kPanel * kWidth;  // floats of a panel's weights or their gradients
+constexpr std::int64_t kTile = kPanel * kWidth;  // floats of a panel's weights or gradients
 
-/// One product and the operand that it walks through, tile after tile.
+/// A product, and the operand that changes from tile to tile.
 struct Row {
   const char* name;
   std::int64_t columns, depth, rows;
   Product product;
-  bool walks_result;  ///< the sum that is written; otherwise the left operand
+  bool walks_result;  ///< the result changes per tile; else the left operand
 };
 
 std::vector<Row> rows() {
@@ -65,11 +66,11 @@ std::vector<Row> rows() {
            false}};
 }
 
-/// FLOP/s of one thread over `tiles` tiles: the median of rounds.
+/// The FLOP/s of one thread over `tiles` tiles: the median of several rounds.
 double rate(const Row& row, std::int64_t tiles) {
   std::vector<float> walked(std::max(tiles * kTile, kInner * kWidth), 0.01f), a(2 * kTile, 0.01f),
       b(2 * kTile, 0.01f), c(2 * kTile);
-  const bool strided = row.rows == kPanel && !row.walks_result;  // panels lie side by side
+  const bool strided = row.rows == kPanel && !row.walks_result;  // panels are adjacent columns
   const auto place = [&](std::int64_t i) {
     return walked.data() + (strided ? i / 8 * kInner * kWidth + i % 8 * kPanel : i * kTile);
   };

@@ -1,5 +1,5 @@
-// Processor time of forward and backward passes of one MoE layer, as a libtorch program of one's
-// own makes them; bench/python_layer.py compares the same from Python.
+// Processor time of forward and backward passes of one MoE layer, called from a libtorch program.
+// bench/python_layer.py compares the same passes called from Python.
 //   layer_pass D_MODEL D_FFN EXPERTS K METHOD TOKENS PASSES     prints seconds of each pass
 #include <torch/types.h>
 #include <torch/utils.h>

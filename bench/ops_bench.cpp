@@ -25,7 +25,7 @@ int threads() {
   return count;
 }
 
-/// Runs `step` and reports its useful FLOPs against the peak of the same minute.
+/// Runs `step` and reports its useful FLOP/s and their share of the peak of the same minute.
 template <class Step>
 void measure(benchmark::State& state, double flops, const Step& step) {
   double peak = ops::measure_peak_flops(threads());
@@ -38,7 +38,7 @@ void measure(benchmark::State& state, double flops, const Step& step) {
   state.counters["share"] = Counter(flops / peak, Counter::kIsIterationInvariantRate);
 }
 
-/// rows × in → out.
+/// A linear layer over `rows` rows, from `in` to `out` features.
 void linear(benchmark::State& state) {
   const auto rows = state.range(0), in = state.range(1), out = state.range(2);
   const bool training = state.range(3) != 0;
@@ -52,7 +52,7 @@ void linear(benchmark::State& state) {
   });
 }
 
-/// T tokens, each to k of E experts at random.
+/// expert_ffn of T = 4096 tokens, each sent to k of E random experts.
 void expert_ffn(benchmark::State& state) {
   const auto experts = state.range(0), k = state.range(1), d = state.range(2), f = state.range(3);
   const bool training = state.range(4) != 0;
@@ -70,7 +70,7 @@ void expert_ffn(benchmark::State& state) {
     offsets.push_back(static_cast<std::int64_t>(token.size()));
   }
   const auto tokens_of = torch::tensor(token, torch::kLong);
-  // Stable, so a token's assignments stay in expert order.
+  // The sort is stable, so a token's assignments stay in expert order.
   const auto by_token = std::get<1>(tokens_of.sort(/*stable=*/true, 0, false));
   const auto token_offsets = torch::arange(0, tokens * k + 1, k);
   const auto offsets_of = torch::tensor(offsets, torch::kLong);
@@ -89,8 +89,8 @@ void expert_ffn(benchmark::State& state) {
 }
 
 /// B sequences of T tokens, H = 8 query and G = 4 key heads, rotated; forward or backward alone.
-/// Useful products are those of the unmasked half: two forward, four backward; the scores that the
-/// backward pass computes again do not count.
+/// The useful products are those of the unmasked half: two in the forward pass, four in the
+/// backward pass. The scores that the backward pass computes again do not count.
 void attention(benchmark::State& state) {
   const bool backward = state.range(0) != 0;
   const auto batch = state.range(1), length = state.range(2), hd = state.range(3);
@@ -128,7 +128,7 @@ BENCHMARK(expert_ffn)
     ->Args({64, 8, 256, 128, 1})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
-// By processor time, which on one thread a shared core does not spoil.
+// Processor time, because other programs on the core do not change it for one thread.
 BENCHMARK(attention)
     ->ArgNames({"backward", "B", "T", "hd"})
     ->ArgsProduct({{0, 1}, {16}, {256}, {32, 64}})
@@ -139,7 +139,7 @@ BENCHMARK(attention)
 }  // namespace penstock
 
 int main(int argc, char** argv) {
-  penstock::ops::keep_freed_memory();  // as the program does: else page faults are what is measured
+  penstock::ops::keep_freed_memory();  // as the program does; else page faults dominate
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

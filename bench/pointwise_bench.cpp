@@ -1,6 +1,6 @@
 // The decoder's operators other than the large products, forward and backward, at the sizes of one
-// layer of a d = 256 decoder over 16 × 256 tokens (or what the arguments say). Bytes are those that
-// have to move at least.
+// layer of a d = 256 decoder over 16 × 256 tokens (or the sizes in the arguments). Bytes are the
+// least that must move.
 #include <benchmark/benchmark.h>
 #include <torch/types.h>
 
@@ -15,7 +15,7 @@ constexpr std::int64_t kBatch = 16, kLength = 256, kTokens = kBatch * kLength;
 
 at::Tensor leaf(at::IntArrayRef sizes) { return torch::randn(sizes).set_requires_grad(true); }
 
-/// Times f() alone, or its backward pass alone, and reports GB/s of `values` floats.
+/// Times only f(), or only its backward pass, and reports GB/s of `values` floats.
 template <class Forward>
 void measure(benchmark::State& state, bool backward, std::int64_t values, const Forward& f) {
   ops::set_threads(0);
@@ -61,7 +61,7 @@ BENCHMARK(swiglu)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Training: the head, its loss and their gradients, all of it in the forward pass.
+/// Training: the head, its loss and their gradients, all computed in the forward pass.
 void linear_cross_entropy(benchmark::State& state) {
   ops::set_threads(0);
   const std::int64_t rows = state.range(0), width = state.range(1), vocabulary = state.range(2);
@@ -96,7 +96,7 @@ BENCHMARK(embedding)
 
 void adamw_step(benchmark::State& state) {
   ops::set_threads(0);
-  const bool bf16 = state.range(0) != 0;  // the moments
+  const bool bf16 = state.range(0) != 0;  // whether the moments are bf16
   const at::ScalarType moments = bf16 ? at::kBFloat16 : at::kFloat;
   std::vector<at::Tensor> w, g, m, v;
   for (int i = 0; i < 16; ++i) {
@@ -107,7 +107,7 @@ void adamw_step(benchmark::State& state) {
   }
   const std::vector<double> decay(16, 0.1);
   for (auto _ : state) ops::adamw_step(w, g, m, v, decay, {.lr = 1e-3, .step = 10});
-  // Weight, gradient and moments are read, all but the gradient written.
+  // Weight, gradient and moments are read. All but the gradient are written.
   state.SetBytesProcessed(state.iterations() * 16 * 256 * 1024 * (3 * 4 + 4 * (bf16 ? 2 : 4)));
 }
 BENCHMARK(adamw_step)

@@ -1,8 +1,9 @@
-// The order in which a large f32 product walks its operands: libxsmm's blocks of 256 columns, whose
-// b streams from the second cache for every six rows, beside tiles of AVX-512 that keep a panel of
-// b in the first cache over all rows, with and without asking for c's next rows ahead. Operands
-// come from memory: each product has its own of twelve. One thread, processor time. It decided that
-// the linear operator keeps libxsmm's order (docs/performance.md).
+// Compares the orders in which a large f32 product reads its operands. libxsmm's order has blocks
+// of 256 columns, whose b streams from the second-level cache for every six rows. The other order
+// has AVX-512 tiles that keep a panel of b in the first-level cache over all rows, with and without
+// prefetch of c's next rows. Operands come from memory: twelve sets of operands alternate. One
+// thread, processor time. This measurement decided that the linear operator keeps libxsmm's order
+// (docs/performance.md).
 #include <immintrin.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Sizes {
   std::int64_t rows, columns, depth;
 };
 
-/// c [n ≤ 6, 64] (+)= a·b, b a panel [256, 64].
+/// c [n ≤ 6, 64] (+)= a·b, where b is a panel [256, 64].
 template <int n, bool ahead>
 AVX512 void tile(const Sizes& s, bool add, const float* a, const float* b, float* c) {
   __m512 sum[n][4];
@@ -60,7 +61,7 @@ AVX512 void tile(const Sizes& s, bool add, const float* a, const float* b, float
     for (int j = 0; j < 4; ++j) _mm512_storeu_ps(c + i * s.columns + 16 * j, sum[i][j]);
 }
 
-/// b in panels of 64 columns.
+/// The product with b in panels of 64 columns.
 template <bool ahead>
 void by_tiles(const Sizes& s, const float* a, const float* b, float* c) {
   constexpr std::int64_t kTaskRows = 32 * kRows;
@@ -78,7 +79,7 @@ void by_tiles(const Sizes& s, const float* a, const float* b, float* c) {
         }
 }
 
-/// b in panels of 256 columns.
+/// The product with b in panels of 256 columns.
 void by_blocks(const Sizes& s, const float* a, const float* b, float* c) {
   const auto product = [&](bool add) {
     return compile({.rows = kBlock,

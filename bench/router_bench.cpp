@@ -1,5 +1,6 @@
-// Speed of a router's way from logits to plan and losses, and back to the logits: selector and
-// balancers, without the scorer's product. Times are of T = 4096 tokens, one layer.
+// Speed of a router's forward pass from logits to plan and losses, and of its backward pass to the
+// logits. Selector and balancers are measured; the scorer's product is not. Times are for T = 4096
+// tokens and one layer.
 //   build/release/bin/router_bench [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
 #include <torch/autograd.h>
@@ -15,7 +16,7 @@ using namespace penstock;
 
 constexpr std::int64_t kTokens = 4096;
 
-/// Selector `select` and its balancers over logits of which `active` a row are positive on average.
+/// Runs selector `select` and its balancers. On average, `active` logits of each row are positive.
 void route(benchmark::State& state, const char* select, const std::vector<const char*>& balancing,
            double active) {
   static const int threads = ops::set_threads(0);

@@ -1,4 +1,4 @@
-// What each file of the module `penstock._core` adds to it.
+// The functions by which each source file adds its part to the module `penstock._core`.
 #pragma once
 
 #include "python/values.h"

@@ -1,4 +1,4 @@
-// The library's exceptions as Python's.
+// The library's exceptions as Python exceptions.
 #include <c10/util/Exception.h>
 
 #include "penstock/base/error.h"
@@ -9,7 +9,7 @@
 namespace penstock::python {
 namespace {
 
-// Kept until the process ends.
+// The exception classes live until the process ends.
 PyObject *assertion, *error, *diverged, *not_portable;
 
 PyObject* exception(py::module_& module, const std::string& name, PyObject* base, const char* doc) {

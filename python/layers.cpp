@@ -9,7 +9,7 @@
 namespace penstock::python {
 namespace {
 
-/// The options of the layers of a model, as keys: unknown ones are refused by name.
+/// Reads the options of a model's layers from keys. Errors name unknown keys.
 struct LayerSettings {
   MoeOptions options;
   std::string activation = "swiglu";

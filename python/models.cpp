@@ -24,13 +24,13 @@
 namespace penstock::python {
 namespace {
 
-/// What load() gives.
+/// The model that load() returns.
 struct Loaded {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
-  std::string no_tokenizer;                    ///< why
-  std::optional<Recipe> run;                   ///< that it is of
+  std::string no_tokenizer;                    ///< why there is none
+  std::optional<Recipe> run;                   ///< the recipe of the model's run
 
   const Tokenizer& text() const {
     PENSTOCK_CHECK(tokenizer, argument.path, ": ", no_tokenizer);
@@ -94,7 +94,7 @@ std::map<std::string, at::Tensor> trace(const Loaded& loaded,
   return analysis::trace_routing(*loaded.model, tokens);
 }
 
-/// The loss on a corpus, as the run that the model is of was evaluated.
+/// The loss on a corpus, with the evaluation settings of the model's run.
 py::object eval_corpus(const Loaded& loaded, const std::string& data, const std::string& split,
                        std::optional<std::int64_t> sequence_length,
                        std::optional<std::int64_t> max_tokens) {
@@ -126,7 +126,7 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
   return to_python(measured);
 }
 
-/// The loss on a text; `ids` and `log_probabilities` of the scored tokens beside it.
+/// The loss on a text, with the `ids` and `log_probabilities` of the scored tokens.
 py::dict eval_text(const Loaded& loaded, const std::string& text, std::int64_t length,
                    const std::string& protocol) {
   const ScoredText found = [&] {
@@ -162,7 +162,7 @@ py::dict eval_text(const Loaded& loaded, const std::string& text, std::int64_t l
   return out;
 }
 
-/// Text that may be cut within a character.
+/// Decodes text whose end may cut a character.
 py::str decoded(std::string_view text) {
   return py::reinterpret_steal<py::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));

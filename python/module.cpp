@@ -4,7 +4,7 @@
 #include "python/bindings.h"
 
 PYBIND11_MODULE(_core, module) {
-  // Of whom the tensors are that go in and out.
+  // torch defines the tensors that go in and out, so it is imported first.
   py::module_::import("torch");
   namespace python = penstock::python;
   penstock::ops::anchor();

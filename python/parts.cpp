@@ -1,6 +1,6 @@
-// Scorers and balancers that are written in Python: put into the registries at run time, so that
-// recipes and layers take them by name. They are slow (Python runs for each layer and micro-batch)
-// and exist where their script has run alone.
+// Scorers and balancers written in Python. They are registered at run time, so that recipes and
+// layers find them by name. They are slow, because Python runs for each layer and micro-batch. They
+// exist only in a process that has run their script.
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace penstock::python {
 namespace {
 
-/// What a part's name stands for. A notebook's cell that runs again puts a new class in its place.
+/// The class that a part's name stands for. A notebook's cell that runs again replaces the class.
 struct Registered {
   Kept factory;
   ConfigNode defaults, traits;
@@ -22,10 +22,10 @@ std::map<std::string, std::shared_ptr<Registered>>& own_parts() {
   return *parts;
 }
 
-/// A module for the inner names of "a.b.weight".
+/// A module for the inner names `a` and `b` of "a.b.weight".
 class Branch : public torch::nn::Module {};
 
-/// Registers `tensor` under a name with dots.
+/// Registers `tensor` under a dotted name.
 void adopt(torch::nn::Module& into, const std::string& name, const at::Tensor& tensor,
            bool parameter) {
   if (const auto dot = name.find('.'); dot != std::string::npos) {
@@ -43,7 +43,8 @@ void adopt(torch::nn::Module& into, const std::string& name, const at::Tensor& t
   }
 }
 
-/// A torch.nn.Module's parameters and buffers become those of the C++ module: the same tensors.
+/// Registers a torch.nn.Module's parameters and buffers in the C++ module. They are the same
+/// tensors.
 void adopt_all(torch::nn::Module& into, const py::object& part) {
   if (py::hasattr(part, "named_parameters"))
     for (const py::handle& item : part.attr("named_parameters")()) {
@@ -65,14 +66,14 @@ std::string kind_of(const py::handle& value) {
   return py::cast<std::string>(py::type::of(value).attr("__name__"));
 }
 
-/// What a part's function gave, where that has to be a tensor.
+/// The result of a part's function that must return a tensor.
 at::Tensor said_tensor(const py::object& part, const char* function, const py::handle& said) {
   PENSTOCK_CHECK(THPVariable_Check(said.ptr()), kind_of(part), ".", function,
                  "() must return a tensor, and returned: ", kind_of(said));
   return py::cast<at::Tensor>(said);
 }
 
-/// A balancer's loss: none, a number, or a tensor of one.
+/// A balancer's loss: None, a number, or a tensor with one value.
 at::Tensor said_loss(const py::object& part, const py::handle& said) {
   if (said.is_none()) return {};
   if (py::isinstance<py::float_>(said) || py::isinstance<py::int_>(said))
@@ -159,7 +160,7 @@ const char* type_word(const ConfigNode& value) {
   return std::holds_alternative<std::string>(value.value()) ? "string" : "table";
 }
 
-/// A value as its default's type has it: whole numbers do for a number.
+/// Converts a value to its default's type. A whole number is accepted for a float.
 ConfigNode as_default(const std::string& key, const ConfigNode& given, const ConfigNode& value) {
   if (given.value().index() == value.value().index()) return given;
   if (const auto* const whole = std::get_if<std::int64_t>(&given.value());
@@ -198,7 +199,7 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
         {.path = key, .type = type_word(value), .default_value = line.substr(4, line.size() - 5)});
   }
   const auto traits = out.traits;
-  out.check = [](const RouterShape&, const ConfigNode&) {};  // the class itself refuses
+  out.check = [](const RouterShape&, const ConfigNode&) {};  // the class itself refuses bad values
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
     const py::gil_scoped_acquire gil;
     return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);

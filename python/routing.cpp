@@ -1,4 +1,4 @@
-// What a router was told and what it decided, as Python reads it.
+// A router's inputs and decisions, as Python objects.
 #include "penstock/routers/routing.h"
 
 #include "penstock/routers/router.h"
@@ -7,7 +7,7 @@
 namespace penstock::python {
 namespace {
 
-/// "name=value" of small things, for repr.
+/// "name=value" of small values, for repr.
 std::string plan_text(const Plan& plan) {
   if (plan.merges())
     return concat("Plan(tokens=", plan.tokens, ", experts=", plan.experts,

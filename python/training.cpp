@@ -1,4 +1,4 @@
-// Runs and studies, which Python starts, hears and stops.
+// Runs and studies that Python starts, follows by callbacks and stops.
 #include <ATen/Parallel.h>
 
 #include <exception>
@@ -20,7 +20,7 @@
 namespace penstock::python {
 namespace {
 
-/// The recipe of a file, or of Python's dicts, with `set` laid over it.
+/// The recipe of a file or of Python's dicts, with the overrides in `set` applied.
 ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
   ConfigNode node = py::isinstance<py::dict>(recipe) ? to_config(recipe, "")
                                                      : read_toml(py::cast<std::string>(recipe));
@@ -31,12 +31,12 @@ ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
   return node;
 }
 
-/// What the run's hook for its log does: calls back, and keeps what that raised.
+/// The run's log hook. It calls Python and keeps the exception that Python raised.
 class Callback {
  public:
   explicit Callback(const py::object& on_step) : on_step_(on_step) {}
 
-  /// False: the run is to stop.
+  /// Passes a line of the log to Python. @return false if the run must stop
   bool hear(const nlohmann::ordered_json& line) {
     const py::gil_scoped_acquire gil;
     try {
@@ -61,7 +61,7 @@ class Callback {
   std::exception_ptr raised_;
 };
 
-/// A run has threads of its recipe; whoever trains a model beside it has those of before.
+/// Restores the number of threads when a run ends. The run itself uses its recipe's number.
 class ThreadsOfBefore {
  public:
   ThreadsOfBefore() : threads_(at::get_num_threads()) {}
@@ -78,7 +78,7 @@ class ThreadsOfBefore {
   throw py::error_already_set();
 }
 
-/// True where the run is finished, false where the callback ended it.
+/// Trains a run. @return true if the run is finished, false if the callback ended it
 bool train(const py::object& recipe, const std::string& out, const py::dict& set,
            const py::object& on_step, bool resume, bool progress, bool force) {
   check_one_process("train");
@@ -107,7 +107,7 @@ bool train(const py::object& recipe, const std::string& out, const py::dict& set
   return outcome == RunOutcome::finished;
 }
 
-/// The study's results; trains, measures and writes pages as `penstock study` does.
+/// Trains, measures and writes pages as `penstock study` does. Returns the study's results.
 py::object run_study(const std::string& path, const std::string& out, const py::dict& set,
                      const std::string& scale, const std::string& kept_rows, bool report_only,
                      bool retry_diverged, bool progress, bool force) {

@@ -52,7 +52,7 @@ py::object to_python(const nlohmann::ordered_json& value) { return parsed(value)
 Kept keep(py::object object) {
   return {new py::object(std::move(object)), [](py::object* kept) {
             if (!Py_IsInitialized()) {
-              kept->release();  // the interpreter is gone, and the object with it
+              kept->release();  // the interpreter has ended and freed the object
             } else {
               const py::gil_scoped_acquire gil;
               kept->dec_ref();

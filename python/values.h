@@ -1,6 +1,5 @@
-// Values between Python and the library: configuration trees, JSON, tensors. Tensors go by
-// libtorch's own casters (torch/csrc/utils/pybind.h): both sides hold the same one, nothing is
-// copied.
+// Values between Python and the library: configuration trees, JSON, tensors. Tensors use libtorch's
+// own casters (torch/csrc/utils/pybind.h): both sides hold the same tensor, and nothing is copied.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -14,19 +13,20 @@
 namespace penstock::python {
 
 /// A dict, list, str, path, bool or number as a configuration tree; None is an empty node. Keys may
-/// be dotted: {"train.steps": 100}. `origin` stands for the value in errors. Throws TypeError for
-/// others.
+/// be dotted: {"train.steps": 100}. `origin` names the value in errors. Throws TypeError for
+/// other types.
 ConfigNode to_config(py::handle value, const std::string& origin);
-/// The tree as Python's dicts, lists and numbers.
+/// The tree as Python dicts, lists and numbers.
 py::object to_python(const ConfigNode& node);
 py::object to_python(const nlohmann::json& value);
 py::object to_python(const nlohmann::ordered_json& value);
 
-/// A Python object that C++ keeps: it may be let go on any thread, and at the program's end.
+/// A Python object that C++ keeps. Any thread may release it, also at the program's end.
 using Kept = std::shared_ptr<py::object>;
 Kept keep(py::object object);
 
-/// Throws what a signal's handler in Python raised, such as KeyboardInterrupt. Takes the GIL.
+/// Throws the exception that a Python signal handler raised, such as KeyboardInterrupt. Takes the
+/// GIL.
 void check_signals();
 
 }  // namespace penstock::python

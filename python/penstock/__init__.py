@@ -11,12 +11,12 @@ The library is the one that the program `penstock` uses, and the tensors are tor
 import os as _os
 import sys as _sys
 
-# As the program sets it for itself, where OpenMP's library is not loaded yet: threads that wait longer take
-# the cores from whatever else runs.
+# The program sets the same variable, if OpenMP's library is not loaded yet. Threads that spin longer take the
+# cores from other programs.
 if "torch" not in _sys.modules and "OMP_WAIT_POLICY" not in _os.environ:
     _os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-import torch as _torch  # noqa: E402, F401  (before the library, which finds its symbols loaded)
+import torch as _torch  # noqa: E402, F401  (before the library, which needs torch's symbols)
 
 from ._core import (BugError, Completion, Context, DivergedError, Error, NotPortableError, Plan,  # noqa: E402
                     Routing, Scores, Shape, StepStatistics, __version__, set_threads)

@@ -20,11 +20,11 @@ class _Tensors(torch.nn.Module):
         before = dict(self._parameters)
         super()._apply(fn, *arguments, **options)
         for name, parameter in before.items():
-            if self._parameters[name] is not parameter:  # as torch.__future__ may ask for
+            if self._parameters[name] is not parameter:  # as a torch.__future__ setting does
                 parameter.data = self._parameters[name].data
                 self._parameters[name] = parameter
         for name, buffer in buffers.items():
-            # A balancer's state keeps its type: lambda in float16 could not move.
+            # A balancer's state keeps its type: lambda in float16 would not change.
             moved = self._buffers[name]
             if moved.device != buffer.device:
                 buffer.data = buffer.data.to(moved.device)
@@ -43,7 +43,7 @@ def _hang(root, name, tensor, parameter):
             root.add_module(part, _Tensors())
         root = root._modules[part]
     if parameter:
-        # A tensor that came from C++ becomes a Parameter as it is; Parameter(tensor) would be another one.
+        # A tensor from C++ becomes a Parameter itself. Parameter(tensor) would make another tensor object.
         tensor.__class__ = torch.nn.Parameter
         root.register_parameter(last, tensor)
     else:
@@ -70,7 +70,7 @@ class _Family:
     def __setstate__(self, state):
         random = torch.get_rng_state()
         self.__init__(state["options"])
-        torch.set_rng_state(random)  # what is drawn here is not used
+        torch.set_rng_state(random)  # the numbers drawn here are not used
         frozen = set(state["frozen"])
         for name, tensor in self.tensors():
             tensor.data = state["tensors"][name].clone()

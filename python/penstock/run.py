@@ -33,7 +33,7 @@ class Run:
         """The lines of metrics.jsonl, a dict each."""
         with open(os.path.join(self.path, "metrics.jsonl"), encoding="utf-8") as file:
             lines = file.read().split("\n")
-        return [json.loads(line) for line in lines[:-1]]  # the last is empty, or torn by a kill
+        return [json.loads(line) for line in lines[:-1]]  # the last line is empty, or cut off by a kill
 
     def load(self, **options: Any) -> Model:
         """The best checkpoint's model; options as `penstock.load` takes them."""
