@@ -114,7 +114,7 @@ def measure(arguments, task, folder):
     def run(words):
         return seconds_of(lambda: subprocess.run(words, check=True, capture_output=True))
 
-    ours.loglikelihood(requests)  # warm, as the first batch size makes the harness
+    ours.loglikelihood(requests)  # a warm-up, as the first batch is for the harness
     best = min(arguments.batches, key=lambda batch: min(score_with(batch) for _ in range(2)))
     rounds = [{"scoring": (score_with(best), seconds_of(lambda: ours.loglikelihood(requests))),
                "command": (run(again + [str(best)]), run(command)), "load": os.getloadavg()[0]}

@@ -106,7 +106,7 @@ def main():
         keys = keys_of(options, layout)
         program = largest_rank(options, {**keys, **TINY})
         held = [a - b for a, b in zip(largest_rank(options, keys), program)]
-        held[1] //= options.processes  # each sees its own files and those of all others
+        held[1] //= options.processes  # each process counts its own files and those of all others
         said = estimate(options, keys)
         row = {"layout": layout, "own_bytes": held[0], "shared_bytes": held[1], "measured_bytes": sum(held), "estimate": said,
                "error": said["memory_bytes"] / sum(held) - 1}

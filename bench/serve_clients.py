@@ -103,7 +103,7 @@ def run_cell(port, clients, arguments, cell, offset):
 
 def measure(arguments, ports):
     cells = {(server, clients): Cell() for clients in arguments.clients for server in ports}
-    # To warm up: every place of the cache is written to, for memory that is new costs time.
+    # Warms up: writes to every place of the cache, because the first use of memory costs time.
     for port in ports.values():
         run_cell(port, max(arguments.clients), arguments, Cell(), 10 ** 6)
     offset = 0

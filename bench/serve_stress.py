@@ -139,7 +139,7 @@ class Stress:
                 while seen < wanted and (part := connection.recv(512)):
                     seen += len(part)
                 how = draw.randrange(3)
-                if how == 0:  # a reset in place of an orderly end
+                if how == 0:  # a reset instead of an orderly close
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 elif how == 1:
                     connection.shutdown(socket.SHUT_WR)

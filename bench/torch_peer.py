@@ -173,7 +173,7 @@ def start_ranks(count):
 def add_gradients(args, model, parallel, rows):
     """Of one micro-batch of this process."""
     ids = torch.randint(args.vocab, (rows, args.length + 1))
-    # As PyTorch's documentation has it: the forward pass alone.
+    # As in PyTorch's documentation: only the forward pass.
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
         logits = parallel(ids[:, :-1])
     loss = F.cross_entropy(logits.float().reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
