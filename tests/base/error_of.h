@@ -1,4 +1,4 @@
-// What a call refuses with, for the tests of messages.
+// The message of a call's Error, for the tests of messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace penstock::testing {
 
-/// What the call's Error says; fails the test where none is thrown.
+/// The message of the call's Error. Fails the test if no Error is thrown.
 template <class Call>
 std::string error_of(Call call) {
   try {

@@ -1,7 +1,7 @@
-// A file system that fails as disks and power do. It keeps, beside a real directory that shows what
-// programs see, a model of what is durable: file contents as of the last sync, directory entries as
-// of the directory's last sync. A crash rewrites the real directory to a state that the model
-// allows; the disk can be full after any byte.
+// A file system that fails as disks and power do. A real directory shows the files that programs
+// see. Beside it, the file system keeps a model of the durable state: file contents as of the last
+// sync, directory entries as of the directory's last sync. A crash rewrites the real directory to a
+// state that the model allows; the disk can be full after any byte.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 
 namespace penstock::testing {
 
-/// Thrown where the machine stops. Not an Error: nothing may catch and continue.
+/// Thrown when the machine stops. It is not an Error, so that nothing catches it and continues.
 struct Crash {};
 
-/// What a crash leaves of work that was never synced.
+/// The part of unsynced work that a crash leaves.
 enum class Unsynced { kLost, kKept, kTorn };
 
 class FaultyFileSystem : public FileSystem {
@@ -41,7 +41,7 @@ class FaultyFileSystem : public FileSystem {
   }
   /// Refuses the rename of that index (counted from now on) with an Error.
   void refuse_rename(std::uint64_t index) { renames_left_ = index; }
-  /// Lets so many more bytes be written.
+  /// Allows this many more bytes to be written.
   void set_free_bytes(std::uint64_t bytes) { free_bytes_ = bytes; }
   std::uint64_t operations() const { return operations_; }
 

@@ -1,5 +1,5 @@
-// The system's files with one thing changed: a base for tests of programs that also read what they
-// wrote by other ways than the interface. (faulty_file_system.h lives in memory.)
+// The system's files with one change: a base for tests of programs that also read their files by
+// other ways than the interface. (faulty_file_system.h lives in memory.)
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A directory of its own for each test, removed afterwards.
+// A temporary directory for each test, removed afterwards.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ class TempDirectory {
  public:
   TempDirectory() {
     static std::atomic<int> count = 0;
-    // Memory where there is some: what is tested here is never left to the device.
+    // Uses memory if it can, because no test here depends on the device.
     const std::filesystem::path memory = "/dev/shm";
     const auto base =
         ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();

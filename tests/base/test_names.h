@@ -1,4 +1,4 @@
-// What GoogleTest prints for a parameter that is a name.
+// The names that GoogleTest prints for parameters that are names.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace penstock::testing {
 
-/// GoogleTest takes letters, digits and underscores only.
+/// GoogleTest accepts only letters, digits and underscores.
 inline std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   std::string out;
   for (const char c : info.param) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -31,7 +31,7 @@ inline Recipe bench_recipe(const std::string& method, double k = 1) {
   return read_recipe(node);
 }
 
-/// A bandwidth that is known already: measuring one takes memory and seconds.
+/// A fixed bandwidth, because measuring one takes memory and seconds.
 constexpr double kBandwidth = 1e10;
 
 }  // namespace penstock::testing

@@ -1,4 +1,4 @@
-// Small models with random weights, as directories, for tests of what is made from models.
+// Small models with random weights, as directories, for tests of conversions.
 #pragma once
 
 #include <torch/types.h>
@@ -31,7 +31,7 @@ inline ModelConfig small_dense() {
   return config;
 }
 
-/// Four experts of which two, with probabilities as gates.
+/// Four experts, two of them for each token, with probabilities as gates.
 inline ModelConfig small_moe(const std::string& softmax = "before") {
   ModelConfig config = small_dense();
   config.moe.experts = 4;

@@ -40,7 +40,7 @@ inline std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// The text has each part.
+/// Expects the text to contain each part.
 inline void expect_says(const std::string& text, std::initializer_list<std::string_view> parts) {
   for (const auto part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
@@ -58,7 +58,7 @@ inline std::string shared_data(const std::string& name) {
   return {};
 }
 
-/// A paragraph of 24 words that shares none with those of another number.
+/// A paragraph of 24 words. Paragraphs of different numbers share no word.
 inline std::string paragraph(int number) {
   std::string text;
   for (int word = 0; word < 24; ++word) {

@@ -1,4 +1,4 @@
-// What a rank's failure says, for the tests of groups.
+// The message of a rank's failure, for the tests of groups.
 #pragma once
 
 #include <exception>
@@ -6,7 +6,7 @@
 
 namespace penstock::testing {
 
-/// "nothing" where there was none.
+/// The failure's message; "nothing" without a failure.
 inline std::string message_of(const std::exception_ptr& failure) {
   if (!failure) return "nothing";
   try {

@@ -12,7 +12,7 @@
 
 namespace penstock::testing {
 
-/// Calls action(group) once for each of so many ranks, side by side, and returns what each threw.
+/// Calls action(group) once for each rank, in parallel, and returns each rank's exception.
 inline std::vector<std::exception_ptr> failures_on_ranks(
     int size, const std::function<void(const dist::ProcessGroup&)>& action,
     const dist::GroupOptions& options) {

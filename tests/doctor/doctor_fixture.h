@@ -1,4 +1,4 @@
-// What the doctor's tests look at: a small dense model, and one that was upcycled from it.
+// The models of the doctor's tests: a small dense model, and a model upcycled from it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a layer says of its tensors beside what a built one holds.
+// Compares a layer's description of its tensors with the tensors of a built layer.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Small models, orders of texts and what is heard of them, for the tests of the batcher.
+// Small models, orders of texts and their results, for the tests of the batcher.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ inline TextOrder order(std::vector<TokenId> prompt, std::int64_t tokens, std::ui
                       .sampling = {.temperature = temperature, .top_p = 0.97, .seed = seed}}};
 }
 
-/// What became of a text.
+/// The result of a text.
 struct Heard {
   std::vector<TokenId> tokens;
   std::string text;

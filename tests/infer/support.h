@@ -24,7 +24,7 @@ inline ModelConfig tiny(const std::string& method) {
   config.heads = 4;
   config.kv_heads = 2;
   config.d_ffn = 24;
-  config.init_std = 0.2;  // large enough that a wrong wire shows in the logits
+  config.init_std = 0.2;  // large enough that a wrong connection shows in the logits
   config.router.method = method;
   if (method != "dense") config.moe.experts = 4;
   return config;

@@ -1,4 +1,4 @@
-// What the tests share with the scripts beside them that compute a model's loss and gradients in
+// The tests' counterparts of the scripts beside them, which compute a model's loss and gradients in
 // plain PyTorch: the rule that fills parameters, and the two sums that stand for a gradient.
 #pragma once
 
@@ -55,7 +55,7 @@ inline std::map<std::string, at::Tensor> file_gradients(LanguageModel& model) {
   return file_tensors(*copy);
 }
 
-/// What tests/models/`file` says of a case: the numbers behind each word.
+/// The numbers of a case in tests/models/`file`, by the word before them.
 inline std::map<std::string, std::vector<double>> script_numbers(const std::string& file,
                                                                  const std::string& wanted) {
   std::map<std::string, std::vector<double>> out;

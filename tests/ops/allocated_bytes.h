@@ -1,4 +1,4 @@
-// What tensors take of memory, measured: the bytes that libtorch's allocator gave this thread.
+// Measures the memory of tensors: the bytes that libtorch's allocator gave this thread.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -10,12 +10,12 @@
 
 namespace penstock::testing {
 
-/// Counts what is allocated and freed while it lives, by the thread that made it.
+/// Counts the bytes that its thread allocates and frees while it lives.
 class AllocatedBytes {
  public:
   AllocatedBytes()
       : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
-  /// The most that was there at a time, over what there was when this began.
+  /// The largest number of bytes at one time, minus the bytes at the start.
   std::int64_t peak() const { return count_->peak; }
 
  private:

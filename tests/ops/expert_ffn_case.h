@@ -1,4 +1,4 @@
-// Problems of expert_ffn for its tests, and how what two ways of computing one give is compared.
+// Test cases of expert_ffn, and the comparison of the results of two ways to compute a case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ inline void expect_same_bits(const Results& a, const Results& b) {
   EXPECT_TRUE(!a.b_out.defined() || a.b_out.equal(b.b_out));
 }
 
-/// Each (expert, token) pair with the given chance.
+/// Draws each (expert, token) pair with the given probability.
 inline TestPlan random_plan(std::int64_t tokens, std::int64_t experts, double chance) {
   return make_test_plan(tokens, experts, [&](std::int64_t e, std::int64_t t) {
     return static_cast<double>(random_bits(5, e, t) >> 11) * 0x1p-53 < chance;

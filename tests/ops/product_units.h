@@ -11,7 +11,7 @@
 
 namespace penstock::testing {
 
-/// With its unit chosen; skipped where this processor does not have it.
+/// Chooses the test's unit. Skips the test where this processor does not have the unit.
 class WithProductUnit : public ::testing::TestWithParam<ops::ProductUnit> {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// One combination of parts with experts behind it, small and in fp64. What must hold of it is
-// properties.h's.
+// One combination of parts with experts, small and in fp64. properties.h has the properties that it
+// must have.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -41,7 +41,7 @@ class Combination {
               const std::vector<std::string>& balancers, const Case& size = {},
               const Options& selector_options = {});
 
-  /// Of the same parts, options and initial draws.
+  /// A copy with the same parts, options and initial draws.
   Combination made_anew() const;
   Output run(const Input& input, std::uint64_t seed = 7, bool training = true);
   Input random_input(std::uint64_t seed) const;
@@ -52,7 +52,7 @@ class Combination {
   Router& router() { return *router_; }
   Experts& experts() { return *experts_; }
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
-  /// Everything that a checkpoint of the layer holds.
+  /// All tensors that a checkpoint of the layer holds.
   std::vector<std::shared_ptr<torch::nn::Module>> modules() const;
 
  private:

@@ -1,4 +1,4 @@
-// Numbers of tokens of each expert, put in by hand, as balancers hear of a step.
+// A step's numbers of tokens for each expert, set by hand, in the form that balancers get.
 #pragma once
 
 #include <torch/types.h>

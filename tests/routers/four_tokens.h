@@ -1,4 +1,4 @@
-// The logits that formulas.py works with, and parts that read them as a router would have them do.
+// The logits that formulas.py uses, and parts that get them as from a router.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline void expect_matrix(const at::Tensor& actual,
   EXPECT_LT(farthest(actual, matrix(expected)), 1e-12) << actual;
 }
 
-/// The plan as the router would hand it to balancers.
+/// The plan in the form that the router gives to balancers.
 inline Plan plan_for(Selector& selector, const at::Tensor& z,
                      const RoutingContext& context = kTraining) {
   Plan plan = selector.select({.logits = z}, context);

@@ -1,5 +1,5 @@
-// An api of two small models without a network, and what a client reads of its answers; for the
-// tests of api.h.
+// An api of two small models without a network, and a client's view of its answers, for the tests
+// of api.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ inline json answer(Server& server, const std::string& path, const std::string& b
   return json::parse(text);
 }
 
-/// The objects of a stream, which ends as it must.
+/// The objects of a stream. Expects the stream to end correctly.
 inline std::vector<json> events(const std::string& text) {
   std::vector<json> out;
   std::size_t at = 0;

@@ -25,7 +25,7 @@ class TemporaryDirectory {
 void write_text(const std::string& path, const std::string& text);
 std::string read_text(const std::string& path);
 
-/// What a made-up run looks like.
+/// The properties of a made-up run.
 struct FakeRun {
   std::string method = "dense";  ///< dense, topk or remoe
   std::int64_t seed = 1;
@@ -61,7 +61,7 @@ struct FakeTrainer {
                                         const Work& work);
 };
 
-/// What the fake trainer's hook measures.
+/// The value that the fake trainer's hook measures.
 KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k);
 
 /// Writes dense.toml, topk.toml, remoe.toml and study.toml (variants dense, topk, topk-matched and

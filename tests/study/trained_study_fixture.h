@@ -27,7 +27,7 @@ class TrainedStudy : public ::testing::Test {
                    train + "[run]\nthreads = 1\nreport = false\ntensorboard = false\n");
   }
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
-  /// Trains and measures what study.toml says.
+  /// Trains and measures the runs of study.toml.
   StudyResults run() const {
     return run_study(read_study(path("study.toml")), {.output = path("out")},
                      training_hooks(nullptr))

@@ -1,4 +1,4 @@
-// What tests of tasks share.
+// Helpers of the tests of tasks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 namespace penstock::testing {
 
-/// Two rows of `length` tokens below `vocab`, which step and part decide.
+/// Two rows of `length` tokens below `vocab`, drawn from the step and the part.
 inline Batch drawn_batch(std::int64_t step, std::size_t part, std::int64_t length,
                          std::int64_t vocab) {
   const auto count = static_cast<std::uint64_t>(2 * length);

@@ -9,7 +9,8 @@
 
 namespace penstock::testing {
 
-/// By parameter, zeros where there is none; they are taken away from the model.
+/// The gradients by parameter; zeros for a parameter without a gradient. Removes them from the
+/// model.
 inline std::vector<at::Tensor> gradients(LanguageModel& model) {
   std::vector<at::Tensor> out;
   for (auto& parameter : model.parameters()) {

@@ -1,4 +1,4 @@
-// The text of a small recipe with experts, and what reading it says.
+// The text of a small recipe with experts, and the results of reading it.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ lr = 1e-3
 batch_sequences = 8
 )";
 
-/// That text with another piece in it.
+/// The recipe's text with one piece replaced.
 inline std::string replaced(const std::string& from, const std::string& to) {
   std::string text = kRecipeText;
   return text.replace(text.find(from), from.size(), to);
@@ -39,7 +39,7 @@ inline Recipe recipe_from(const std::vector<std::string>& overrides,
   return read_recipe(node);
 }
 
-/// What reading it throws; "accepted".
+/// The message of the Error that reading the text throws; "accepted" without an Error.
 inline std::string refusal_of(const std::vector<std::string>& overrides,
                               const std::string& text = kRecipeText) {
   try {

@@ -1,4 +1,4 @@
-// What the tests of whole runs share: a small recipe, its runs, and signals in the middle of them.
+// Shared by the tests of whole runs: a small recipe, its runs, and signals during a run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class TrainRun : public ::testing::Test {
 
   TempDirectory directory_;
   ConfigNode recipe_;
-  bool validates_ = false;  // and so the log has a step 0
+  bool validates_ = false;  // then the log has a step 0
 };
 
 /// Sends the signal to this process when the run writes its `step`-th line of the log.

@@ -13,17 +13,17 @@
 
 namespace penstock::testing {
 
-/// Of printable characters that do not repeat soon.
+/// Text of printable characters with a long period.
 inline std::int64_t text_byte(std::int64_t i) { return 33 + i * 7919 % 104729 % 94; }
 
-/// The first so many as a model over bytes reads them. [count] i64
+/// The first `count` characters as tokens of a model over bytes. [count] i64
 inline at::Tensor text_tokens(std::int64_t count) {
   std::vector<std::int64_t> bytes;
   for (std::int64_t i = 0; i < count; ++i) bytes.push_back(text_byte(i));
   return at::tensor(bytes, at::kLong);
 }
 
-/// 20,000 of them.
+/// Writes 20,000 characters.
 inline std::string text_file(const TempDirectory& temp) {
   std::string text;
   for (std::int64_t i = 0; i < 20000; ++i) text += static_cast<char>(text_byte(i));

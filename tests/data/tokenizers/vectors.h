@@ -38,7 +38,7 @@ inline std::vector<TokenVector> token_vectors(const std::string& name) {
   return out;
 }
 
-/// Encodes each as the vector says, and decodes to its text.
+/// Expects each text to encode to the vector's ids, and the ids to decode to the text.
 inline void expect_agrees(const Tokenizer& tokenizer, const std::vector<TokenVector>& vectors) {
   for (const TokenVector& one : vectors) {
     EXPECT_EQ(tokenizer.encode(one.text), one.ids) << "'" << one.text << "'";
@@ -46,7 +46,7 @@ inline void expect_agrees(const Tokenizer& tokenizer, const std::vector<TokenVec
   }
 }
 
-/// Both encode every text alike, odd ones too.
+/// Expects both to encode every text alike, including unusual texts.
 inline void expect_same(const Tokenizer& one, const Tokenizer& other,
                         const std::vector<std::string>& texts) {
   EXPECT_EQ(one.vocab_size(), other.vocab_size());
@@ -63,7 +63,8 @@ inline std::vector<std::string> texts_of(const std::vector<TokenVector>& vectors
   return out;
 }
 
-/// Texts on which tokenizers go wrong; none holds U+2581, which not all tell from a space.
+/// Texts on which tokenizers often fail. None has U+2581, which some tokenizers confuse with a
+/// space.
 inline const std::vector<std::string>& hard_texts() {
   static const std::vector<std::string> texts = {
       "",

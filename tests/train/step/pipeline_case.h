@@ -1,4 +1,4 @@
-// Small models on the ranks of a layout, and what training them comes to.
+// Small models on the ranks of a layout, and the results of training them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ struct Case {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// What steps came to.
+/// The results of training steps.
 struct History {
   std::vector<double> numbers;
   Tensors gradients;  // of the first step
