@@ -1,5 +1,6 @@
-// Files and directories, complete or absent whatever happens: made aside, synced, renamed. A link
-// (links.h) stays, and what it leads to is written. Not a transaction over several targets.
+// Files and directories that are complete or absent whatever happens: each is written under a
+// temporary name, synced and renamed. A symbolic link (links.h) stays; its target is replaced. Not
+// a transaction over several targets.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 
 namespace penstock {
 
-/// A file that appears under its name, whole and durable, at commit(); before that, or if it is
-/// destroyed uncommitted, an earlier file of that name stays.
+/// A file that appears under its name, whole and durable, at commit(). An earlier file of that name
+/// stays until then, and also stays if this object is destroyed uncommitted.
 class AtomicFile {
  public:
-  /// @param expected_bytes  if known, said in the error of a full disk
+  /// @param expected_bytes  the file's size if known; the error of a full disk states it
   AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t expected_bytes = 0);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -48,22 +49,24 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-/// The same file; close() syncs it and notes size and checksum there.
+/// Wraps `file`: close() syncs it and stores its size and checksum in `digest`.
 std::unique_ptr<OutputFile> digested(std::unique_ptr<OutputFile> file, FileDigest& digest);
 
-/// A flat directory, built aside as `.NAME.tmp-PID`, that appears under its name, whole and
-/// durable, at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the
-/// new one stands: it comes back when commit() fails, and after a kill by clean_leftovers.
+/// A flat directory that is built as `.NAME.tmp-PID` and appears under its name, whole and durable,
+/// at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the new one is
+/// in place. If commit() fails, the old directory is put back; after a kill, clean_leftovers puts
+/// it back.
 class AtomicDirectory {
  public:
   AtomicDirectory(FileSystem& fs, std::filesystem::path path);
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
   ~AtomicDirectory();
-  /// A new file of the directory. close() syncs it and notes its digest.
+  /// A new file of the directory. Its close() syncs it and records its digest.
   std::unique_ptr<OutputFile> create(const std::string& name);
   void write(const std::string& name, std::string_view text);
-  /// Where it is built. Others may write files there too: durable ones, which add() tells of.
+  /// The folder in which the directory is built. Other code may write files there too, if it syncs
+  /// them and passes them to add().
   const std::filesystem::path& temporary() const { return temporary_; }
   void add(const std::string& name, const FileDigest& digest);
   /// Size and checksum of each closed file.
@@ -80,10 +83,10 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
-/// Where `path` is made: `.NAME.tmp-PID` beside it, or beside what it links to.
+/// The temporary name for `path`: `.NAME.tmp-PID` beside it, or beside the target if it is a link.
 std::filesystem::path temporary_path(const std::filesystem::path& path);
 
-/// Removes what writers that no longer run left in `directory` (`.NAME.tmp-PID`), and puts back an
+/// Removes the `.NAME.tmp-PID` that writers which no longer run left in `directory`. Puts back an
 /// `.NAME.old-PID` whose successor never appeared. This process must not be writing there.
 void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory);
 

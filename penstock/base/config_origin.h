@@ -1,5 +1,6 @@
-// Where the keys that an error names were set: file and line for checks that compare several values
-// and know only the keys. A check of one value has its node at hand and needs nothing of this.
+// Adds file and line of the keys that an error message names. For checks that compare several
+// values and know only their keys; a check of one value has the value's node and does not need
+// this.
 #pragma once
 
 #include <string>
@@ -9,13 +10,13 @@
 
 namespace penstock {
 
-/// The message with the origin of the first dotted key ("model.heads") in it that `root` sets put
-/// before it, and those of the others that come from elsewhere behind it:
+/// Adds origins to a message that names dotted keys ("model.heads") which `root` sets. The origin
+/// of the first key is put before the message. Other keys' origins, where they differ, follow it:
 ///   "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: r.toml:4)"
-/// A message that opens with an origin already, or names no such key, is left as it is.
+/// A message that already opens with an origin, or names no key that `root` sets, is unchanged.
 std::string with_origins(const ConfigNode& root, const std::string& message);
 
-/// What `action` returns; its Error gains the origins.
+/// Returns the result of `action`. An Error that `action` throws gains the origins of its keys.
 template <class Action>
 auto naming_origins(const ConfigNode& root, Action action) {
   try {

@@ -1,5 +1,5 @@
-// What an exception of any library says, as one line for people: memory that ran out in words, and
-// no stack trace.
+// The message of any library's exception as one line for people. It says in words that memory ran
+// out, and has no stack trace.
 #pragma once
 
 #include <exception>
@@ -7,13 +7,13 @@
 
 namespace penstock {
 
-/// The first line of what it says. For std::bad_alloc and libtorch's word for it, "memory ran out",
-/// with the bytes that were asked for where they are known.
+/// The first line of the exception's message. For std::bad_alloc and libtorch's out-of-memory
+/// error: "memory ran out", with the number of bytes requested if it is known.
 std::string failure_text(const std::exception& error);
-/// The same of what was thrown.  REQUIRES: it is an exception of the standard library's kind.
+/// The same for a stored exception.  REQUIRES: it derives from std::exception.
 std::string failure_text(const std::exception_ptr& thrown);
 
-/// Whether it says that memory ran out.
+/// Whether the exception means that memory ran out.
 bool memory_ran_out(const std::exception& error);
 
 }  // namespace penstock

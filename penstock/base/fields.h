@@ -37,16 +37,17 @@ struct FieldInfo {
   double max = std::numeric_limits<double>::infinity();
   std::string_view unit = {};
   std::vector<std::string_view> choices = {};
-  /// Of a bool that words may say too: off, on.
+  /// For a bool that may also be given as a word: the words for false and true.
   std::array<std::string_view, 2> words = {};
-  /// The member of a command's options that it is, where a command has one for each field; "": of
-  /// the key's name, "-": it is none.
+  /// The name of the member that holds this field in a command's options, for commands that have
+  /// an option for each field. "": the key's name. "-": no option.
   std::string_view option = {};
   /// For a bool that shares a number's option: the word given instead of the number, as in
   /// `--lr-scale match`.
   std::string_view in_place = {};
-  /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
-  /// goes on from a model: neither the tensors nor what the model computes depend on it.
+  /// Whether the field is a weight of the training loss, or a rate like it, where 0 means none. It
+  /// may change when training continues from a model: neither the tensors nor the model's outputs
+  /// depend on it.
   bool coefficient = false;
 };
 

@@ -1,12 +1,12 @@
-// "~" in paths that no shell has seen: values of TOML files and of --set.
+// "~" in paths that no shell has expanded: values from TOML files and from --set.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// "~" and "~/x" with the user's home directory in place of "~"; any other text as it is, and all
-/// where the environment names no home.
+/// Replaces the "~" of "~" and "~/x" by the user's home directory. Any other text is unchanged, and
+/// every text is unchanged if the environment names no home.
 std::string with_home(const std::string& path);
 
 }  // namespace penstock

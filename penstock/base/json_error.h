@@ -1,4 +1,4 @@
-// What a JSON parser's error says, without the library's name for it.
+// The message of a JSON parser's error, without the library's identifier of the error.
 #pragma once
 
 #include <nlohmann/json.hpp>

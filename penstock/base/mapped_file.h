@@ -26,8 +26,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Lets the system take back the memory of mapped pages that lie wholly within `part`; they are
-/// read again when they are touched. For what is read once, of files larger than memory.
+/// Lets the system take back the memory of mapped pages that lie wholly within `part`. The pages
+/// are read again when they are touched. For files larger than memory whose bytes are read once.
 void release_pages(std::span<const std::byte> part);
 
 }  // namespace penstock

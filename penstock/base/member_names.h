@@ -1,5 +1,6 @@
-// The members of options structs that messages of the library name, in the words of whoever reads
-// them. Not which words those are: the command line and a study's file each have their own.
+// Replaces the names of options structs' members in the library's messages by names that the reader
+// knows. The names themselves are not here: the command line and a study's file each have their
+// own.
 #pragma once
 
 #include <functional>
@@ -7,8 +8,8 @@
 
 namespace penstock {
 
-/// `message` with what `named` says of a member in place of each `options.member`; "" leaves the
-/// text as it is. A member is lower-case letters and underscores.
+/// Replaces each `options.member` in `message` by `named(member)`. If that is "", the text stays as
+/// it is. A member's name is lower-case letters and underscores.
 std::string with_members(const std::string& message,
                          const std::function<std::string(const std::string& member)>& named);
 

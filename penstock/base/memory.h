@@ -1,4 +1,4 @@
-// How much memory a program may use here. How much it does use is ops/machine/machine.h's.
+// How much memory a program may use here. How much it does use is in ops/machine/machine.h.
 #pragma once
 
 #include <filesystem>
@@ -6,18 +6,18 @@
 
 namespace penstock {
 
-/// The smallest memory limit, in bytes, of the control groups that this process is in: `memory.max`
-/// (version 2) and `memory.limit_in_bytes` (version 1) of its group and those above it, as far as
-/// they are visible; nothing where none is set. `root` stands for "/".
+/// The smallest memory limit, in bytes, of this process's control groups; nothing if no limit is
+/// set. Reads `memory.max` (version 2) and `memory.limit_in_bytes` (version 1) of its group and of
+/// the visible groups above it. `root` stands for "/".
 std::optional<double> cgroup_memory_limit(const std::filesystem::path& root = "/");
 
-/// Bytes of memory that this process may use: the machine's, or the control groups' limit where
-/// that is less.
+/// Bytes of memory that this process may use: the smaller of the machine's memory and the control
+/// groups' limit.
 double usable_memory_bytes();
 
-/// Bytes that this process can still take now: what the system calls available (free, or held by
-/// caches of files alone; swap does not count), or what its control groups leave of their limits
-/// where that is less. `root` stands for "/".
+/// Bytes of memory that this process can still take now: the smaller of the system's available
+/// memory and the rest of its control groups' limits. Available memory is free or holds only caches
+/// of files; swap does not count. `root` stands for "/".
 double available_memory_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The value of an enum that somebody names outside a config: on the command line, in Python.
+// The value of an enum from a word given outside a config: on the command line or in Python.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ std::string word_list() {
   return out;
 }
 
-/// Throws Error, opened by `key`, for a word that is none of the enum's, with those that are.
+/// The value of the word `text`. Throws Error if it is not a word of the enum; the message begins
+/// with `key` and lists the enum's words.
 template <Worded E>
 E named_word(std::string_view text, const std::string& key) {
   const auto found = of_word<E>(text);

@@ -13,16 +13,17 @@
 
 namespace penstock {
 
-/// What the threads of this process got of the processor time that they were ready to use:
+/// The share of their ready time in which this process's threads ran on a processor:
 ///   time on a processor / (time on a processor + time in the queue for one),
 /// from /proc/self/task/*/schedstat. Threads that sleep count for nothing.
 class ProcessorShare {
  public:
-  /// Begins to look.  @param tasks  stands for /proc/self/task
+  /// Starts the measurement.  @param tasks  stands for /proc/self/task
   explicit ProcessorShare(std::filesystem::path tasks = "/proc/self/task");
 
-  /// The share since the last look that gave one, or since the beginning; nothing where less than a
-  /// tenth of a second of either kind of time has passed, or where the system does not tell.
+  /// The share since the last call that returned one, or since the start. Returns nothing if
+  /// running and waiting times together are below a tenth of a second, or if the system does not
+  /// report them.
   std::optional<double> look();
 
  private:
@@ -36,8 +37,8 @@ class ProcessorShare {
 };
 
 /// "other programs use the processor: 41 % of 2 cores left" for a share below three quarters, else
-/// nothing. A line without room for it shortens it first, to "CPU 41%", and leaves that away last.
-/// More threads than cores wait for each other, of which nothing is said.
+/// nothing. A line that is too narrow shortens this field first, to "CPU 41%", and drops the short
+/// form last. With more threads than cores it returns nothing: the threads wait for each other.
 std::optional<ProgressField> busy_field(std::optional<double> share, int threads,
                                         int cores = physical_cores());
 

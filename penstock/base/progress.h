@@ -21,16 +21,17 @@ class ProgressLine {
 
   /// Whether nothing is ever shown.
   bool silent() const { return !out_; }
-  /// Whether a line takes the place of the one before.
+  /// Whether each line is written over the previous one.
   bool in_place() const { return terminal_; }
-  /// Whether enough time has passed since the last line for another; lets callers skip formatting.
+  /// Whether enough time has passed since the last line to write another. Lets callers skip
+  /// formatting.
   bool due() const;
-  /// Room for the text: a terminal's width, a large number elsewhere.
+  /// The greatest width of the text: the terminal's width, or a large number elsewhere.
   std::size_t columns() const;
-  /// On a terminal the text is cut to the width of a line, which could not be rewritten in place
-  /// otherwise.
+  /// Writes the text. On a terminal it is cut to the width of a line, since a longer text could not
+  /// be rewritten in place.
   void show(const std::string& text);
-  /// Ends the line, so that other output starts on a fresh one, with `text` where given.
+  /// Ends the line, so that other output starts on a new line. Writes `text` first, if given.
   void finish(const std::string& text = {});
 
  private:
@@ -39,24 +40,24 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_{};
 };
 
-/// Writes a line at once. Where it cannot be written it is lost, and the work goes on: fmt::print
-/// would throw.
+/// Writes a line at once. A line that cannot be written is lost and the program goes on, whereas
+/// fmt::print would throw.
 /// @param out  null: nothing is written
 void print_line(std::FILE* out, std::string_view text);
 
-/// One thing that a line says.
+/// One field of a progress line.
 struct ProgressField {
   std::string text;
-  int rank = 0;              ///< the highest is left away first; 0: never
-  std::string shorter = {};  ///< what stands in place of the text in a narrow line, if anything
-  int shorter_rank = 0;      ///< when it does: as if the text were a field of that rank
+  int rank = 0;              ///< the highest rank is dropped first; 0: never dropped
+  std::string shorter = {};  ///< replaces the text in a narrow line; "": no shorter form
+  int shorter_rank = 0;      ///< the rank at which `shorter` replaces the text
 };
 
-/// The fields with two spaces between them. While they need more than `columns`, that of the
-/// highest rank is shortened or left away, the later of two.
+/// Joins the fields with two spaces. While the line is wider than `columns`, the field of the
+/// highest rank is shortened or dropped; of two fields of one rank, the later.
 std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns);
-/// The text without as many of its last fields (two spaces stand between fields) as it takes to
-/// need no more than `columns`; a first field that is too long is cut itself.
+/// Drops the last fields (separated by two spaces) until the text fits `columns`. A first field
+/// that is too long is cut.
 std::string cut_to_width(std::string_view text, std::size_t columns);
 /// "1h02m", "3m20s", "12s".
 std::string duration_text(double seconds);

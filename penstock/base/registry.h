@@ -23,7 +23,8 @@ class Registry {
                     name);
   }
   bool contains(const std::string& name) const { return entries_.contains(name); }
-  /// Throws Error with the nearest name for an unknown one; `key` says where the name was given.
+  /// The entry of that name. Throws Error for an unknown name, with the nearest known one; `key`
+  /// says where the name was given.
   const Entry& at(const std::string& name, const std::string& key = {}) const {
     const auto it = entries_.find(name);
     if (it != entries_.end()) return it->second;

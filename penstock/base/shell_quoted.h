@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// The word as it is where the shell takes it so, otherwise in single quotes.
+/// The word unchanged if the shell would read it literally, otherwise in single quotes.
 std::string shell_quoted(const std::string& word);
 
 }  // namespace penstock
