@@ -1,5 +1,5 @@
-// The members of compressed files and archives, through libarchive, and of archives within archives
-// without unpacking the outer one. What kind a file is, is the caller's to say.
+// Reads the members of compressed files and archives through libarchive, also of archives within
+// archives without unpacking the outer one. The caller says which kind a file is.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class ArchiveReader {
   bool next();
   bool is_compressed() const;
   std::string member_name() const;
-  /// The current member's content; counts it against what is left of `limit`.
+  /// The current member's content. Subtracts its size from `limit`.
   std::string content(std::uint64_t& limit);
 
  private:
@@ -43,7 +43,7 @@ class ArchiveReader {
   explicit ArchiveReader(std::string path);
   static long read_outer(archive* self, void* reader, const void** block);
   void support(ArchiveKind kind);
-  /// After opening: a stream that is cut before its first byte would pass for an empty one.
+  /// Called after opening, since a stream that is cut before its first byte would look empty.
   void check_beginning();
   void check(long status);
 

@@ -1,5 +1,5 @@
-// What a long preparation says while it works: a line for each stage, and one every few seconds
-// within it.
+// The progress lines of a long preparation: one for each stage, and one every few seconds within
+// it.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ class StageProgress {
     last_ = Clock::now();
     if (show_) show_(line);
   }
-  /// The stage's name and how much of it is done, where the last line is a while ago.
+  /// Shows the stage's name and its finished share, if the last line is at least 5 seconds old.
   void say_share(std::string_view stage, double share) {
     if (due()) say(fmt::format("{}: {:.0f} %", stage, 100 * share));
   }

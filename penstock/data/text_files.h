@@ -11,8 +11,8 @@ namespace penstock {
 /// The name without a compression suffix: "a.txt.gz" gives "a.txt".
 std::string without_compression_suffix(const std::string& name);
 
-/// Whether a file or folder of that name is passed over where it was not asked for by name: it
-/// begins with a dot (".DS_Store", and "._a.txt", which macOS puts beside "a.txt").
+/// Whether a file or folder of that name is skipped unless the user names it: its name begins with
+/// a dot (".DS_Store", and "._a.txt", which macOS puts beside "a.txt").
 inline bool is_hidden_name(std::string_view name) {
   return name.starts_with('.') && name != "." && name != "..";
 }
@@ -26,8 +26,7 @@ void read_text_file(const std::string& path,
                     const std::function<void(const std::string& name, std::string content)>& visit,
                     std::uint64_t limit = std::uint64_t{16} << 30);
 
-/// The same of an archive's members that `wanted` takes, by their names in it; what it does not
-/// take is not unpacked.
+/// The same for the archive's members whose names `wanted` accepts. Other members are not unpacked.
 void read_members(const std::string& archive,
                   const std::function<bool(const std::string& name)>& wanted,
                   const std::function<void(const std::string& name, std::string content)>& visit,

@@ -1,4 +1,4 @@
-// The type of a token's id, which is all that tables of pieces and merges know of tokenizers.
+// The type of a token's id. Tables of pieces and merges need nothing else of tokenizers.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What a tokenizer knows, said in a way that belongs to no file format, so that any format's writer
-// can take it from any format's reader. Which text belongs to a piece is here; how a file spells it
-// is the formats' business.
+// A tokenizer's vocabulary, independent of file formats, so that any format's writer can take it
+// from any format's reader. The text of each piece is here; a file's spelling of it belongs to the
+// format.
 #pragma once
 
 #include <string>
@@ -15,21 +15,22 @@ namespace penstock {
 /// Pieces with their ids, and how text becomes pieces.
 struct Vocabulary {
   enum class Kind {
-    /// One id a byte, each piece being one byte in kByteBpe's spelling (not every byte need have
-    /// one), and control pieces.
+    /// One id per byte, and control pieces. Each piece is one byte in kByteBpe's spelling; some
+    /// bytes may have no piece.
     kBytes,
     /// Byte-pair encoding over bytes, by ranked merges, after cutting by `pre` or `pattern`.
     kByteBpe,
-    /// Merging of characters by the pieces' scores, the best first; what is left is bytes.
+    /// Merging of characters by the pieces' scores, the best first; characters without a piece
+    /// become bytes.
     kSentencePieceBpe,
-    /// The segmentation of the largest sum of scores.
+    /// The segmentation with the largest sum of scores.
     kSentencePieceUnigram,
   };
   enum class PieceType { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
   struct Piece {
     /// As the kind spells it: byte pieces through GPT-2's printable stand-ins (printable_bytes()),
     /// SentencePiece pieces with U+2581 for a space and kByte pieces as "<0x0A>". Control and
-    /// user-defined pieces of the byte kinds stand as they are.
+    /// user-defined pieces of the byte kinds are spelled literally.
     std::string text;
     float score = 0;
     PieceType type = PieceType::kNormal;
@@ -40,38 +41,38 @@ struct Vocabulary {
   Kind kind = Kind::kBytes;
   /// [id]
   std::vector<Piece> pieces;
-  /// Pairs of pieces that merge, the first the earliest; kByteBpe alone.
+  /// Pairs of pieces that merge, in order of rank. For kByteBpe only.
   std::vector<std::pair<std::string, std::string>> merges;
   /// Name of the rule that cuts text before merging, as GGUF files name it (data/text/
-  /// pre_tokenizers.h); empty where the rule has no name and `patterns` say it. kByteBpe alone.
+  /// pre_tokenizers.h); empty if the rule has no name and `patterns` give it. For kByteBpe only.
   std::string pre;
-  /// The rule as PCRE2 patterns, each of which cuts what those before it left: its matches, and
-  /// what lies between them, are merged apart.
+  /// The rule as PCRE2 patterns. Each cuts the parts that the patterns before it left. Its matches
+  /// and the text between them are merged separately.
   std::vector<std::string> patterns;
-  /// A whole word that is a piece is taken as it is, whatever the merges say.
+  /// A whole word that is a piece becomes that piece, whatever the merges are.
   bool ignore_merges = false;
-  /// Text is brought into Unicode's composed form (NFC) first.
+  /// Text is first normalised to Unicode's composed form (NFC).
   bool compose = false;
   TokenId bos = -1, eos = -1, unknown = -1, padding = -1;
-  /// A document begins with `bos`. encode() does not add it; who runs the model does.
+  /// A document begins with `bos`. encode() does not add it; the code that runs the model does.
   bool add_bos = false;
-  /// A space is put before the text. SentencePiece kinds alone.
+  /// A space is put before the text. For SentencePiece kinds only.
   bool add_space_prefix = true;
   /// Text after a user-defined piece begins anew, with a space before it where `add_space_prefix`
   /// holds, and the piece is sought in text as it stands. So in Hugging Face's tokenizers and
   /// llama.cpp; in SentencePiece's own, text begins once and a U+2581 in the piece is a space.
   bool begins_anew = false;
-  /// Control and user-defined pieces that are not simply sought as they stand: how they are.
+  /// How to find those control and user-defined pieces that are not simply found literally.
   std::vector<AddedToken> added;
 
   bool operator==(const Vocabulary&) const = default;
 };
 
-/// The piece as it is sought in text: as it stands, unless `vocabulary.added` knows more.
+/// How to find the piece in text: the entry of `vocabulary.added`, or else literally.
 AddedToken added_token(const Vocabulary& vocabulary, TokenId id);
 
-/// Why programs that begin text anew after user-defined pieces cut it otherwise than the vocabulary
-/// says; "" where they do not.
+/// The reason why programs that begin text anew after user-defined pieces tokenize differently from
+/// the vocabulary; "" if they do not.
 std::string difference_after_pieces(const Vocabulary& vocabulary);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Batches of a corpus, for training and for evaluation: each a pure function of what is asked, so
-// resuming needs no state. Not tensors: this layer knows no torch.
+// Batches of a corpus, for training and for evaluation. Each batch is a pure function of the
+// arguments, so resuming needs no state. Not tensors: this layer does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace penstock {
 
-/// Rows of tokens and what follows each; all vectors are [sequences, length], row-major.
+/// Rows of tokens with the next token of each. All vectors are [sequences, length], row-major.
 struct Batch {
   std::int64_t sequences = 0, length = 0;
-  /// Whether the rows begin anew; otherwise each goes on where it stopped in the batch before.
+  /// Whether the rows begin anew; otherwise each row continues its row of the previous batch.
   bool fresh = true;
   std::vector<std::int64_t> inputs;
   /// targets[i] is the token after inputs[i]; always a valid id.
   std::vector<std::int64_t> targets;
-  /// The first position of its row that each input may attend to; empty where documents are not
-  /// isolated, that is, where every row may attend to all that precedes.
+  /// For each input, the first position of its row that it may attend to. Empty if documents are
+  /// not isolated, that is, if every input may attend to all earlier positions of its row.
   std::vector<std::int64_t> starts;
   /// The domain of the document that each target belongs to.
   std::vector<std::int32_t> domains;
@@ -51,18 +51,18 @@ class TrainingBatches {
       : TrainingBatches({WeightedCorpus{.corpus = std::move(corpus)}}, options) {}
 
   const TrainingOptions& options() const { return options_; }
-  /// Non-overlapping windows in the splits, or in its streams: of one corpus the sequences per
-  /// epoch.
+  /// Number of non-overlapping windows in the splits, or in the streams. For one corpus it is the
+  /// number of sequences per epoch.
   std::int64_t windows() const;
-  /// Names of the batches' domains; those that several corpora have are one.
+  /// Names of the batches' domains. Domains of the same name in several corpora are one domain.
   const std::vector<std::string>& domains() const { return domains_; }
   std::int64_t tokens_per_step() const {
     return options_.batch_sequences * options_.sequence_length;
   }
-  /// The batch of a step, counted from 0. An epoch's end may fall inside it, except with streams:
-  /// those end together, where less than a whole window is left, and begin anew.
+  /// The batch of a step, counted from 0. An epoch may end within a batch, except with streams: all
+  /// streams end together, when less than a whole window is left, and begin anew.
   Batch batch(std::int64_t step) const;
-  /// Its rows [first_sequence, first_sequence + sequences): a micro-batch.
+  /// Rows [first_sequence, first_sequence + sequences) of the step's batch: a micro-batch.
   Batch batch(std::int64_t step, std::int64_t first_sequence, std::int64_t sequences) const;
 
  private:
@@ -72,7 +72,7 @@ class TrainingBatches {
     TokenFile::Range range;
     std::int64_t windows = 0;
     std::uint64_t seed = 0;             // of its order
-    std::vector<std::int32_t> domains;  // the batches' domain of each of its own
+    std::vector<std::int32_t> domains;  // the batches' domain of each of the corpus's domains
   };
   Source source_of(const Corpus& corpus, std::uint64_t seed);
   /// The token at which a source's sequence begins.

@@ -14,9 +14,9 @@ namespace penstock {
 struct Document {
   std::string text;
   std::string domain;
-  /// Where the person said which split it belongs to.
+  /// The document's split, if the user gave one.
   std::optional<Split> split;
-  /// The file, and the line or member where it holds many, for errors.
+  /// For errors: the file, with the line or member if the file holds several documents.
   std::string source = {};
 };
 

@@ -19,8 +19,8 @@ struct WeightedCorpus {
 /// The order in which a mixture takes its sequences: a pure function of weights, seed and index, so
 /// that resuming needs no state. Of the first n sequences each corpus has its share, to one
 /// sequence at the ends of blocks of 2 / (the smallest share), rounded up to a power of two. A
-/// block takes of each corpus the sequences that follow those of the block before, in random order.
-/// With one corpus the order is its own.
+/// block continues each corpus where the previous block stopped, and orders its sequences at
+/// random. With one corpus the order is the corpus's own.
 class MixtureOrder {
  public:
   struct Place {

@@ -14,8 +14,8 @@
 namespace penstock {
 
 /// Calls make(first), make(first + 1), ... ahead of next(), at most `depth` batches ahead. What
-/// next() returns does not depend on timing. One thread may call next(). Destruction waits for
-/// the batch in the making.
+/// next() returns does not depend on timing. One thread may call next(). The destructor waits for
+/// the batch that is being made.
 class Prefetcher {
  public:
   using Make = std::function<Batch(std::int64_t step)>;
@@ -24,7 +24,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  /// The next step's batch; rethrows what `make` threw for it, now and ever after.
+  /// The next step's batch. Rethrows the exception that `make` threw for it, in every later call
+  /// too.
   Batch next();
 
  private:

@@ -41,7 +41,7 @@ class TokenFile {
     std::int64_t begin = 0, tokens = 0;
   };
   Range range(Split split) const;
-  /// Files besides that hold the tokens; 0: they lie in this one.
+  /// Number of shard files that hold the tokens; 0: this file holds them.
   std::size_t shards() const;
   /// Index of the document that holds the token. REQUIRES: 0 <= token < tokens(). Cost:
   /// log(documents).

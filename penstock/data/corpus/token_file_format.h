@@ -48,7 +48,7 @@ struct Document {
 };
 static_assert(sizeof(Document) == 32);
 
-/// @param tokens  what all tokens have gone through, in order; takes the tables too
+/// @param tokens  the hash of all tokens in order; the tables' hash is added to it
 inline std::uint64_t content_hash(Xxh64& tokens, std::uint64_t tables_hash) {
   tokens.update(std::as_bytes(std::span(&tables_hash, 1)));
   return tokens.value();
@@ -62,7 +62,7 @@ inline std::filesystem::path shard_path(const std::filesystem::path& token_file,
                                                 i + 1, n, token_file.extension().string());
 }
 
-/// Whether a shard of a token file could be called so.
+/// Whether `name` is a possible name of a shard of the token file.
 inline bool is_shard_name(const std::filesystem::path& token_file, const std::string& name) {
   const std::size_t at = token_file.stem().string().size() + 1, digits = 5;
   std::size_t i = 0, n = 0;

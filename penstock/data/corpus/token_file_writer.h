@@ -19,16 +19,16 @@ struct TokenFileTables {
   std::vector<DocumentRecord> documents;
 };
 
-/// Where tokens go that do not lie in the token file: at most so many into each file, which `open`
-/// makes by its name.
+/// How to write the tokens into shards beside the token file: at most `tokens` into each shard,
+/// which `open` makes by its name.
 struct TokenShards {
   std::uint64_t tokens = 0;     ///< 0: no shards
-  std::string token_file = {};  ///< its name, of which theirs are made
+  std::string token_file = {};  ///< the token file's name, from which the shards' names are made
   std::function<std::unique_ptr<OutputFile>(const std::string& name)> open = {};
 };
 
-/// Writes header, tokens (2 bytes each where the vocabulary allows it, else 4) and tables, and
-/// closes nothing but shards.
+/// Writes header, tokens (2 bytes each if the vocabulary allows it, else 4) and tables. Closes the
+/// shards, but not `out`.
 /// REQUIRES: documents contiguous and grouped by split, as TokenFile::open demands. Deterministic.
 /// Returns the content hash, which shards do not change. Cost: reads the tokens twice, since the
 /// header has their hash.

@@ -1,5 +1,5 @@
-// The tokens of a corpus while it is prepared, on disk instead of in memory. What becomes of them
-// is token_file_writer.h's business.
+// The tokens of a corpus while it is prepared, on disk instead of in memory. token_file_writer.h
+// writes them to the token file.
 #pragma once
 
 #include <cstdint>
