@@ -35,7 +35,7 @@ std::string ggml_types_text();
 /// Any type, for an error: "IQ4_XS (number 23)" where the format has such a type, else "number 99".
 std::string ggml_type_text(std::uint32_t number);
 
-/// Numbers in a block of the type, and its bytes: {32, 34} for Q8_0, {1, size} of plain numbers.
+/// Numbers and bytes of a block of the type: {32, 34} for Q8_0, {1, size} for plain numbers.
 struct GgmlBlock {
   std::uint64_t numbers, bytes;
 };

@@ -1,4 +1,4 @@
-// What reader and writer of GGUF share: how a file begins, and where its parts do.
+// Constants that the reader and the writer of GGUF share: the magic number and the alignment.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Values of GGUF metadata and their types. Where they lie in a file is gguf.h's and
-// gguf_writer.h's.
+// Values of GGUF metadata and their types. gguf.h and gguf_writer.h know their layout in a file.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +57,7 @@ class GgufValue {
 
   GgufType type() const { return type_; }
   const Held& held() const { return held_; }
-  /// The value where it is of that kind (and, of an integer, where it fits); or nothing.
+  /// The value if it is of that kind (and, for an integer, if it fits); otherwise nothing.
   std::optional<std::int64_t> as_integer() const;
   std::optional<double> as_number() const;  ///< an integer counts too
   std::optional<bool> as_bool() const;

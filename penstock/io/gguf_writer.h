@@ -1,5 +1,5 @@
-// Writing GGUF: first what the tensors will be, then their bytes one after the other, so that only
-// the part in hand is in memory.
+// Writing GGUF: first the names, types and shapes of the tensors, then their bytes in order, so
+// that only the part being written is in memory.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// A tensor to come.
+/// A tensor that will be written.
 struct GgufPlanned {
   std::string name;
   GgmlType type = GgmlType::kF32;

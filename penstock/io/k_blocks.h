@@ -14,7 +14,7 @@ inline constexpr std::size_t kKBlock = 256;      ///< numbers in a block
 inline constexpr std::size_t kKPart = 32;        ///< numbers in a part of Q4_K and Q5_K
 inline constexpr std::size_t kKSixBitPart = 16;  ///< numbers in a part of Q6_K
 
-/// What multiplies the codes of eight parts, and what is taken off: integers of 6 bits.
+/// The scales and the minima of eight parts: integers of 6 bits.
 struct KPartScales {
   std::array<std::uint8_t, kKBlock / kKPart> scale, minimum;
 };
@@ -45,7 +45,7 @@ struct Q6KBlock {  // 210 bytes
   std::uint16_t scale;
 };
 
-/// Where the code of a number lies in a block of Q6_K.
+/// The place of a number's code in a block of Q6_K.
 struct SixBitPlace {
   std::size_t low, high;  ///< bytes
   int low_shift, high_shift;
@@ -59,7 +59,7 @@ constexpr SixBitPlace six_bit_place(std::size_t number) {
 }
 
 /// x_i = (scale · s_p) · q_i − minimum · m_p,  q_i of 4 bits, p the part of number i.
-/// Whole blocks (asserted), of this and of the others.
+/// This and the other functions take whole blocks (asserted).
 /// Source: ggml's format.
 void dequantise_q4_k(std::span<const std::byte> blocks, std::span<float> out);
 /// The same with q_i of 5 bits.

@@ -11,8 +11,8 @@ namespace penstock {
 inline constexpr std::size_t kQ8Block = 32;       ///< numbers in a block
 inline constexpr std::size_t kQ8BlockBytes = 34;  ///< an f16 scale and 32 signed bytes
 
-/// scale = max |x| / 127;  q_i = round(x_i / scale), halves away from zero;  the scale is stored as
-/// f16, the quotient is of the f32 one. A block of zeros has scale 0.
+/// scale = max |x| / 127;  q_i = round(x_i / scale), halves away from zero. The quotient uses the
+/// f32 scale; the block stores it as f16. A block of zeros has scale 0.
 /// @param values  a multiple of 32;  @param out  34 bytes for each 32 values (both asserted)
 /// Throws Error for a number that is not finite, and for a scale that f16 cannot hold.
 /// Source: the format's reference quantiser in ggml.

@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// A tensor that is made when its turn comes.
+/// A tensor whose bytes are made when the writer reaches it.
 struct StreamedTensor {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -20,7 +20,7 @@ struct StreamedTensor {
   std::function<void(OutputFile&)> write;  ///< exactly the bytes that the shape needs, row-major
 };
 
-/// Writes the tensors in the order that write_safetensors has, each asked for once. Neither syncs
+/// Writes the tensors in the order of write_safetensors; calls each `write` once. Neither syncs
 /// nor closes. REQUIRES: names differ, sizes do not overflow, and each `write` writes its bytes
 /// (asserted). Throws Error, before anything is written, where the header is above
 /// kLargestSafetensorsHeader.

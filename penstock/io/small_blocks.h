@@ -34,7 +34,8 @@ struct Q51Block {  // 24 bytes
   SmallCodes codes;
 };
 
-/// x_i = scale · (q_i − 8),  q_i of 4 bits.  Whole blocks (asserted), of this and of the others.
+/// x_i = scale · (q_i − 8),  q_i of 4 bits.  This and the other functions take whole blocks
+/// (asserted).
 /// Source: ggml's format.
 void dequantise_q4_0(std::span<const std::byte> blocks, std::span<float> out);
 /// x_i = scale · q_i + minimum,  q_i of 4 bits.

@@ -13,7 +13,7 @@ ConfigNode read_toml(const std::string& path);
 /// Parses TOML text; `name` stands for the file in errors.
 ConfigNode parse_toml(const std::string& text, const std::string& name);
 /// Applies `a.b=c` overrides: c is a TOML value, or else a bare string.
-/// @param option  that they were given with, for errors: "--set"; "": none
+/// @param option  the option that gave the overrides, for errors: "--set"; "": none
 void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
                      const std::string& option = {});
 

@@ -1,4 +1,4 @@
-// What apt knows of packages, from its lists on this machine.
+// Information on packages from apt's lists on this machine.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct AptPackage {
   std::string file_name() const;
 };
 
-/// The newest package for each pattern (fits_package()) of which apt has any, in the patterns'
-/// order. Empty where there is no apt.
+/// The newest package for each pattern (fits_package()) that matches any package of apt, in the
+/// patterns' order. Empty if there is no apt.
 std::vector<AptPackage> apt_packages(std::span<const std::string> patterns);
 
 /// Downloads the package into the folder. Returns what apt says, empty for success.

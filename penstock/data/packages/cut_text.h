@@ -1,5 +1,5 @@
-// Long texts as several documents, so that a book or a dictionary can be drawn from for every
-// split.
+// Cuts long texts into several documents, so that every split can take parts of a book or a
+// dictionary.
 #pragma once
 
 #include <string_view>

@@ -10,14 +10,14 @@ namespace penstock {
 /// Calls visit(name, content) for each regular file of the package at `path` that `wanted` takes,
 /// in the package's order. A name is a path without leading "/" and without compression suffix; the
 /// content is unpacked.
-/// @param inner  where not empty, an fnmatch() pattern of archives in the package (.tar compressed
-///   or not, .zip), whose members are visited in place of the package's
+/// @param inner  if not empty, an fnmatch() pattern of archives in the package (.tar, compressed or
+///   not, or .zip); their members are visited instead of the package's
 /// Throws Error naming the file where it is no package, damaged or truncated. Memory: one member.
 void read_deb(const std::string& path, const std::string& inner,
               const std::function<bool(const std::string& name)>& wanted,
               const std::function<void(const std::string& name, std::string content)>& visit);
 
-/// Whether the whole of `text` fits the fnmatch() pattern; '*' stands for slashes too.
+/// Whether the whole of `text` matches the fnmatch() pattern; '*' matches slashes too.
 bool fits_pattern(const std::string& text, const std::string& pattern);
 
 }  // namespace penstock

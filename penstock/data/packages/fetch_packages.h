@@ -13,7 +13,7 @@ namespace penstock {
 
 struct FetchedPackages {
   std::vector<PackageFile> files;
-  /// Which packages could not be had, and why.
+  /// The packages that could not be fetched, and why.
   std::vector<std::string> notes;
 };
 
@@ -23,9 +23,9 @@ std::string package_cache();
 /// The newest package for each pattern (fits_package()) that apt knows, as files of `folder`, which
 /// is made. A file that is there already and has the size and SHA-256 that apt states is kept;
 /// others are downloaded by `apt-get download` into a folder aside and renamed, and older versions
-/// of them removed. A package that apt does not know, or cannot get, gives a note; after three in a
-/// row that it cannot get, the rest are not tried. `progress` gets a line for each download.
-/// Throws Error where not one package can be had, with what apt says and what to do.
+/// of them removed. A package that apt does not know, or cannot get, gives a note. After three
+/// failed downloads in a row the rest are not tried. `progress` gets a line for each download.
+/// Throws Error if no package can be fetched, with apt's message and what to do.
 FetchedPackages fetch_packages(std::span<const std::string> patterns, const std::string& folder,
                                const std::function<void(std::string_view)>& progress);
 

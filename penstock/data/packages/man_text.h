@@ -1,5 +1,5 @@
-// The text of manual pages, out of their source. Not a formatter: macros of man(7) alone, no
-// tables, no numbers of columns.
+// Extracts the text of manual pages from their source. Not a formatter: it reads only the macros of
+// man(7), and ignores tables and numbers of columns.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@ namespace penstock {
 
 /// Headings, paragraphs and examples of a page in roff with the macros of man(7), as plain UTF-8
 /// with a blank line between paragraphs. Fonts, sizes, comments, tables and definitions of macros
-/// are left out, characters by name become themselves. Empty where the page is a reference to
-/// another
-/// (".so") or in other macros (mdoc(7)). Source: groff_man(7), groff_char(7).
+/// are left out; named characters become UTF-8. Empty if the page refers to another page (".so") or
+/// uses other macros (mdoc(7)). Source: groff_man(7), groff_char(7).
 std::string man_text(std::string_view page);
 
 }  // namespace penstock

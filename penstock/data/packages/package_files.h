@@ -16,10 +16,10 @@ struct PackageFile {
 /// Every package in the folder, by path. Throws Error where there is no such folder.
 std::vector<PackageFile> packages_in(const std::string& folder);
 
-/// Whether the name fits: it is the pattern, or has digits and dots in place of the pattern's '*'.
+/// Whether the name matches the pattern, in which '*' stands for digits and dots.
 bool fits_package(const std::string& name, const std::string& pattern);
 
-/// Whether the first comes before the second where numbers count as numbers: "1.9" < "1.19". A '~'
+/// Whether the first comes before the second when digits compare as numbers: "1.9" < "1.19". A '~'
 /// comes before everything, the end included, as in Debian's versions.
 bool version_less(std::string_view a, std::string_view b);
 

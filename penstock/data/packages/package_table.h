@@ -1,5 +1,6 @@
-// Which Debian packages hold text worth training on, what of them, and under which licences. A
-// package more is one row; where the files come from and how they are read is not decided here.
+// The table of Debian packages with text worth training on: which members to take, and the
+// licences. A new package is one row. Where the files come from and how they are read is not
+// decided here.
 #pragma once
 
 #include <string>
@@ -9,9 +10,9 @@ namespace penstock {
 
 /// How a member becomes documents.
 enum class PackageForm {
-  kCode,  // one document, but for files so large that they are generated tables
-  kText,  // as it is; a long one is cut into several documents
-  kMan,   // a manual page in roff: its text
+  kCode,  // one document; files so large that they must be generated tables are skipped
+  kText,  // the text unchanged; a long text is cut into several documents
+  kMan,   // the text of a manual page in roff
 };
 
 /// Some members of a package.
@@ -23,17 +24,17 @@ struct PackageText {
 };
 
 struct TextPackage {
-  /// A '*' stands for a version, of which the newest is taken: "linux-source-*".
+  /// A '*' stands for a version; the newest is taken: "linux-source-*".
   std::string name;
   /// The main licence; its usr/share/doc/NAME/copyright has every one.
   std::string licence;
-  /// The first that takes a member has it.
+  /// The first entry whose patterns match a member takes it.
   std::vector<PackageText> texts;
   /// A pattern of the archive within the package that holds the members, if not the package itself.
   std::string archive = {};
 };
 
-/// All of them, by name, each name once.
+/// All packages, sorted by name, each name once.
 std::vector<TextPackage> text_packages();
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What a corpus has of a Debian package.
+// How much text a corpus takes from a Debian package.
 #pragma once
 
 #include <cstdint>

@@ -22,22 +22,22 @@ struct PackageSource {
 };
 
 struct PackageDocuments {
-  /// By domain, each domain's in an order drawn from the seed.
+  /// Grouped by domain; within a domain, in an order drawn from the seed.
   std::vector<Document> documents;
   std::vector<PackageUse> packages;
 };
 
 struct ReadPackagesOptions {
   std::uint64_t seed = 0;
-  /// How much to take of each domain at most, chosen by seed.
+  /// The most bytes to take of each domain; the seed chooses which.
   std::uint64_t domain_bytes = 0;
   /// Requests for Comments (usr/share/doc/RFC) are looked for below this folder.
   std::string root = "/";
 };
 
-/// Text that is_usable_text() of what the table takes of each package, and the domain "rfc" where
-/// the machine has the Requests for Comments. Throws Error naming the file where a package is
-/// damaged. Memory: domain_bytes of each domain, and the largest member.
+/// The members that the table takes from each package, if is_usable_text() accepts them, and the
+/// domain "rfc" if the machine has the Requests for Comments. Throws Error naming the file if one
+/// is damaged. Memory: domain_bytes of each domain, and the largest member.
 PackageDocuments read_packages(std::span<const PackageSource> sources,
                                const ReadPackagesOptions& options,
                                const std::function<void(std::string_view)>& progress = {});

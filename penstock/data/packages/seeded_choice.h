@@ -1,5 +1,5 @@
-// A choice of documents up to a number of bytes that does not depend on the order in which they
-// come, nor on more of them being held than are chosen.
+// Chooses documents up to a number of bytes. The choice does not depend on the order in which the
+// documents come, and only chosen documents are held in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Of the documents that are offered, those first in an order drawn from the seed and their names,
-/// up to the first that would bring them above `bytes`. Memory: `bytes` of text, and one document.
+/// Chooses among the offered documents: the first ones of an order drawn from the seed and their
+/// names, until the next one would exceed `bytes`. Memory: `bytes` of text, and one document.
 class SeededChoice {
  public:
   SeededChoice(std::uint64_t seed, std::uint64_t bytes) : seed_(seed), limit_(bytes) {}
@@ -20,7 +20,7 @@ class SeededChoice {
   /// @param name  tells the documents apart: the same names give the same choice
   void offer(const std::string& name, Document document);
   std::uint64_t bytes() const { return bytes_; }
-  /// Calls visit(document) for each that is chosen, in that order, and lets go of them.
+  /// Calls visit(document) for each chosen document in the drawn order, and releases them.
   template <class Visit>
   void take(Visit visit) {
     for (auto& [key, document] : chosen_) visit(std::move(document));
@@ -32,7 +32,7 @@ class SeededChoice {
   using Key = std::pair<std::uint64_t, std::string>;
   std::uint64_t seed_, limit_, bytes_ = 0;
   std::map<Key, Document> chosen_;
-  /// The first that was one too many; nothing from there on is taken.
+  /// The first document that exceeded `bytes`; no document from there on is taken.
   Key end_ = {~std::uint64_t{0}, std::string()};
 };
 

@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// Below, a file has no running text.
+/// A smaller file has no running text.
 inline constexpr std::size_t kSmallestText = 200;
-/// Above, a file of code is a generated table.
+/// A larger file of code is a generated table.
 inline constexpr std::size_t kLargestCode = 128 << 10;
 
 /// Long enough, UTF-8, and without the NUL byte, which is no text whatever the encoding says.
@@ -19,7 +19,7 @@ inline bool is_usable_text(std::string_view text) {
          text.find('\0') == text.npos;
 }
 
-/// Says of itself that a program wrote it.
+/// Whether the text itself says that a program generated it.
 inline bool is_generated(std::string_view text) { return text.find("@generated") != text.npos; }
 
 }  // namespace penstock

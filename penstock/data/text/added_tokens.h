@@ -1,5 +1,5 @@
-// Tokens that are found in text before anything else is done to it: the special ones ("<s>") and
-// those that a vocabulary got later.
+// Tokens that are found in text before any other step: special tokens ("<s>") and tokens that were
+// added to a vocabulary later.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ namespace penstock {
 struct AddedToken {
   TokenId id = -1;
   std::string content;
-  bool lstrip = false;       ///< takes the white space before it along
-  bool rstrip = false;       ///< and after it
-  bool single_word = false;  ///< not where a character of a word stands next to it
+  bool lstrip = false;       ///< includes the white space before it
+  bool rstrip = false;       ///< includes the white space after it
+  bool single_word = false;  ///< no match next to a character of a word
   bool normalized = false;   ///< sought in normalised text
   bool control = false;      ///< "special": decoded to nothing
 
@@ -39,9 +39,9 @@ class AddedTokens {
     std::string_view text;
     TokenId id;  ///< -1: text between tokens
   };
-  /// Cuts the text at tokens, the leftmost first and of those the longest; covers the text, without
-  /// empty parts. Where that one is a single word within a longer word it stays text, and the
-  /// search goes on behind it, as in the tokenizers library.
+  /// Cuts the text at tokens: the leftmost first, and the longest of those that begin there. The
+  /// parts cover the text and none is empty. A `single_word` token within a longer word stays text,
+  /// and the search continues after it, as in the tokenizers library.
   std::vector<Part> cut(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-// The "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json. What is not implemented is
-// refused by its name: text that is cut otherwise would be tokenized otherwise, silently.
+// The "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json. A step that is not
+// implemented is an error that names it: ignoring it would silently change the tokens.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,11 +16,11 @@ struct JsonSteps {
   bool bytes = false;                      ///< a ByteLevel is among them
   bool composes = false;                   ///< NFC is among them
   bool prefixes_space = false;             ///< a mark is put before the text
-  bool prefixes_once = false;              ///< but not before what follows an added token
-  std::string mark;                        ///< what spaces become
+  bool prefixes_once = false;              ///< no mark before text that follows an added token
+  std::string mark;                        ///< replaces spaces
   std::vector<std::string> patterns;       ///< of cuts that isolate matches, one after another
   std::vector<std::string> byte_patterns;  ///< and of those behind ByteLevel
-  bool plain = true;                       ///< nothing happens but what these say
+  bool plain = true;                       ///< the members above describe all steps
 };
 
 /// Throws Error for a step that is not implemented.

@@ -1,4 +1,4 @@
-// Byte-pair merging: pairs of neighbours become one symbol, the most urgent pair first.
+// Byte-pair merging: pairs of neighbours become one symbol, the pair of the lowest order first.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Which pairs merge, into what, and how urgently.
+/// Which pairs merge, into which symbol, and in which order.
 class MergeTable {
  public:
   struct Merge {
@@ -25,8 +25,8 @@ class MergeTable {
     const auto it = merges_.find(key(left, right));
     return it == merges_.end() ? nullptr : &it->second;
   }
-  /// Merges until no pair is left that does; n symbols take O(n log n). A negative symbol merges
-  /// with none. Source: Sennrich et al. (2016), arXiv:1508.07909.
+  /// Merges until no pair of the table is left. A negative symbol never merges. Cost: O(n log n)
+  /// for n symbols. Source: Sennrich et al. (2016), arXiv:1508.07909.
   void apply(std::vector<TokenId>& symbols) const;
 
  private:

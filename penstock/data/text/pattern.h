@@ -19,8 +19,8 @@ class Pattern {
 
   const std::string& text() const { return text_; }
   /// Calls with the begin and end of each match, from left to right, none overlapping, none empty.
-  /// Bytes that are not UTF-8 match nothing, and what stands before them does not see beyond them.
-  /// Throws Error where backtracking has no end in sight.
+  /// Bytes that are not UTF-8 match nothing, and no match or lookahead extends across them.
+  /// Throws Error if backtracking takes too many steps.
   void for_each_match(std::string_view text,
                       const std::function<void(std::size_t begin, std::size_t end)>& visit) const;
 

@@ -9,12 +9,12 @@
 
 namespace penstock {
 
-/// A rule: patterns that cut one after another, each what those before it left.
+/// A rule: patterns applied in order, each to the parts that the patterns before it left.
 struct PreTokenizer {
   std::string_view name;
   std::vector<std::string> patterns;
-  bool whole_words = false;  ///< a word that is a piece is taken whole, whatever the merges say
-  bool composes = false;     ///< text is brought into NFC first
+  bool whole_words = false;  ///< a word that is a piece becomes that piece, whatever the merges
+  bool composes = false;     ///< text is first normalised to NFC
 };
 
 /// The rule of that name, or of a name for the same rule ("olmo" is "gpt-2"). Null where it is not

@@ -24,7 +24,7 @@ using TextSteps = std::vector<std::shared_ptr<const TextStep>>;
 /// The steps one after another. Throws Error where text grows as no sensible steps let it grow.
 void apply(const TextSteps& steps, std::vector<std::string>& pieces, bool begins_text);
 
-/// What becomes of a pattern's matches, and of what lies between them.
+/// How a pattern's matches and the text between them become pieces.
 enum class SplitBehaviour {
   kIsolated,
   kRemoved,
@@ -33,7 +33,7 @@ enum class SplitBehaviour {
   kContiguous
 };
 
-/// Of what a step puts in: an Error where it is longer.
+/// The most bytes of text that a step may insert; a longer text is an Error.
 inline constexpr std::size_t kLongestInsertion = 64;
 
 std::shared_ptr<const TextStep> normal_form_step(NormalForm form);
