@@ -1,4 +1,4 @@
-// What the readers share: whole files, and the checks that every text and label passes.
+// Functions that the readers share: reading whole files, and the checks of texts and labels.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// What data are; kAuto: what the names of their files say.
+/// The format of a dataset; kAuto: decided by the names of its files.
 enum class ClassificationFormat { kAuto, kSst2, kSst5, kImdb, kBanking77 };
 constexpr std::array<std::string_view, 5> words(ClassificationFormat) {
   return {"auto", "sst2", "sst5", "imdb", "banking77"};
@@ -28,12 +28,12 @@ struct ClassificationData {
   ClassificationSet train;
   /// The dataset's own set for selection (SST-5 has one, the others none).
   std::optional<ClassificationSet> validation;
-  /// What results are reported on. SST-2: dev.tsv, since the labels of GLUE's test set are not
-  /// public; choosing a checkpoint by it is what split_off is there to avoid.
+  /// The set on which results are reported. SST-2: dev.tsv, since the labels of GLUE's test set are
+  /// not public. split_off makes another set for choosing a checkpoint.
   std::optional<ClassificationSet> test;
 };
 
-/// Reads a dataset from its folder, or from an archive or file. What it is goes by the names:
+/// Reads a dataset from its folder, or from an archive or file. The names decide the format:
 ///   SST-2      folder with train.tsv and dev.tsv (GLUE: sentence, label); a .tsv file
 ///   SST-5      folder with train.txt, dev.txt, test.txt: a Penn Treebank tree a line, the root's
 ///              label being the class, or the label and the text; a .txt file
@@ -55,17 +55,17 @@ ClassificationSet read_classification(ClassificationFormat format, const std::st
                                       std::span<const std::string> class_names = {},
                                       const std::string& split = "train");
 
-/// Sets a share of the texts apart, for selection: {rest, held out}. Which side a text is on
-/// depends on its bytes and the seed alone, so equal texts stay together and the order of the file
+/// Holds out a share of the texts for selection: {rest, held out}. The side of each text
+/// depends only on its bytes and the seed, so equal texts stay together and the order of the file
 /// does not matter; the held-out number is binomial. Both keep the order and the class names.
 /// REQUIRES: 0 <= share <= 1.
 std::pair<ClassificationSet, ClassificationSet> split_off(const ClassificationSet& set,
                                                           double share, std::uint64_t seed);
 
-/// The class that most texts have; of several the lowest. Throws Error for an empty set.
+/// The most frequent class; in a tie the lowest. Throws Error for an empty set.
 int majority_class(const ClassificationSet& set);
 
-/// Share of `evaluated` whose label is the majority class of `train`: what guessing gets.
+/// Share of `evaluated` whose label is the majority class of `train`: the accuracy of guessing it.
 /// @param texts  only that many of `evaluated`, from its begin; 0: all
 double majority_accuracy(const ClassificationSet& train, const ClassificationSet& evaluated,
                          std::size_t texts = 0);

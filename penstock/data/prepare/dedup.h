@@ -34,8 +34,8 @@ struct DedupResult {
 /// Removes near-duplicate paragraphs in place, and documents that keep less than a third of their
 /// bytes: what is left is a frame of headings around nothing. Longer paragraphs
 /// are kept first, so that an excerpt goes and its whole stays; ties go by order. Documents of the
-/// validation and test splits that were given as such are left alone, and what repeats them goes.
-/// `progress` gets the share of the paragraphs that have been compared, now and then.
+/// validation and test splits that were given as such stay; paragraphs that repeat them are
+/// removed. `progress` gets the share of the paragraphs that have been compared, now and then.
 DedupResult remove_near_duplicates(std::vector<Document>& documents,
                                    const std::function<void(double)>& progress = {});
 

@@ -16,11 +16,11 @@ namespace penstock {
 
 struct GatherOptions {
   std::uint64_t seed = 0;
-  /// The machine's own text is looked for below this folder.
+  /// Folder below which the machine's own text is searched.
   std::string root = "/";
   /// Take the packages of packages/package_table.h too.
   bool more = false;
-  /// A folder of .deb files to take them from; empty: they are downloaded into package_cache().
+  /// Folder with the packages' .deb files; empty: they are downloaded into package_cache().
   std::string packages = {};
 };
 
@@ -30,7 +30,7 @@ struct GatheredText {
   std::vector<std::string> notes;
 };
 
-/// Throws Error where packages are asked for and none can be had, or one is damaged.
+/// Throws Error if packages are requested and none can be fetched, or if one is damaged.
 GatheredText gather_text(const GatherOptions& options,
                          const std::function<void(std::string_view)>& progress);
 

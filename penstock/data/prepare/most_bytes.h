@@ -1,4 +1,4 @@
-// Makes a text as large as it is needed: fewer documents of each domain, in the domains'
+// Reduces a text to a given size: removes documents of each domain and keeps the domains'
 // proportions.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace penstock {
 /// A domain with B of all S bytes has room for bytes·B/S. It is filled in an order drawn from the
 /// seed and the domain's name; a document that no longer fits is passed over. Documents that were
 /// assigned to validation or test stay and do not count.
-/// Returns notes: what was kept, and domains of which no document fits. Throws Error where none of
-/// any domain does. REQUIRES: bytes > 0.
+/// Returns notes: what was kept, and domains of which no document fits. Throws Error if no document
+/// of any domain fits. REQUIRES: bytes > 0.
 std::vector<std::string> keep_most_bytes(std::vector<Document>& documents, std::int64_t bytes,
                                          std::uint64_t seed);
 

@@ -27,8 +27,8 @@ struct PrepareOptions {
   /// The machine's own text is looked for below this folder.
   std::string system_root = "/";
   ReadOptions read;
-  std::string tokenizer = "bytes";         ///< to make, of the text
-  std::shared_ptr<const Tokenizer> given;  ///< in place of one that is made
+  std::string tokenizer = "bytes";         ///< the kind of tokenizer to make from the text
+  std::shared_ptr<const Tokenizer> given;  ///< a finished tokenizer to use instead
   /// A name of protocols.h, which sets `tokenizer`, `split` and `end_of_document` and, where its
   /// splits go by name, those of inputs that have none.
   std::string protocol = {};
@@ -39,10 +39,10 @@ struct PrepareOptions {
   std::optional<bool> dedup = {};
   /// End each document with the tokenizer's end-of-document id, if it has one.
   bool end_of_document = true;
-  /// Take at most so many bytes of text, whole documents drawn by the seed, each domain in its
+  /// The most bytes of text to take, in whole documents drawn by the seed, each domain in its
   /// proportion (most_bytes.h); 0: all.
   std::int64_t most_bytes = 0;
-  /// Tokens of a file, so that a corpus is several (docs/formats.md); 0: one file.
+  /// The most tokens in a shard's file (docs/formats.md); 0: one file for all tokens.
   std::int64_t shard_tokens = 0;
   std::string out;
   /// Called once everything is computed, before the first byte of the corpus is written.
@@ -69,7 +69,8 @@ struct PrepareResult {
     std::int64_t read_bytes = 0, unique_bytes = 0;
   };
   std::vector<Gathered> gathered;
-  /// What the person should know: dropped domains, domains cut although documents were asked for.
+  /// Notes for the user: dropped domains, and domains that were cut although the split was by
+  /// documents.
   std::vector<std::string> notes;
 };
 

@@ -1,4 +1,4 @@
-// What `penstock data prepare` says about splits that are not what one would expect.
+// The notes of `penstock data prepare` about unexpected splits.
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@
 namespace penstock {
 
 /// A set of up to `most` hashes: open addressing in a table of fixed size. The upper bits of a hash
-/// say where it belongs and the lower 32 are what is kept, so a hash that is not in the set is
-/// taken for one that is with a chance of some 10^-9 (probes times 2^-32; more from 3 * 10^9 hashes
-/// on, where the two overlap). Memory: 16/3 bytes for each of `most`.
+/// give its slot, and the table stores the lower 32. A hash that is not in the set is therefore
+/// found with a probability of some 10^-9 (probes times 2^-32; more from 3 * 10^9 hashes on, where
+/// the upper and lower bits overlap). Memory: 16/3 bytes for each of `most`.
 class ShingleSet {
  public:
   explicit ShingleSet(std::uint64_t most) : slots_(most + most / 3 + 1) {}

@@ -13,9 +13,9 @@ namespace penstock {
 
 struct SystemCorpusOptions {
   std::uint64_t seed = 0;
-  /// How much to read of each domain at most; whole files, chosen by seed.
+  /// The most bytes to read of each domain, in whole files chosen by the seed.
   std::uint64_t domain_bytes = 12 << 20;
-  /// Everything is looked for below this folder.
+  /// Folder below which all text is searched.
   std::filesystem::path root = "/";
 };
 

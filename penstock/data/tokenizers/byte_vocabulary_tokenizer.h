@@ -1,5 +1,5 @@
-// The bytes that a text has, as published enwik8 code counts them: V = 205, or 204 without
-// newlines.
+// A vocabulary of the bytes that occur in a text, as published enwik8 code counts them: V = 205, or
+// 204 without newlines.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace penstock {
 
 /// One id for each byte that occurs in `texts`, the most frequent first, ties in the order of their
 /// first occurrence. Without `newlines` the newline has no id: encoding leaves it out, so decoding
-/// does not bring it back and it is not among the bytes of bits per byte. (Code that reads enwik8
-/// line by line as words, one for each byte, loses it so.) No end of document; encode() throws
+/// does not restore it and bits per byte does not count it. (Code that reads enwik8 line by line,
+/// each byte as a word, loses newlines in this way.) No end of document; encode() throws
 /// Error for a byte without an id.
 std::shared_ptr<const Tokenizer> train_byte_vocabulary(std::span<const std::string_view> texts,
                                                        bool newlines);

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Id = byte. With `end_of_document`, id 0 ends a document and text must not hold NUL bytes;
-/// without, there is no such id.
+/// Id = byte. With `end_of_document`, id 0 ends a document and text must not hold NUL bytes.
+/// Without it, no id ends a document.
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document);
 
 /// From a vocabulary of the kind kBytes in which each id is its byte.

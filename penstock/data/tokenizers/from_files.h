@@ -1,4 +1,4 @@
-// The tokenizer that files hold, whichever kind wrote them.
+// Restores a tokenizer of any kind from its files.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Restores the tokenizer whose files are in the directory, or that the file is.
-/// Throws Error where there are none or they are damaged.
+/// Restores the tokenizer from a directory with its files, or from its single file.
+/// Throws Error if there are no such files or they are damaged.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
 }  // namespace penstock

@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// What make_tokenizer makes.
+/// The specs that make_tokenizer takes.
 inline constexpr const char* kTokenizerKinds =
     "bytes, bpe:N or unigram:N (N: the vocabulary's size), byte-vocabulary, "
     "byte-vocabulary-no-newlines or words";
 
-/// Whether `spec` begins as one of kTokenizerKinds, whatever it says of the size.
+/// Whether `spec` begins with one of kTokenizerKinds, whatever size it gives.
 bool is_tokenizer_kind(const std::string& spec);
 
 /// Makes the tokenizer that `spec` names, one of kTokenizerKinds. All but the first learn from
@@ -27,15 +27,15 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 std::span<const std::string_view> texts,
                                                 bool end_of_document = true);
 
-/// What preparing a corpus must know of a tokenizer before the texts are read.
+/// Properties of a tokenizer that preparing a corpus needs before the texts are read.
 struct TokenizerTraits {
-  /// Has an id to end documents with, if asked to.
+  /// The tokenizer can have an id that ends documents.
   bool ends_documents = true;
   /// Every id stands for one byte, so that text may be cut anywhere.
   bool bytes = false;
-  /// Text is to be cut between lines alone.
+  /// Text may be cut only between lines.
   bool lines = false;
-  /// The vocabulary is that of all splits, as the published code has it.
+  /// The vocabulary is made from all splits, as in the published code.
   bool all_splits = false;
 };
 

@@ -1,4 +1,4 @@
-// The files by which the Hugging Face libraries tokenize as we do.
+// The files with which the Hugging Face libraries give the same tokens as Penstock.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ namespace penstock {
 /// has no such spelling.
 std::map<std::string, std::string> hugging_face_files(const Vocabulary& vocabulary);
 
-/// The tokenizer's own files where the libraries know them, with a tokenizer_config.json if there
-/// is none; otherwise those of its vocabulary.
+/// The tokenizer's own files if the libraries can read them, with a tokenizer_config.json added if
+/// it has none; otherwise the files made from its vocabulary.
 std::map<std::string, std::string> hugging_face_files(const Tokenizer& tokenizer);
 
 }  // namespace penstock

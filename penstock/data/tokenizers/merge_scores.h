@@ -1,6 +1,6 @@
-// Between merges by rank, as tokenizer.json has them, and by the pieces' scores, as SentencePiece
-// has them: the same encoding where every way of making a piece is a merge and all of a piece's
-// merges stand together.
+// Converts between merges by rank, as in a tokenizer.json, and merges by the pieces' scores, as in
+// SentencePiece. Both give the same encoding if every pair of pieces that forms a piece is a merge
+// and the ranks of each piece's merges are consecutive.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Longer pieces are refused: each is looked at in as many ways as it has characters.
+/// Longer pieces are an error: each piece is cut in as many ways as it has characters.
 inline constexpr std::size_t kLongestScoredPiece = 512;
 
 /// Calls with both parts of each cut between two characters.
@@ -25,8 +25,8 @@ void for_each_cut(std::string_view piece, Visitor visit) {
   }
 }
 
-/// Sets the scores of the pieces, from 0 downwards, from the vocabulary's merges; the merges stay.
-/// False where no scores give these merges.
+/// Sets the scores of the pieces, from 0 downwards, from the vocabulary's merges. Keeps the merges.
+/// Returns false if no scores give these merges.
 bool set_scores_of_merges(Vocabulary& vocabulary);
 
 /// The merges of pairs of pieces, the best score of their result first; of one result, the longest

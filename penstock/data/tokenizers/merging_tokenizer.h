@@ -1,5 +1,5 @@
 // Byte-pair encoding by ranked merges, over bytes or over characters, with the steps before it that
-// a tokenizer.json describes. Who reads files is elsewhere (data/tokenizers/tokenizer_json.h).
+// a tokenizer.json describes. Reading the files is in data/tokenizers/tokenizer_json.h.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// What a MergingTokenizer is made of.
+/// The parts of a MergingTokenizer.
 struct MergingParts {
   std::string spec, origin;                  ///< origin stands for the file in errors
   std::map<std::string, std::string> files;  ///< empty: written from the vocabulary
@@ -25,7 +25,7 @@ struct MergingParts {
   /// strings being pieces as well as the two together. `pieces` of type kControl and kUserDefined
   /// are found in text only where `added` has them.
   Vocabulary vocabulary;
-  /// The vocabulary tells everything there is to tell.
+  /// The vocabulary describes the tokenizer completely.
   bool told_by_vocabulary = true;
   std::vector<AddedToken> added;
   TextSteps normalisers;  ///< of text between added tokens

@@ -1,4 +1,5 @@
-// What tokenizers share that seek some pieces in text as they stand, whatever becomes of the rest.
+// The common part of tokenizers that find some pieces literally in text before they encode the
+// rest.
 #pragma once
 
 #include <string>
@@ -28,14 +29,14 @@ class PieceTokenizer : public Tokenizer {
   }
 
  protected:
-  /// Tokens sought in text as it stands, and in normalised text.
+  /// Tokens to find in the original text, and in normalised text.
   struct Added {
     AddedTokens raw, normalised;
   };
 
   virtual void encode_with(const Added& added, std::string_view text,
                            std::vector<TokenId>& ids) const = 0;
-  /// Has the token sought in text from now on; a control only in text of one's own.
+  /// Adds a token to find in text; a control token is found only by encode_with_controls().
   void seek(const AddedToken& token) {
     for (Added* added : {&added_, &added_text_})
       if (added == &added_ || !token.control)

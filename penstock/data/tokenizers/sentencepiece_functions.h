@@ -1,4 +1,4 @@
-// What the SentencePiece module offers, found by name after loading it.
+// The functions of the SentencePiece module, found by name after loading it.
 #pragma once
 
 #include <cstdint>

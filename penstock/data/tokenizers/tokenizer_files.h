@@ -1,4 +1,4 @@
-// The names of the files that tokenizers leave in a folder.
+// The names of tokenizers' files in a folder.
 #pragma once
 
 #include <array>

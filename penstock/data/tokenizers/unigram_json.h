@@ -1,4 +1,4 @@
-// The Unigram model of a tokenizer.json, taken to SentencePiece's library.
+// Loads the Unigram model of a tokenizer.json into SentencePiece's library.
 #pragma once
 
 #include <memory>

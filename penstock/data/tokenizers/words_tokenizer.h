@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The word that stands for those that are not in the vocabulary, where the text itself has it.
+/// The word that stands for words outside the vocabulary, if the text itself contains it.
 inline constexpr std::string_view kUnknownWord = "<unk>";
 /// The id that ends each line, 0.
 inline constexpr std::string_view kEndOfLine = "<eos>";
