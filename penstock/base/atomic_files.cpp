@@ -17,14 +17,14 @@ std::filesystem::path aside(const std::filesystem::path& path, const char* kind)
   return parent_directory(path) / concat(".", path.filename().string(), kind, ::getpid());
 }
 
-/// The error would else name the file aside, which nobody asked for.
+/// Otherwise the error would name the temporary file, which the caller does not know.
 void check_folder(FileSystem& fs, const std::filesystem::path& path) {
   const auto folder = parent_directory(path);
   PENSTOCK_CHECK(fs.exists(folder), "cannot write ", path.string(), ": there is no folder ",
                  folder.string(), "; make it first");
 }
 
-/// Notes size and checksum of what goes through it.
+/// Records size and checksum of the bytes that are written through it.
 class DigestedFile : public OutputFile {
  public:
   DigestedFile(std::unique_ptr<OutputFile> file, FileDigest& digest)
@@ -49,7 +49,7 @@ class DigestedFile : public OutputFile {
 };
 
 struct Leftover {
-  std::string name;  // what it was to become
+  std::string name;  // the final name
   bool old = false;
   int pid = 0;
 };

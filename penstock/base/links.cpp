@@ -23,7 +23,7 @@ std::filesystem::path followed(const std::filesystem::path& path) {
     PENSTOCK_CHECK(links < kMostLinks, path.string(),
                    ": is a symbolic link that leads back to itself; name another place, or remove "
                    "the link");
-    // What a relative link says begins at the link's folder.
+    // The path of a relative link begins at the link's folder.
     place = with_name(place.parent_path() / std::filesystem::read_symlink(place));
   }
   return place;

@@ -42,8 +42,7 @@ void release_pages(std::span<const std::byte> part) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
-  // Read-only and private to nobody's writes: dropping them loses nothing. A refusal costs memory
-  // alone.
+  // The pages are read-only, so dropping them loses nothing. A failure costs only memory.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-/// The weights of numbers that all weigh alike; others are a `const float*`.
+/// Weights that are all equal; other weights are a `const float*`.
 struct Alike {
   float operator[](std::size_t) const { return 1; }
   Alike operator+(std::size_t) const { return {}; }
@@ -270,8 +270,8 @@ double weighted_error(const Block& block, const float* x, const float* w,
   return sum;
 }
 
-/// The weighted fit, or the plain one where that is nearer: the parts share a scale, by which what
-/// one of them gains others may lose.
+/// The weighted fit, or the unweighted one if its weighted error is smaller. It can be smaller
+/// because the parts share a scale: a gain of one part may be a loss of another.
 template <class Quantise, class Dequantise>
 auto nearer_block(const float* x, const float* w, const Quantise& quantised,
                   const Dequantise& dequantise) {

@@ -227,7 +227,7 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
     tensors_.push_back(*tensor);
   }
   std::ranges::sort(tensors_, {}, &TensorView::name);
-  // What the index leaves out would be dropped without a word.
+  // A tensor that the index leaves out would be dropped silently.
   for (const auto& [file, at] : shards)
     for (const TensorView& tensor : files_[at].tensors()) {
       const auto entry = index["weight_map"].find(tensor.name);

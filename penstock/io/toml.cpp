@@ -21,8 +21,8 @@ bool meant_as_number(const std::string& text) {
   return std::regex_match(text, number);
 }
 
-/// @param origin_of  of the text that the node stands in
-/// @param file  whose lines those are; "": none's
+/// @param origin_of  gives the origin of a node
+/// @param file  the file that holds the text; "": no file
 template <class OriginOf>
 ConfigNode convert(const toml::node& node, const OriginOf& origin_of, const std::string& file) {
   const std::string origin = origin_of(node);

@@ -23,8 +23,8 @@ struct DownloadOptions {
   std::string path;
   /// Bytes so far, and in all (0: the server does not say).
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
-  /// Throws where the finished file, still under another name, is not what it should be; it is then
-  /// removed.
+  /// Checks the finished file, which still has another name. Throws if its content is wrong; the
+  /// file is then removed.
   std::function<void(const std::string& file)> verify = {};
   /// Called once the file is verified, before it gets its name.
   std::function<void()> before_rename = {};
@@ -34,7 +34,7 @@ struct DownloadOptions {
 
 struct DownloadResult {
   std::uint64_t bytes = 0;
-  /// What an earlier, cut download had left and was kept.
+  /// Bytes kept from an earlier, interrupted download.
   std::uint64_t resumed_from = 0;
 };
 

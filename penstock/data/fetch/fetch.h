@@ -18,17 +18,17 @@ struct FetchOptions {
   std::string dataset;
   /// The folder that the file goes to.
   std::string out = ".";
-  /// In place of the table's addresses.
+  /// Addresses to use instead of the table's.
   std::string url = {};
-  /// In place of the table's sum: 64 hexadecimal digits, or "none" to compare with nothing.
+  /// Sum to use instead of the table's: 64 hexadecimal digits, or "none" for no comparison.
   std::string sha256 = {};
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
-  /// As DownloadOptions has it; of archives that are unpacked it is not called.
+  /// As in DownloadOptions. Not called for archives that are unpacked.
   std::function<void()> before_rename = {};
   long stall_seconds = 60, connect_seconds = 30;
 };
 
-/// Who says what the sum of a file is.
+/// The source of a file's sum.
 enum class KnownSum { published, given, unverified };
 constexpr std::array<std::string_view, 3> words(KnownSum) {
   return {"published", "given", "unverified"};
@@ -37,15 +37,15 @@ constexpr std::array<std::string_view, 3> words(KnownSum) {
 struct FetchResult {
   std::string dataset, path, url;
   std::uint64_t bytes = 0, resumed_from = 0;
-  /// The file was there already and is what it should be.
+  /// The file was there already and its content is correct.
   bool already_there = false;
-  /// Of an archive, what was kept of it.
+  /// For an archive, the members that were kept.
   std::vector<std::string> members;
-  /// Always known, also where the sum to compare with is of another kind.
+  /// Always set, even if the sum to compare with is of another kind.
   std::string sha256;
   KnownSum checksum = KnownSum::unverified;
   std::string checksum_source;
-  /// The command that makes a corpus of it.
+  /// The command that makes a corpus from the data set.
   std::string next;
   std::vector<std::string> notes;
 };

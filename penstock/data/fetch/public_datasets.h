@@ -16,7 +16,7 @@ namespace penstock {
 struct PublicDataset {
   std::string_view name;
   std::string_view summary;
-  /// What the file is called where it is put.
+  /// The name of the downloaded file.
   std::string_view file;
   /// Tried in this order; all should serve the same bytes.
   std::vector<std::string_view> urls;
@@ -34,16 +34,16 @@ struct PublicDataset {
   std::vector<std::string_view> members = {};
   /// "" where its source names none.
   std::string_view licence = {};
-  /// What uses it: FILE stands for the file, DIR for the folder that it is in.
+  /// The command that uses the data set: FILE stands for the file, DIR for its folder.
   std::string_view prepare;
 };
 
 std::span<const PublicDataset> public_datasets();
 
-/// Throws Error, with the names there are, for one that is not in the table.
+/// The data set of that name. Throws Error for an unknown name, with the known ones.
 const PublicDataset& public_dataset(std::string_view name);
 
-/// Whether there is one of that name.
+/// Whether the table has a data set of that name.
 bool is_public_dataset(std::string_view name);
 
 }  // namespace penstock

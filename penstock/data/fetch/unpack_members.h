@@ -1,4 +1,4 @@
-// Some members of an archive, as files of a folder.
+// Unpacks some members of an archive into a folder.
 #pragma once
 
 #include <span>

@@ -34,8 +34,8 @@ struct Piece {
 /// Divides documents of these lengths (in whatever unit) that belong to one domain, in order.
 /// By documents: an order drawn from the seed fills validation, then test, up to their shares of
 /// the length, and the rest is for training. Contiguous: the first share trains, the next
-/// validates, the rest tests. `fell_back` tells that a share came out empty by documents (too few
-/// of them) and the domain was therefore cut.
+/// validates, the rest tests. `fell_back` is set if a split by documents left a share empty (too
+/// few documents) and the domain was therefore cut.
 std::vector<Piece> assign_splits(std::span<const std::int64_t> lengths, const SplitPlan& plan,
                                  std::uint64_t seed, bool& fell_back);
 
