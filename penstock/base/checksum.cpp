@@ -1,6 +1,6 @@
 #include "penstock/base/checksum.h"
 
-// The header alone: nothing that links Penstock has to find libxxhash.
+// Header-only, so that programs that link Penstock need not find libxxhash.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

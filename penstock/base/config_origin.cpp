@@ -16,7 +16,7 @@ bool belongs_to_key(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
 }
 
-/// Where `path` stands in the text as a whole key, neither part of a longer one; npos if nowhere.
+/// Position of `path` in the text as a whole key, not as part of a longer key; npos if absent.
 std::size_t find_key(const std::string& text, const std::string& path) {
   for (auto at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
     const auto end = at + path.size();

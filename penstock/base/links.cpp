@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// "real/" is "real": what ends in a slash has no name that could be replaced.
+/// "real/" becomes "real": a path that ends in a slash has no name that could be replaced.
 std::filesystem::path with_name(std::filesystem::path path) {
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();
   return path;

@@ -35,7 +35,7 @@ constexpr Version kVersion2 = {.limit = "memory.max",
                                .inactive_files = "inactive_file",
                                .active_files = "active_file"};
 
-/// What a function of a group's folder finds; nothing where the group has no limit.
+/// A function's result for a group's folder; nothing if the group has no limit.
 using OfGroup = std::function<std::optional<double>(const files::path&, const Version&)>;
 
 std::optional<double> limit_of(const files::path& group, const Version& version) {
@@ -67,7 +67,7 @@ std::optional<double> smallest_upwards(const files::path& mount, files::path gro
                                        const Version& version, const OfGroup& value) {
   std::optional<double> smallest;
   for (group = group.relative_path();; group = group.parent_path()) {
-    // In a container the path can be the host's and lead nowhere; the mount itself is right then.
+    // In a container the path can be the host's and not exist; the mount itself is right then.
     if (const auto found = value(mount / group, version))
       smallest = std::min(*found, smallest.value_or(*found));
     if (group.empty()) return smallest;

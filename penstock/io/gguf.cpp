@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLongestKey = 65535, kLargestGgufRank = 4;
 constexpr std::uint64_t kLargestAlignment = 1 << 20;
-// The least that an entry takes in a file: what bounds the counts.
+// The fewest bytes that an entry takes in a file. They bound the counts.
 constexpr std::uint64_t kSmallestValue = 8 + 1 + 4 + 1, kSmallestTensor = 8 + 1 + 4 + 8 + 4 + 8;
 
 /// A name from a file, fit to stand in one line of an error.

@@ -45,8 +45,8 @@ void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tens
     const auto width_a = dtype_bytes(a.dtype), width_b = dtype_bytes(b.dtype);
     return width_a != width_b ? width_a > width_b : a.name < b.name;
   });
-  // An ordered object: the header lists the tensors as they lie. It looks through all keys for one
-  // that it is asked for, so the tensors, whose names differ, are put behind each other.
+  // An ordered object, since the header lists the tensors in the order of their data. Its lookup of
+  // a key is linear, so the tensors, whose names differ, are appended without one.
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string_view> names = {"__metadata__"};
