@@ -24,7 +24,7 @@ struct SilentRank {
   bool lost() const { return state != RankState::silent; }
 };
 
-/// "3 0 1500", for the connection between a table and a rank.
+/// The text that a table and a rank exchange, such as "3 0 1500".
 std::string text_of(const SilentRank& silent);
 /// Returns nothing for any other text.
 std::optional<SilentRank> silent_from(const std::string& text);

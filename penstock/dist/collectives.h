@@ -1,5 +1,5 @@
-// Sums, maxima and broadcasts, made of a transport's exchanges and messages. Gloo has such
-// operations too, but a rank that waits in one of them cannot be told that another rank is lost.
+// All-reduce and broadcast, built on a transport's exchanges and messages. Gloo has these
+// operations too, but a rank that waits in one of Gloo's cannot be told that another rank is lost.
 #pragma once
 
 #include "penstock/dist/reduction.h"

@@ -25,10 +25,10 @@ class Deal {
   void close();
 
  private:
-  /// Of the table. Throws LostRank.
+  /// Adds to the counter in the table. Throws LostRank.
   std::int64_t add(std::int64_t value);
 
-  std::int64_t count_ = 0, taken_ = 0;  // taken: with one process
+  std::int64_t count_ = 0, taken_ = 0;  // taken_: used with one process
   std::string keeper_;
   std::shared_ptr<GroupTable> ranks_;
   std::optional<KeyServer> server_;

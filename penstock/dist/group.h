@@ -1,5 +1,5 @@
-// The processes that train together, as a value: who they are, and the collective operations on
-// tensors between them. Nothing above this folder knows what carries the bytes.
+// The processes that train together, as a value: their ranks, and the collective operations on
+// tensors between them. No code outside this folder knows how the bytes are transported.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -115,12 +115,12 @@ class ProcessGroup {
   void connect(const std::shared_ptr<KeyClient>& table);
   void learn_names(Arrivals& arrivals, const Identity& identity);
   [[noreturn]] void lose(const char* what, const std::string& reason) const;
-  /// @param alike  all ranks call it: it is compared where that is asked for
+  /// @param alike  whether all ranks call it; GroupOptions::check then compares the calls
   template <class Action>
   void operate(const char* what, const at::Tensor& values, const Action& action,
                bool alike = true) const;
   void check_alike(const char* what, const at::Tensor& values) const;
-  /// @param alike  what GroupOptions::check compares
+  /// @param alike  the tensor that GroupOptions::check compares
   std::function<void()> start_exchange(const at::Tensor& alike, const std::vector<Pieces>& received,
                                        const std::vector<Pieces>& sent) const;
   void gather_into(const at::Tensor& alike, const std::vector<Pieces>& received,

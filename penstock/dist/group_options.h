@@ -13,12 +13,13 @@ struct GroupOptions {
   /// A rank without a heartbeat for this long counts as lost, also between operations: its process
   /// or its machine has stopped. 0: never.
   std::chrono::seconds silence{25};
-  /// Told while ranks are waited for at the start, on rank 0 and, where that one is missing, on
-  /// rank 1; and how long until the first time and between.
+  /// Called while the start waits for ranks: on rank 0, or on rank 1 if rank 0 is missing.
+  /// `waiting_after` is the time before the first call, `waiting_every` the time between calls.
   std::function<void(const std::string& missing)> waiting = nullptr;
   std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
-  /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
-  /// ranks that differ get an Error that names them, where otherwise the process would be ended.
+  /// Compares operation, type and shape over all ranks before each operation. This costs another
+  /// operation. If ranks differ, they get an Error that names them; without the check the process
+  /// would be terminated.
   bool check = false;
 };
 

@@ -1,5 +1,5 @@
-// What the copies of a ProcessGroup share. For the files that make it up: group.cpp (operations)
-// and joining.cpp (how it comes about).
+// The state that the copies of a ProcessGroup share. Only the files that implement it use this
+// header: group.cpp (operations) and joining.cpp (construction).
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@ namespace penstock::dist {
 struct GroupState {
   int rank = 0, size = 1;
   bool lost = false, failed_together = false;
-  bool under_way = false;  // a start_all_to_all() that nobody has waited for
+  bool under_way = false;  // a start_all_to_all() has not been waited for yet
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
-  // Of groups that different threads may use.
+  // Shared by groups that different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
   std::atomic<double> own_seconds = 0;
-  std::string address;  // of this machine, on the way to rank 0
+  std::string address;  // this machine's address on the route to rank 0
   GroupOptions options;
-  std::int64_t capacity = 256;  // of a rank's text in gather()
+  std::int64_t capacity = 256;  // bytes reserved for a rank's text in gather()
   std::shared_ptr<GroupTable> table;
   std::shared_ptr<Transport> transport;
 };

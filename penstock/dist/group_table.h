@@ -32,16 +32,16 @@ class GroupTable {
   void begin_heartbeat();
   /// Says goodbye for all groups, so that others do not lose this rank.
   void leave();
-  /// Stops the heartbeat, and closes the table where this rank keeps it, though another thread may
-  /// still hold this object. Without leave() before, this rank has failed.
+  /// Stops the heartbeat, and closes the table if this rank hosts it, even if another thread still
+  /// holds this object. Without a leave() before, this rank counts as failed.
   void end();
   /// Sets the ranks' names for messages.
   void set_names(std::vector<std::string> names);
-  /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost. Behind
-  /// "rank 1 on host7 lost".
+  /// Describes the lost rank: "rank 2 on host7, which has not been heard of for 25 s". Nothing if
+  /// no rank is lost. Messages append it to "rank 1 on host7 lost".
   std::optional<std::string> lost() const;
-  /// The same where an exchange has ended: this rank may hear of who is lost a moment later, since
-  /// another that heard it first ended its own connections.
+  /// The same after an exchange has ended, with a short wait. This rank may learn which rank is
+  /// lost a moment later than another rank, which then ended its own connections.
   std::optional<std::string> lost_after_all() const;
   /// Throws LostRank if a rank is lost.
   void check() const;

@@ -1,6 +1,7 @@
-// A thread that tells the table of ranks, once a second, that this rank is there, and hears which
-// one is lost. Operations of a group notice a connection that ends, mostly; a rank that is stopped,
-// or hangs outside an operation, keeps its connections, and only its silence tells.
+// A thread that reports to the table of ranks, once a second, that this rank is alive, and learns
+// which rank is lost. A group's operations usually notice a connection that ends. A rank that is
+// stopped, or that hangs outside an operation, keeps its connections: only its silence shows that
+// it is lost.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,8 @@ struct HeartbeatOptions {
   std::chrono::milliseconds silence;  ///< after which a rank counts as lost
   /// Whether the table's end or silence counts as the loss of the rank that keeps it.
   bool needs_table = true;
-  /// Called by the thread once a rank is lost, and then every second: exchanges under way must end.
+  /// Called by the thread when a rank is lost, and then every second. It must end the exchanges in
+  /// progress.
   std::function<void()> lost;
 };
 
@@ -33,7 +35,7 @@ struct HeartbeatOptions {
 /// and the others lose it. Cost: a message a second.
 class Heartbeat {
  public:
-  /// @param table  connected for this alone, with a patience of `silence` where it is needed
+  /// @param table  a connection for the heartbeat alone; its patience is `silence` if needs_table
   Heartbeat(std::shared_ptr<KeyClient> table, int rank, HeartbeatOptions options);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
@@ -41,21 +43,22 @@ class Heartbeat {
 
   /// Says goodbye, so that others do not lose this rank. Ends the thread.
   void leave();
-  /// Ends the thread. Without leave() before, this rank has failed, unless it lost another.
+  /// Ends the thread. Without a leave() before, this rank counts as failed, unless it lost another
+  /// rank.
   void stop();
   /// Tells that an operation lost some other rank.
   void lost_another() { lost_another_ = true; }
-  /// The first that was lost, which may be this rank: the others have given it up. Thread-safe.
+  /// The first lost rank. It may be this rank, if the others gave it up. Thread-safe.
   std::optional<Lost> lost() const;
 
  private:
   void run();
   void listen_for_a_loss();
-  /// Waits for the time of the next beat. @return whether there is one
+  /// Waits until the next beat is due.  @return false if there is no further beat
   bool next();
   void judge(const SilentRank& silent);
   void lose(const Lost& lost);
-  /// Until the heartbeat is stopped.
+  /// Calls options_.lost repeatedly until the heartbeat is stopped.
   void end_exchanges();
   void say_end() noexcept;
 

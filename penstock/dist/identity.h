@@ -11,7 +11,7 @@ namespace penstock::dist {
 struct Identity {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  ///< among the processes on this machine
-  std::string address;                 ///< of rank 0's machine, where ranks find each other
+  std::string address;                 ///< rank 0's machine, where ranks meet
   int port = 0;
   bool hosts_store = false;  ///< whether this process listens there
   bool launched = false;     ///< by `--processes`, which reports what happens to its ranks
@@ -35,7 +35,8 @@ std::string host_name();
 
 /// The first host of a Slurm list: "n[03-05,9],m1" -> "n03".
 std::string first_host(const std::string& node_list);
-/// The entry of "2(x3),1" for that node, from 0; 1 where the list is shorter.
+/// The number of tasks of node `node` (from 0) in a list such as "2(x3),1"; 1 if the list is
+/// shorter.
 int tasks_of_node(const std::string& tasks_per_node, int node);
 
 }  // namespace penstock::dist

@@ -22,7 +22,7 @@ namespace penstock::dist {
 /// address can read and write the table: there is neither encryption nor a password.
 class KeyServer {
  public:
-  /// @param port  0: one that is free.  Throws Error where it cannot listen there.
+  /// @param port  0: any free port.  Throws Error if it cannot listen there.
   KeyServer(const std::string& address, int port);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
@@ -41,7 +41,7 @@ class KeyServer {
   bool receive(Connection& connection);
   bool answer_all(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
-  /// Of a rank that says that it is there, that it ends, or that one is lost.
+  /// Answers a rank that reports that it is alive, that it ends, or that a rank is lost.
   std::string answer_rank(char operation, const std::string& said, int connection);
 
   int listener_ = -1, wake_ = -1, port_ = 0;
@@ -57,7 +57,7 @@ class LostTable : public Error {
   using Error::Error;
 };
 
-/// The process that keeps the table does not answer, though the connection stands.
+/// The process that keeps the table does not answer, although the connection is open.
 class SilentTable : public LostTable {
  public:
   using LostTable::LostTable;
@@ -68,7 +68,7 @@ class TableEnded : public LostTable {
  public:
   TableEnded(const std::string& message, std::optional<SilentRank> silent)
       : LostTable(message), silent_(silent) {}
-  /// Who had been silent for longest by then.
+  /// The rank that had been silent for longest at that time.
   const std::optional<SilentRank>& silent() const { return silent_; }
 
  private:
@@ -76,9 +76,11 @@ class TableEnded : public LostTable {
 };
 
 struct KeyClientOptions {
-  std::string prefix = "";           ///< of all its keys: clients of another prefix do not see them
-  std::chrono::seconds patience{0};  ///< with a table that does not answer; 0: without end
-  /// Called again and again until it is connected.
+  /// Put before all its keys. Clients with another prefix do not see them.
+  std::string prefix = "";
+  /// How long to wait for a table that does not answer; 0: forever.
+  std::chrono::seconds patience{0};
+  /// Called repeatedly until the client is connected.
   std::function<void()> connecting = nullptr;
 };
 
@@ -86,8 +88,9 @@ struct KeyClientOptions {
 class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
-  /// Connects, and tries again until then. Throws Error that names the address. All operations
-  /// throw LostTable: SilentTable once their patience is over, TableEnded, or where it hung up.
+  /// Connects, with retries until `timeout`. Throws Error that names the address. All operations
+  /// throw LostTable if the connection ended: SilentTable if the table did not answer within
+  /// `patience`, TableEnded if its process ended in good order.
   KeyClient(const std::string& address, int port, Milliseconds timeout,
             KeyClientOptions options = {});
   ~KeyClient();
@@ -96,9 +99,9 @@ class KeyClient {
 
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> get(const std::string& key);
-  /// The value of a key that someone sets before the time is over, or nothing.
+  /// Waits for a key to be set and returns its value; returns nothing after `timeout`.
   std::optional<std::string> wait(const std::string& key, Milliseconds timeout);
-  /// Adds to the number under the key, which begins at 0, and returns the sum.
+  /// Adds to the number stored under the key and returns the sum. The number starts at 0.
   std::int64_t add(const std::string& key, std::int64_t value);
   bool remove(const std::string& key);
   std::int64_t size();
@@ -108,14 +111,14 @@ class KeyClient {
   void end(int rank);
   /// Reports a lost rank to all.
   void lose(const SilentRank& lost);
-  /// The same to a table that does not answer, which reads it should it go on. Nothing can be asked
-  /// behind it.
+  /// The same for a table that does not answer: the table reads the message if it resumes. The
+  /// client cannot be used afterwards.
   void leave_word(const SilentRank& lost) noexcept;
   enum class Heard { nothing, woken, ended, hung_up };
-  /// Waits until the time is over, `wake` can be read, or the table ends: by its process's own
-  /// will, or without a word.
+  /// Waits until the timeout, until `wake` is readable, or until the table ends: `ended` if its
+  /// process announced the end, `hung_up` if it did not.
   Heard listen(Milliseconds timeout, int wake);
-  /// This machine's address on the way to the server.
+  /// This machine's address on the route to the server.
   std::string local_address() const;
 
  private:

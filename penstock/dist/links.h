@@ -1,5 +1,5 @@
-// The TCP connections by which the groups of a process exchange, for whoever has to end an exchange
-// that waits for a rank which will not answer.
+// The TCP connections that a process's groups use for their exchanges. They are kept here so that
+// an exchange can be ended when it waits for a rank that will not answer.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,13 @@ namespace penstock::dist {
 /// Thread-safe.
 class Links {
  public:
-  /// What the process is connected by after connect() and was not before are links from then on.
-  /// The system is told to give a link up where the other machine is lost.
+  /// Runs connect() and records every connection that it adds to the process as a link. The
+  /// operating system then closes a link if the other machine is lost.
   void watch(const std::function<void()>& connect);
-  /// Ends all links, and those that are being made: who waits for bytes of one gets an error.
+  /// Ends all links, including those that are being made. A thread that waits for bytes from a link
+  /// gets an error.
   void cut();
-  /// Has every cut call `action` too, as long as what is returned lives.
+  /// Makes every cut() call `action` too, as long as the returned object lives.
   std::shared_ptr<void> on_cut(std::function<void()> action);
 
  private:
@@ -30,7 +31,7 @@ class Links {
   std::mutex mutex_;
   /// Socket number by descriptor. It shows whether the descriptor's socket was closed since.
   std::map<int, unsigned long> links_;
-  std::optional<std::set<int>> before_;  ///< while links are being made: what was there before
+  std::optional<std::set<int>> before_;  ///< the connections before watch() made links
   std::list<std::weak_ptr<Action>> actions_;
 };
 

@@ -1,5 +1,5 @@
-// What a rank throws where it cannot go on with the others. Who finds out is group_table.h's and
-// heartbeat.h's.
+// The errors that a rank throws when it cannot continue with the other ranks. group_table.h and
+// heartbeat.h detect the loss.
 #pragma once
 
 #include <exception>
@@ -9,15 +9,15 @@
 
 namespace penstock::dist {
 
-/// The connection to another rank is gone, or it did not come in time. The group cannot be used any
-/// more; what the message names is this rank and the operation.
+/// The connection to another rank ended, or that rank did not answer in time. The group can no
+/// longer be used. The message names this rank and the operation.
 class LostRank : public Error {
  public:
   using Error::Error;
 };
 
-/// This rank itself failed in the middle of operations that others wait in, who lose it. The
-/// message names it and says why.
+/// This rank itself failed while other ranks wait in operations with it; they lose it. The message
+/// names this rank and the reason.
 class FailedRank : public LostRank {
  public:
   FailedRank(const std::string& name, const std::exception& error);

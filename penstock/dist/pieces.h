@@ -1,4 +1,4 @@
-// Bytes that lie in several tensors, put together and taken apart. Nothing is sent here.
+// Joins and splits bytes that are stored in several tensors. Nothing is sent here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,22 +9,23 @@
 
 namespace penstock::dist {
 
-/// Contiguous tensors on the CPU, one after the other: what one rank has for another.
+/// Contiguous tensors on the CPU, one after the other: the data that one rank has for another.
 using Pieces = std::vector<at::Tensor>;
 
 std::int64_t total_bytes(const Pieces& pieces);
 
-/// The tensors' memory as bytes: what is only moved has no type. REQUIRES: they outlive the result.
+/// The tensors' memory as tensors of bytes, for moves that ignore the type. REQUIRES: the pieces
+/// outlive the result.
 Pieces as_bytes(const Pieces& pieces);
 
-/// Puts the pieces there, one after the other.  @return behind them
+/// Writes the pieces to `to`, one after the other.  @return the end of the written bytes
 std::byte* join(const Pieces& pieces, std::byte* to);
 
-/// The other way round.
+/// Fills the pieces from the bytes at `from`, one after the other.
 void divide(const std::byte* from, const Pieces& pieces);
 
-/// The same bytes, cut in other places. Pieces that are the same memory stay as they are.
-/// REQUIRES: both are as long.
+/// Copies the same bytes into pieces of other sizes. Pieces that share memory are not copied.
+/// REQUIRES: both have the same total length.
 void copy(const Pieces& from, const Pieces& to);
 
 }  // namespace penstock::dist

@@ -1,9 +1,9 @@
-// How tensors of several ranks become one.
+// How the tensors of several ranks are reduced to one.
 #pragma once
 
 namespace penstock::dist {
 
-/// There is no mean: whoever wants one divides by a number that all ranks know.
+/// There is no mean: the caller divides the sum by a number that all ranks know.
 enum class Reduction { sum, max };
 
 }  // namespace penstock::dist

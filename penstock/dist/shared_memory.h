@@ -1,5 +1,5 @@
-// Memory that the ranks of one machine share, in place of sockets, for what is large. Who is there,
-// and who is late or gone, is still the carrier's to find out.
+// Shared memory between the ranks of one machine, used instead of sockets for large exchanges. The
+// carrier still detects which ranks are present, late or gone.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace penstock::dist {
 
-/// The carrier's operations, of which all_to_all and large all_gathers go through shared memory:
-/// each rank writes what it sends to anonymous files of its own (memfd), the carrier says where it
-/// lies, and the others read it there. Where a rank cannot open another's files, as on another
-/// machine, the carrier itself. Every rank calls it.
+/// Wraps the carrier so that all_to_all and large all_gathers use shared memory. Each rank writes
+/// the bytes that it sends to its own anonymous files (memfd), the carrier tells the others where
+/// they are, and the others read them there. If a rank cannot open another's files, as on another
+/// machine, it returns the carrier itself. Every rank calls it.
 std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> carrier, int rank,
                                               int size);
 

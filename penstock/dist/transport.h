@@ -16,20 +16,21 @@
 
 namespace penstock::dist {
 
-/// Moves bytes, in contiguous tensors of them. What is moved in pieces may be nothing, and need not
-/// be cut alike on both sides. Each operation throws an exception where a rank is gone or late.
+/// Moves bytes between ranks, in contiguous tensors of bytes. Pieces may be empty, and sender and
+/// receiver may divide the same bytes differently. Each operation throws an exception if a rank is
+/// gone or late.
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Goes on beside what follows; what it returns waits until `received` is filled, and holds the
-  /// tensors. One at a time, and no all_gather until then.
+  /// Runs in the background. The returned function waits until `received` is filled, and keeps the
+  /// tensors alive. Only one may run at a time, and no all_gather may run until it is done.
   /// @param received, sent  by rank
   virtual std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                                  std::vector<Pieces> sent) = 0;
-  /// @param received  by rank; this rank's may be the very memory of `sent`
+  /// @param received  by rank; this rank's entry may be the memory of `sent`
   virtual void all_gather(std::vector<Pieces> received, Pieces sent) = 0;
-  /// Goes on beside what follows; what it returns waits until the tensor has left. Messages of one
-  /// rank to another keep their order, and have a byte at least.
+  /// Runs in the background. The returned function waits until the tensor has been sent. Messages
+  /// from one rank to another keep their order. A message has at least one byte.
   virtual std::function<void()> start_send(at::Tensor values, int to) = 0;
   virtual void receive(at::Tensor values, int from) = 0;
 };
@@ -39,8 +40,8 @@ bool has_transport();
 /// Throws Error, which says what to install, if this build cannot connect `processes` processes.
 void check_transport(int processes);
 
-/// Connects all ranks, which ask the table where the others listen.
-/// @param world  learns the connections; nobody is waited for where it has lost a rank
+/// Connects all ranks. Each rank reads from the table where the others listen.
+/// @param world  records the connections; if it has lost a rank, no rank is waited for
 /// REQUIRES: has_transport().
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
                                           std::chrono::milliseconds timeout,
