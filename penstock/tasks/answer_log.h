@@ -1,5 +1,6 @@
-// What models answered, kept while an evaluation runs, so that one that was killed goes on where it
-// was. A file of lines, appended and synced piece by piece; who asked what is its first line.
+// A log of models' answers, written while an evaluation runs, so that a killed evaluation can
+// resume. It is a file of lines, appended and synced batch by batch. Its first line says which
+// models answer which tasks.
 #pragma once
 
 #include <map>
@@ -22,32 +23,32 @@ struct Answer {
   std::string generated = {};
 };
 
-/// One task that one model is asked; what all of it says decides whether answers still hold.
+/// One task for one model. Logged answers are reused only if all of these fields are equal.
 struct Asked {
-  std::string model;  ///< its fingerprint, and how it is run
+  std::string model;  ///< the model's fingerprint and the options it runs with
   std::string task, protocol;
-  std::string requests;  ///< the sum of all tokens that it is asked
+  std::string requests;  ///< the checksum of all request tokens
 };
 
 class AnswerLog {
  public:
-  /// Takes up the answers in the file at `path`, or begins it. A last line that was cut while it
-  /// was written is dropped. Throws Error for a file of other models, tasks or options, naming what
-  /// differs, for a damaged one, naming the line, and where another process holds it.
+  /// Loads the answers in the file at `path`, or creates the file. An incomplete last line is
+  /// dropped. Throws Error for a file of other models, tasks or options, naming the difference; for
+  /// a damaged file, naming the line; and if another process has locked the file.
   AnswerLog(std::string path, const std::vector<Asked>& asked);
 
-  /// Answers that were in the file.
+  /// The number of answers that were in the file.
   std::size_t taken_up() const { return taken_up_; }
   /// The answer to an item of asked[place], or nullptr.
   const Answer* find(std::size_t place, std::size_t item) const;
-  /// Keeps an answer; on the device once sync() returns.
+  /// Adds an answer. It is on disk once sync() has returned.
   void add(std::size_t place, std::size_t item, Answer answer);
   void sync();
-  /// Removes the file: its answers are in a better place now.
+  /// Removes the file, once its answers are stored elsewhere.
   void remove();
 
  private:
-  /// Returns the bytes of the whole lines.
+  /// Returns the number of bytes in complete lines.
   std::size_t read(const std::string& text, const std::string& head);
   void take(const Row& line, const std::string& where);
 

@@ -1,4 +1,4 @@
-// Generated answers: whether one is among the known ones, by the rules of the harnesses.
+// Decides whether a generated answer is one of the known answers, by the rules of the harnesses.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 namespace penstock::tasks {
 
 enum class AnswerRule {
-  kExact,             ///< lm-eval: equal without case and ASCII punctuation
-  kExactNoArticles,   ///< the same, and without articles that a space follows
+  kExact,             ///< lm-eval: equal, ignoring case and ASCII punctuation
+  kExactNoArticles,   ///< the same, also ignoring articles followed by a space
   kContainsNq,        ///< OpenCompass: contains a known answer; both cut, stripped of punctuation
                       ///< and articles; of the generated one its first line behind "answer is"
   kContainsTriviaQa,  ///< the same, also behind the last "a:" and "answer:"

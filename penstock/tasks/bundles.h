@@ -1,5 +1,5 @@
-// Requests that share what is computed: a beginning that is read once, and branches that go on from
-// it. Only lists of tokens; scoring.cpp runs them.
+// Bundles of requests that share a computation: a prefix that is computed once, and branches that
+// continue it. They are lists of tokens; scoring.cpp runs them.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace penstock::tasks {
 
-/// A token that is scored by the row at `position`, counted from the beginning's first token.
+/// A token that is scored by the logits at `position`, counted from the prefix's first token.
 struct Target {
   std::size_t request = 0;
   std::size_t position = 0;
   TokenId id = 0;
 };
 
-/// What follows the beginning in one of the sequences.
+/// The tokens that follow the prefix in one of the sequences.
 struct Branch {
   std::vector<TokenId> tokens;
   std::vector<Target> targets;
@@ -26,18 +26,19 @@ struct Branch {
 struct Bundle {
   std::size_t item = 0;
   std::vector<TokenId> beginning;
-  std::vector<Target> targets;  ///< scored by the beginning's own rows
+  std::vector<Target> targets;  ///< scored by the prefix's own logits
   std::vector<Branch> branches;
 
-  /// Tokens that are read.
+  /// The number of tokens that the model reads.
   std::size_t tokens() const;
-  /// Tokens of the longest sequence.
+  /// The number of tokens of the longest sequence.
   std::size_t longest() const;
 };
 
-/// The bundles of an item's requests. Requests that read the same tokens (all but their last) are
-/// one. With `share`, what all sequences begin with is the beginning of one bundle; otherwise, and
-/// where it is shorter than `least_shared`, each sequence is a bundle of its own.
+/// The bundles of an item's requests. Requests with the same tokens but for the last become one
+/// sequence. With `share`, the common prefix of all sequences is the beginning of one bundle.
+/// Without `share`, or if that prefix is shorter than `least_shared`, each sequence is its own
+/// bundle.
 std::vector<Bundle> make_bundles(std::size_t item, std::span<const TokenRequest> requests,
                                  bool share, std::size_t least_shared = 8);
 

@@ -1,4 +1,4 @@
-// The tasks that are part of the program, by name and protocol, and the groups of them.
+// The tasks that are part of the program, by name and protocol, and the groups of tasks.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace penstock::tasks {
 
-/// Every task of the protocol, by name; a name has a version that is meant without "@".
+/// Every task of the protocol, by name. Each name has a default version, which is used without "@".
 std::vector<Task> all_tasks(TaskProtocol protocol);
 
-/// The task of the name, or of "name@version". Throws Error for an unknown one, naming the nearest
-/// name, the versions that there are, or the protocol that has it.
+/// The task called `name`, or "name@version". Throws Error for an unknown task, naming the nearest
+/// name, the existing versions, or the protocol that has it.
 Task find_task(const std::string& name, TaskProtocol protocol);
 
-/// The tasks that a list of names and groups means, each once.
+/// The tasks in a list of names and groups, each once.
 std::vector<Task> find_tasks(const std::vector<std::string>& names, TaskProtocol protocol);
 
 struct Group {

@@ -1,20 +1,20 @@
-// Two models on the same items: the paired difference of their accuracies.
+// Compares two models on the same items: the paired difference of their accuracies.
 #pragma once
 
 #include "penstock/tasks/results.h"
 
 namespace penstock::tasks {
 
-/// B less A.
+/// B minus A.
 struct PairedDifference {
   std::size_t n = 0;
-  std::size_t only_a = 0, only_b = 0;  ///< items that one alone has right
+  std::size_t only_a = 0, only_b = 0;  ///< items that only one model has right
   double difference = 0;               ///< of the accuracies
   double low = 0, high = 0;            ///< 95 % interval, by the paired items' deviation
   double p = 1;                        ///< McNemar's exact test, both sides
 };
 
-/// Throws Error where the results are of other tasks or numbers of items.
+/// Throws Error if the results have different tasks or numbers of items.
 PairedDifference compare(const TaskResult& a, const TaskResult& b);
 
 /// {"difference", "interval", "p", "only_a", "only_b"}

@@ -1,5 +1,4 @@
-// Which public data sets hold the rows of tasks; fetching them is penstock/data/fetch/fetch.h's
-// matter.
+// The public data sets that hold the rows of tasks. penstock/data/fetch/fetch.h downloads them.
 #pragma once
 
 #include <string>
@@ -7,12 +6,12 @@
 
 namespace penstock::tasks {
 
-/// The data sets of the name, each once: a task or group of any protocol means those of its tasks;
-/// a data set's name means itself. Throws Error for an unknown name, naming the nearest, and for a
-/// task whose rows nobody publishes in a form that is read.
+/// The data sets that a name means, each once. The name of a task or group, of any protocol, means
+/// its tasks' data sets; a data set's name means itself. Throws Error for an unknown name, naming
+/// the nearest. Throws Error for a task whose rows are not published in a format that can be read.
 std::vector<std::string> data_sets_of(const std::string& name);
 
-/// Those of all tasks.
+/// The data sets of all tasks.
 std::vector<std::string> all_data_sets();
 
 }  // namespace penstock::tasks

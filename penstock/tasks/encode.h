@@ -1,5 +1,5 @@
-// Requests as tokens, by each protocol's rules: what is put before a text, where the scored part
-// begins, and what is left out of a text that is longer than the model's window.
+// Encodes requests as tokens by each protocol's rules: which token starts a text, where the scored
+// part begins, and how a text longer than the model's window is truncated.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace penstock::tasks {
 
 struct TokenRequest {
   std::vector<TokenId> ids;     ///< at least two
-  std::size_t scored_from = 1;  ///< those from here on are scored; those before are context
+  std::size_t scored_from = 1;  ///< tokens from here on are scored; earlier ones are context
   bool operator==(const TokenRequest&) const = default;
 };
 
@@ -24,23 +24,24 @@ class RequestEncoder {
   /// `window`: the most tokens that the model reads at once.
   RequestEncoder(const Tokenizer& tokenizer, std::int64_t window);
 
-  /// lm-eval: white space at the context's end goes to the continuation; the continuation's tokens
-  /// are those of the whole text but the context's; a text begins with the tokenizer's BOS where
-  /// its file says so; an empty context is the BOS, or else the end-of-text token; of what is too
-  /// long the first tokens are left out (the model reads at most `window`, and the last token is
-  /// only scored).
-  /// OpenCompass: the whole text, begun as above; of what is too long the last tokens are left out.
-  /// Throws Error where nothing is left to score, a continuation is longer than the window, or an
-  /// empty context has no token to stand for it.
+  /// lm-eval: white space at the context's end moves to the continuation. The continuation's tokens
+  /// are the whole text's tokens without the context's. A text begins with the BOS token if the
+  /// tokenizer's file says so. An empty context becomes the BOS token, or else the end-of-text
+  /// token. A text that is too long loses its first tokens (the model reads at most `window`
+  /// tokens, and the last token is only scored). OpenCompass: encodes the whole text, with the same
+  /// first token. A text that is too long loses its last tokens.
+  /// Throws Error if no token is left to score, if a continuation is longer than the window, or if
+  /// the tokenizer has no token for an empty context.
   TokenRequest encode(const TextRequest& request, Score score) const;
 
-  /// lm-eval's cut: of what is too long the first tokens are left out. Throws Error where more than
-  /// the window is scored.
+  /// Truncates as lm-eval does: a request that is too long loses its first tokens. Throws Error if
+  /// the scored part is longer than the window.
   TokenRequest cut(TokenRequest request) const;
 
-  /// What the model goes on from with up to `max_tokens` more. lm-eval leaves room for all of them
-  /// and leaves out the first tokens of what is too long; OpenCompass leaves room for one (an
-  /// answer ends with the window) and leaves out the last. Throws Error where there is no room.
+  /// The prompt that the model continues by up to `max_tokens` tokens. lm-eval reserves
+  /// `max_tokens` tokens of the window and drops the first tokens of a prompt that is too long.
+  /// OpenCompass reserves one token (an answer ends with the window) and drops the last tokens.
+  /// Throws Error if no token of the window is left for the prompt.
   std::vector<TokenId> encode_prompt(const Item& item, TaskProtocol protocol,
                                      std::int64_t max_tokens) const;
 
@@ -58,7 +59,7 @@ class RequestEncoder {
   TokenId prefix_ = -1;  ///< stands for an empty context, or -1
 };
 
-/// The window of a model where nobody names another: its context, and what its memory holds.
+/// A model's default window, from its context and from the length that its memory holds.
 std::int64_t usual_window(const ModelConfig& config);
 
 }  // namespace penstock::tasks

@@ -1,4 +1,5 @@
-// A model's results on tasks: rows to items to tokens to scores, and the records of every item.
+// Evaluates a model on tasks: rows become items, items become tokens, tokens get scores. It also
+// makes the records of every item.
 #pragma once
 
 #include <functional>
@@ -13,51 +14,51 @@
 
 namespace penstock::tasks {
 
-/// A task and its items, read before any model is run, so that mistakes are said at once.
+/// A task and its items. They are read before any model runs, so that errors are reported at once.
 struct LoadedTask {
   Task task;
   Items items;
-  std::vector<std::string> files = {};  ///< that they were read from
+  std::vector<std::string> files = {};  ///< files that the items were read from
 };
 
 struct LoadOptions {
-  std::string directory;  ///< where the task's files are looked for by their names
-  std::string file = {};  ///< its data, whatever its name
-  std::size_t limit = 0;  ///< the first so many items; 0: all
+  std::string directory;  ///< folder in which the task's files are found by name
+  std::string file = {};  ///< the data file, under any name
+  std::size_t limit = 0;  ///< number of items to read, from the first; 0: all
   Shots shots = {};       ///< few-shot examples
 };
 
-/// Reads the task's data, and where there are to be few-shot examples their rows.
+/// Reads the task's data, and the rows of its few-shot examples if there are any.
 LoadedTask load_task(Task task, const LoadOptions& options);
 
 struct EvaluateTaskOptions {
-  std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: usual_window
+  std::int64_t sequence_length = 0;  ///< window in tokens; 0: usual_window()
   ScoringOptions scoring;
-  AnswerLog* log = nullptr;  ///< takes and keeps answers, where there is one
-  std::size_t place = 0;     ///< of the task in it
+  AnswerLog* log = nullptr;  ///< supplies and stores answers; may be null
+  std::size_t place = 0;     ///< the task's index in the log
 };
 
-/// Of each item the tokens of its requests, or of the prompt that an answer is to follow.
+/// For each item: the tokens of its requests, or of the prompt that the generated answer follows.
 using TaskTokens = std::vector<std::vector<TokenRequest>>;
 
-/// The task's tokens for a model. Throws Error for a request that leaves nothing to score or does
-/// not fit the window, and for answers that the model cannot generate with these options.
+/// Encodes the task for a model. Throws Error for a request that has nothing to score or does not
+/// fit the window, and if the model cannot generate answers with these options.
 TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
                        const LoadedTask& loaded, const EvaluateTaskOptions& options);
 
-/// What the log must know of a task that a model is asked.
+/// The description of a model and its task that the log stores.
 Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string model);
 
-/// One task's result, with what was asked and answered.
+/// One task's result, with the requests and the answers.
 struct EvaluatedTask {
   TaskResult result;
   TaskTokens requests;
   std::vector<std::vector<RequestScore>> scores;
 };
 
-/// The task's result. Answers that are generated are what the model says greedily. With a log the
-/// items are answered in pieces of some thousand tokens, shortest items first; each piece is kept
-/// before the next begins. Throws Error as score_items and generate_from_tokens do.
+/// Evaluates the task. Answers are generated greedily. With a log, the items are answered in
+/// batches of some thousand tokens, shortest items first. Each batch is stored before the next
+/// begins. Throws Error as score_items and generate_from_tokens do.
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, TaskTokens requests,
                             const EvaluateTaskOptions& options);
@@ -66,8 +67,8 @@ EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const T
 /// "protocol", "version", "guess", ...}, without the items.
 nlohmann::ordered_json to_json(const TaskResult& result);
 
-/// A JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right", and
-/// where answers are generated "generated" and "answers".
+/// One JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right". For
+/// generated answers also "generated" and "answers".
 std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated);
 
 }  // namespace penstock::tasks

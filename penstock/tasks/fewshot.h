@@ -1,5 +1,5 @@
-// Few-shot examples: rows with their answers that stand before what is asked, drawn as lm-eval
-// draws them. Which file they come from is the task's matter (task.h).
+// Few-shot examples: rows with their answers, put before a request and drawn as lm-eval draws them.
+// The task says which file they come from (task.h).
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace penstock::tasks {
 
-/// Puts `shots.count` examples before each request, behind the task's description: of each item
-/// anew, in the items' order, with one generator. An example is its request with the right answer,
-/// and the task's separator. Throws Error where the pool is too small.
-/// @param pool  the items that examples are made of, in their file's order
+/// Puts `shots.count` examples before each request, after the task's description. One generator
+/// draws new examples for each item, in the items' order. An example is its request, the right
+/// answer and the task's separator. Throws Error if the pool is too small.
+/// @param pool  the items that become examples, in their file's order
 void add_examples(const Task& task, std::span<const Item> pool, const Shots& shots, Items& items);
 
 /// Throws Error for a task that has no examples: of another protocol, or without a [fewshot] table.

@@ -1,5 +1,5 @@
-// The filters of templates: small functions from value to value. A filter of text takes a list of
-// texts too, and gives the list of results.
+// The filters of templates: small functions from value to value. A filter for text also takes a
+// list of texts, and then returns the list of results.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,10 +11,10 @@ namespace penstock::tasks {
 
 struct Filter;
 
-/// An argument: a text or number that stands in the template, or the path of a field.
+/// An argument: a literal text or number in the template, or the path of a field.
 struct FilterArgument {
   nlohmann::ordered_json value;
-  std::vector<std::string> path;  ///< where it is a field
+  std::vector<std::string> path;  ///< if it is a field
 };
 
 struct FilterCall {
@@ -35,7 +35,7 @@ struct Filter {
 const std::vector<Filter>& all_filters();
 /// Throws Error for an unknown name, naming the nearest.
 const Filter& find_filter(std::string_view name);
-/// Applies the filter. Throws Error where the value is none that it takes.
+/// Applies the filter. Throws Error for a value of a type that it does not take.
 nlohmann::ordered_json apply_filter(const Filter& filter, const nlohmann::ordered_json& value,
                                     const std::vector<nlohmann::ordered_json>& arguments);
 

@@ -1,4 +1,5 @@
-// Items: what a task asks of a model about one row, as texts. How texts become tokens is encode.h.
+// Items: the texts with which a task asks a model about one row. encode.h turns the texts into
+// tokens.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +23,19 @@ struct Item {
   /// Length of each choice without the delimiter; acc_norm and acc_bytes divide by it.
   std::vector<double> characters, bytes;
   int gold = -1;                     ///< -1: the task has none
-  std::vector<std::string> answers;  ///< known ones, of tasks that generate
+  std::vector<std::string> answers;  ///< the known answers, for tasks that generate
 
   std::size_t choices() const { return requests.size(); }
 };
 
 struct ItemOptions {
-  std::size_t limit = 0;  ///< the first so many items; 0: all
+  std::size_t limit = 0;  ///< number of items, from the first; 0: all
 };
 
 /// Few-shot examples before each item.
 struct Shots {
   std::size_t count = 0;
-  std::uint64_t seed = 1234;  ///< lm-eval's own
+  std::uint64_t seed = 1234;  ///< lm-eval's default
 };
 
 struct Items {
@@ -43,9 +44,9 @@ struct Items {
   std::size_t left_out = 0;  ///< rows that the form's `where` leaves out
 };
 
-/// The items of the rows, in their order. Throws Error with file, line and key for a row that fits
-/// no form, a field that is missing, fewer than two choices, an empty choice, and an answer that is
-/// none of the choices; and where no row is left.
+/// Makes the rows' items, in the rows' order. Throws Error with file, line and key for a row that
+/// fits no form, a missing field, fewer than two choices, an empty choice, and an answer that is
+/// not among the choices. Throws Error if no row is left.
 Items make_items(const Task& task, std::span<const SourceRow> rows,
                  const ItemOptions& options = {});
 

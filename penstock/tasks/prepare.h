@@ -1,5 +1,5 @@
-// Preparations: what a few tasks do with a row that templates cannot say, each a function from row
-// to row that adds fields. Named by `prepare` in a task's form.
+// Preparations: functions from row to row that add fields, for the few tasks whose rows templates
+// cannot express. A task's form names one with `prepare`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace penstock::tasks {
 
-/// The row with the fields that the preparation adds; "" adds none. Throws Error where the row is
-/// none of the preparation's.
+/// The row with the fields that the preparation adds; "" adds none. Throws Error if the row lacks
+/// the fields that the preparation needs.
 ///   race-problems      `problems` (a list, or its text in Python's notation) of an article: the
 ///   last
 ///                      one's fields become `question`, `options` and `answer`; `before` is the

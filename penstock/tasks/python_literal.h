@@ -1,5 +1,5 @@
-// Python's notation of lists, dictionaries, texts and whole numbers, in which one published data
-// set keeps its questions. Nothing else of that language.
+// Parses Python's literals for lists, dictionaries, strings and integers, because one published
+// data set stores its questions as such literals. It parses nothing else of Python.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace penstock::tasks {
 
-/// The value of the text. Throws Error with the place of what it does not understand.
+/// Parses the text. Throws Error with the position of anything that it cannot parse.
 nlohmann::ordered_json parse_python_literal(std::string_view text);
 
 }  // namespace penstock::tasks

@@ -1,5 +1,5 @@
-// The random numbers of Python's `random` module, which lm-eval draws few-shot examples with. What
-// the program draws for itself is base/random.h's matter.
+// The random numbers of Python's `random` module, with which lm-eval draws few-shot examples. The
+// program's own draws use base/random.h.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace penstock::tasks {
 
-/// What `random.Random(seed)` of CPython (3.2 and later) draws: MT19937, seeded by its
+/// The generator of `random.Random(seed)` in CPython 3.2 and later: MT19937, seeded by its
 /// init_by_array.
 class PythonRandom {
  public:
   explicit PythonRandom(std::uint64_t seed);
-  /// `sample(range(n), count)`: that many different places below n, in the order drawn.
-  /// Requires count <= n < 2^32.
+  /// `sample(range(n), count)`: `count` different indices below n, in the order drawn. Requires
+  /// count <= n < 2^32.
   std::vector<std::size_t> sample(std::size_t n, std::size_t count);
 
  private:

@@ -1,5 +1,5 @@
-// Requests from outside, a JSON object each: texts or tokens to score, and the answers. No task:
-// what the scores are for is the asker's business.
+// Requests from outside the program: one JSON object each, with texts or tokens to score, and the
+// answers. These requests belong to no task: the caller decides what the scores mean.
 #pragma once
 
 #include <span>
@@ -12,17 +12,17 @@
 namespace penstock::tasks {
 
 /// The tokens of a request: {"context": TEXT, "continuation": TEXT}, encoded as lm-eval does, or
-/// {"ids": [ID, ...], "scored_from": N}, cut as there. Throws Error with the row's file and line
-/// for other keys or values, and as RequestEncoder::encode does.
+/// {"ids": [ID, ...], "scored_from": N}, truncated as lm-eval does. Throws Error with the row's
+/// file and line for other keys or values, and as RequestEncoder::encode does.
 TokenRequest read_request(const RequestEncoder& encoder, const SourceRow& row);
 
-/// Their scores, in order. Requests one behind another that begin alike for half of their tokens or
-/// more share what is computed.
+/// The requests' scores, in order. Consecutive requests that share a prefix of at least half of
+/// their tokens share its computation.
 std::vector<RequestScore> score_requests(LanguageModel& model,
                                          std::span<const TokenRequest> requests,
                                          const ScoringOptions& options = {});
 
-/// "ids", "scored_from", "loglikelihood" and "greedy" of a scored request.
+/// A scored request as JSON: "ids", "scored_from", "loglikelihood" and "greedy".
 void add_score(Row& to, const TokenRequest& request, const RequestScore& score);
 
 }  // namespace penstock::tasks

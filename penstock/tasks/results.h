@@ -1,5 +1,5 @@
-// What a task's scores say: the chosen answers, accuracies with their errors, and what guessing
-// would give.
+// Computes a task's results from its scores: the chosen answers, accuracies with their errors, and
+// the accuracy of guessing.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,8 @@ struct ItemResult {
 /// A share of n items, each right or wrong.
 struct Accuracy {
   double mean = 0;
-  /// Standard error by the sample's deviation, as lm-eval has it; nothing for a single item.
+  /// Standard error from the sample standard deviation, as lm-eval computes it; nothing for a
+  /// single item.
   std::optional<double> stderr_of_mean;
   double low = 0, high = 0;  ///< 95 % interval (Wilson)
 };
@@ -34,15 +35,15 @@ struct TaskResult {
   TaskProtocol protocol = TaskProtocol::kLmEval;
   Shots shots = {};
   std::size_t n = 0;
-  std::size_t left_out = 0;  ///< rows that are no items of the task
-  Accuracy acc;              ///< of generated answers: exact_match
+  std::size_t left_out = 0;  ///< rows that the task's `where` leaves out
+  Accuracy acc;              ///< exact_match for generated answers
   std::optional<Accuracy> acc_norm, acc_bytes;
   std::optional<double> perplexity;
-  bool generated = false;       ///< the model says its answers; acc is lm-eval's exact_match
-  std::optional<double> guess;  ///< what choosing at random would give
+  bool generated = false;       ///< the model generates answers; acc is lm-eval's exact_match
+  std::optional<double> guess;  ///< accuracy of choosing at random
   std::vector<ItemResult> items;
 
-  /// Whether guessing lies within the 95 % interval of the accuracy.
+  /// Whether the accuracy of guessing lies within the 95 % interval.
   bool is_guessing() const;
 };
 
@@ -51,7 +52,7 @@ TaskResult summarize(const Task& task, const Items& items,
                      const std::vector<std::vector<TokenRequest>>& requests,
                      const std::vector<std::vector<RequestScore>>& scores);
 
-/// The same of generated answers.
+/// The same for generated answers.
 TaskResult summarize(const Task& task, const Items& items, std::vector<std::string> generated);
 
 /// The score by which choices are compared: the sum, or the sum over a number of tokens.

@@ -1,5 +1,5 @@
-// Rows of a task's data, from JSONL, a JSON list, or either compressed. What a row means is its
-// task's business.
+// Reads rows of a task's data from JSONL or a JSON list, compressed or not. The task decides what a
+// row means.
 #pragma once
 
 #include <string>
@@ -15,34 +15,35 @@ struct SourceRow {
   std::string where;  ///< "file.jsonl:12", for errors
 };
 
-/// Where a task's data are sought: in `directory`, or beside the task's own file where that has
-/// them and the directory, which may be "", has not.
+/// The folder that holds a task's data: `directory`, or the folder of the task's own file if only
+/// that one has them. `directory` may be "".
 std::string data_folder(const Task& task, const std::string& directory);
 
-/// The file of the task's data under `directory`: the first of its names that is there, also with
-/// .gz behind it. Throws Error that says which names it looked for.
+/// The task's data file under `directory`: the first of its names that exists, also with ".gz"
+/// appended. Throws Error that lists the names it looked for.
 std::string find_data(const Task& task, const std::string& directory);
-/// The same of the rows that its few-shot examples are drawn from; "" where these are the task's
-/// own.
+/// The same for the rows from which few-shot examples are drawn; "" if those are the task's own
+/// rows.
 std::string find_examples(const Task& task, const std::string& directory);
 
-/// "; to get it: " and the command, or "" where no public data set is known for the task.
+/// "; to get it: " and the command, or "" if no public data set is known for the task.
 std::string how_to_fetch(const Task& task, const std::string& directory);
 
-/// The rows of a file of JSON objects, one a line, or of one list of objects; empty lines are
-/// passed over. `labels` names a file with one label a line, which become the field "label".
-/// Throws Error with file and line for a line that is no object, for labels of another number, and
-/// for a file without rows.
+/// Reads the rows of a file of JSON objects, one a line, or of one list of objects. Empty lines are
+/// skipped. `labels` names a file with one label a line; the label becomes the field "label".
+/// Throws Error with file and line for a line that is not an object, for a different number of
+/// labels, and for a file without rows.
 std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels = {});
 
-/// One line as a row. Throws Error with `where` for a line that is no JSON object.
+/// Parses one line as a row. Throws Error with `where` for a line that is not a JSON object.
 SourceRow parse_row(std::string_view line, std::string where);
 
-/// The labels file that belongs to the data file, or "" where the task has none.
+/// The labels file that belongs to the data file, or "" if the task has none.
 std::string labels_beside(const Task& task, const std::string& path);
 
-/// A SHA-256 of the files below `directory` that the task's items are made of, and with `examples`
-/// their few-shot examples. Throws Error as find_data and find_examples do.
+/// A SHA-256 over the files below `directory` from which the task's items are made, and with
+/// `examples` also over the files of their few-shot examples. Throws Error as find_data and
+/// find_examples do.
 std::string data_sum(const Task& task, const std::string& directory, bool examples);
 
 }  // namespace penstock::tasks

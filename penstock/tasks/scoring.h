@@ -1,5 +1,5 @@
-// Log-likelihoods of requests. What the requests of an item have in common is computed once: equal
-// texts but for the last token, and with a decoder's cache the tokens that all of them begin with.
+// Log-likelihoods of requests. An item's requests share computation: texts that are equal but for
+// the last token are computed once, and with a decoder's cache so is the common prefix.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,21 @@ struct RequestScore {
 
 struct ScoringOptions {
   std::int64_t k = 0;               ///< experts per token; 0: the model's own
-  std::int64_t most_tokens = 4096;  ///< of a pass, but for a single sequence that is longer
-  bool share_prefixes = true;       ///< where the model can
-  /// The part of the work that is done, by tokens.
+  std::int64_t most_tokens = 4096;  ///< per pass, except for one sequence that is longer
+  bool share_prefixes = true;       ///< if the model can
+  /// Called with the fraction of the work that is done, by tokens.
   std::function<void(double done)> progress;
 };
 
-/// Whether what a token computes depends on the tokens before it alone, whatever else its pass
-/// holds, and the model keeps keys and values: then a common beginning is read once.
+/// Whether the model can compute a common prefix once. It can if a token's result depends only on
+/// the tokens before it, not on other sequences in its pass, and if the model caches keys and
+/// values.
 bool can_share_prefixes(const LanguageModel& model);
 
-/// For each item the scores of its requests. Sequences of one length share passes, shortest first;
-/// nothing is padded, but for routers that merge experts per segment. Puts the model into
-/// evaluation mode and back. Throws Error for an id beyond the model's vocabulary and for a
-/// likelihood that is not finite.
+/// Scores the requests of each item. Sequences of the same length share passes, shortest first.
+/// Nothing is padded, except for routers that merge experts per segment. Puts the model into
+/// evaluation mode and restores its mode. Throws Error for an id beyond the model's vocabulary and
+/// for a likelihood that is not finite.
 std::vector<std::vector<RequestScore>> score_items(LanguageModel& model,
                                                    std::span<const std::vector<TokenRequest>> items,
                                                    const ScoringOptions& options = {});

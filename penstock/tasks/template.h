@@ -1,7 +1,7 @@
 // Templates of tasks: text with {{expressions}} that are filled from a row. An expression is a path
 // of fields and filters: {{question}}, {{choices.text}}, {{choices.text.0}},
-// {{sentence | after('_') | strip}}. Not a programming language: no loops, no conditions. What
-// needs those is a preparation (prepare.h).
+// {{sentence | after('_') | strip}}. It is not a programming language: it has no loops and no
+// conditions. Rows that need those go through a preparation (prepare.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,27 +13,27 @@
 
 namespace penstock::tasks {
 
-/// One row of a data file, in its own order of fields.
+/// One row of a data file, with its fields in the file's order.
 using Row = nlohmann::ordered_json;
 
 class Template {
  public:
   Template() = default;
-  /// `origin` ("task.toml:7: context") opens the errors of this template. Throws Error for a brace
+  /// Errors of this template begin with `origin` ("task.toml:7: context"). Throws Error for a brace
   /// that is not closed, an unknown filter (naming the nearest) or wrong arguments.
   Template(const std::string& text, std::string origin);
 
-  /// Whether it was left out.
+  /// Whether the task's file leaves this template out.
   bool empty() const { return parts_.empty() && !given_; }
-  /// The filled text. Throws Error for a field that the row lacks, naming those that it has, and
-  /// for a value that is no text.
+  /// Fills the template. Throws Error for a field that the row lacks, naming the fields that it
+  /// has, and for a value that is not text.
   std::string text(const Row& row) const;
   /// The value of a template that is one expression, whatever its type; the text of any other.
   Row value(const Row& row) const;
 
  private:
   struct Part {
-    std::string literal;  ///< where `path` is empty
+    std::string literal;  ///< used if `path` is empty
     std::vector<std::string> path;
     std::vector<FilterCall> filters;
   };
@@ -45,10 +45,10 @@ class Template {
   std::vector<Part> parts_;
 };
 
-/// The value at a path: keys of tables, places in lists; a key of a list of tables is that of each.
-/// Throws Error that names the missing field and those that are there.
+/// The value at a path of table keys and list indices. A key applied to a list of tables gives the
+/// list of each table's value. Throws Error that names the missing field and the existing ones.
 Row at_path(const Row& row, const std::vector<std::string>& path);
-/// "a.b.0" in parts.
+/// Splits a path such as "a.b.0" into its parts.
 std::vector<std::string> split_path(std::string_view text);
 
 }  // namespace penstock::tasks
