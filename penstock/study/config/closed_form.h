@@ -1,5 +1,5 @@
-// A table of figures in closed form as a study's file states it: what is counted, of which
-// variants, and what a paper prints. What the figures are is tables/closed_figures.h's matter.
+// A table of figures in closed form as a study's file states it: the quantity, the variants, and
+// the numbers that a paper prints. tables/closed_figures.h computes the figures.
 #pragma once
 
 #include <array>
@@ -13,15 +13,15 @@
 
 namespace penstock::study {
 
-/// The word of report = [...] that shows these tables.
+/// The word in report = [...] that shows these tables.
 inline constexpr std::string_view kClosedForms = "closed-forms";
 
 enum class ClosedCount { flops, parameters };
 constexpr std::array<std::string_view, 2> words(ClosedCount) { return {"flops", "parameters"}; }
 
 /// total, active, embedding: trained parameters (models/counts/parameter_count.h). backbone: all
-/// but the routers. router, router_embedding, router_network: frozen and generated ones too.
-/// frozen: of the routers.
+/// parameters but the routers'. router, router_embedding, router_network: including frozen and
+/// generated parameters. frozen: the routers' frozen parameters.
 enum class ClosedPart {
   total,
   active,
@@ -60,7 +60,7 @@ struct ClosedCell {
   std::optional<ClosedPart> part;
   std::string label, remark;
   std::optional<double> published;
-  std::string where = {};  ///< of the file, for errors: "s.toml:9: closed_form.A3.cells"
+  std::string where = {};  ///< position in the file, for errors: "s.toml:9: closed_form.A3.cells"
 
   template <class V>
   void visit(V& v) {
@@ -102,9 +102,9 @@ struct ClosedForm {
 };
 
 /// The tables below [closed_form], in the file's order.
-/// @param variants  names of the study's
-/// Throws Error with file, line and key for a table without cells, an unknown variant, and keys of
-/// FLOPs among parameters or the other way round.
+/// @param variants  names of the study's variants
+/// Throws Error with file, line and key for a table without cells, an unknown variant, FLOPs keys
+/// in a table of parameters, and parameter keys in a table of FLOPs.
 std::vector<ClosedForm> read_closed_forms(const ConfigNode& tables,
                                           const std::vector<std::string>& variants);
 

@@ -17,10 +17,10 @@ namespace penstock::study {
 /// A model that the variants must beat before their order means anything; `except` lists others.
 struct Baseline {
   std::string name = "baseline";
-  double bits_per_byte = 0;  ///< 0: there is none, or not yet
-  std::int64_t ngram = 0;    ///< order of an n-gram model that is counted on the corpus; 0: none
+  double bits_per_byte = 0;  ///< 0: no baseline, or not yet computed
+  std::int64_t ngram = 0;    ///< order of an n-gram model counted on the corpus; 0: none
 
-  /// Variants that are meant to lose, such as one from random weights in a study of upcycling.
+  /// Variants that are expected to lose, such as one from random weights in a study of upcycling.
   std::vector<std::string> except;
 
   bool wanted() const { return bits_per_byte > 0 || ngram > 0; }
@@ -43,14 +43,16 @@ constexpr std::array<std::string_view, 2> words(Quality) { return {"bits_per_byt
 
 struct Comparison {
   Quality measure = Quality::bits_per_byte;  ///< of the figures by k
-  /// What published = {result = ...} of the variants is, shown beside their results; may be empty.
+  /// The meaning of the variants' published = {result = ...}, shown beside their results; may be
+  /// empty.
   std::string published_as;
   std::string reference;  ///< variant that the others are compared with
   Baseline baseline;
-  /// Published numbers by variant and name: "k8" and "all" (every k) of the figures by k; "layer2"
-  /// and "layer2-sd" of entropies; "TASK-k8" and "TASK" of fine-tunings, in percent; a setting's.
+  /// Published numbers by variant and name: "k8" and "all" (every k) for the figures by k; "layer2"
+  /// and "layer2-sd" for entropies; "TASK-k8" and "TASK" for fine-tunings, in percent; or the name
+  /// of a setting.
   std::map<std::string, std::map<std::string, double>> published;
-  /// The variant, or the place of the model, that a variant begins with.
+  /// The variant, or the path of the model, that a variant begins with.
   std::map<std::string, std::string> begins_with;
 
   template <class V>
@@ -69,13 +71,13 @@ struct Comparison {
 /// "bits per byte" or "perplexity".
 std::string measure_title(Quality measure);
 
-/// Its fields; the baseline's name and bits per byte are null where there is none.
+/// Its fields as JSON; the baseline's name and bits per byte are null if there is no baseline.
 nlohmann::json to_json(const Comparison& comparison);
 
 /// The k of "k8"; 0 for "all"; -1 for other text.
 std::int64_t k_of_name(const std::string& name);
 
-/// The number of that name, or of `otherwise` where there is none of the first.
+/// The published number of that name, or of the name `otherwise` if the first has none.
 std::optional<double> published_number(const Comparison& comparison, const std::string& variant,
                                        const std::string& name, const std::string& otherwise = "");
 

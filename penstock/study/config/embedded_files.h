@@ -1,4 +1,4 @@
-// The studies of recipes/ that state figures in closed form, and the recipes that they name, which
+// The studies of recipes/ that state figures in closed form, and the recipes that they name. Both
 // are part of the library.
 #pragma once
 

@@ -9,9 +9,9 @@
 
 namespace penstock::study {
 
-/// The study of recipes/ whose file has a table [closed_form.NAME], at the scale "paper" where it
-/// has one; it needs no file. Throws Error that lists the tables there are for another name, and
-/// that names both files where two have it.
+/// The study of recipes/ whose file has a table [closed_form.NAME], at the scale "paper" if it has
+/// one. It needs no file on disk. Throws Error that lists the existing tables for an unknown name.
+/// Throws Error that names both files if two studies have the table.
 StudyConfig study_of_closed_form(const std::string& name,
                                  std::span<const EmbeddedFile> files = embedded_files());
 

@@ -13,15 +13,15 @@ namespace penstock::study {
 /// Throws Error, which begins with `where`, for a name that cannot be a folder's.
 void check_name(const std::string& name, const std::string& where);
 
-/// The names of the tables below a node, in the file's order (a table's keys come sorted); none of
-/// an empty node. Throws Error for one that is no table.
+/// The names of the tables below a node, in the file's order (a table's keys come sorted); none for
+/// an empty node. Throws Error for an entry that is not a table.
 std::vector<std::string> names_in_order(const ConfigNode& node, const std::string& below);
 
-/// A table of numbers by name; none of an empty node. Throws Error for other values.
+/// A table of numbers by name; none for an empty node. Throws Error for other values.
 std::map<std::string, double> read_numbers(const ConfigNode& node, const std::string& below);
 
-/// Lays `over`, which may be empty, above the recipe: both set = {"model.d_model" = 64} and
-/// [set.model] d_model = 64.
+/// Overrides the recipe with `over`, which may be empty. It accepts set = {"model.d_model" = 64}
+/// and [set.model] d_model = 64.
 void lay_over(ConfigNode& recipe, const ConfigNode& over, const std::string& prefix = "");
 
 }  // namespace penstock::study

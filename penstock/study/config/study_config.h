@@ -1,5 +1,5 @@
-// A study's TOML file: a base recipe, named variants and seeds, at a scale. Only what the file
-// says; what is to be run follows in study_runner.h.
+// A study's TOML file: a base recipe, named variants and seeds, at a scale. It holds only the
+// file's content; study_runner.h derives the runs.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,14 @@ struct Variant {
   ConfigNode recipe;  ///< with every override but the seed
   /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
   std::string match_compute;
-  /// Name of the variant whose last checkpoint of the same seed training begins with, or, with
-  /// from_model, a model's place; empty: random weights. The recipe's [model] is then not read.
+  /// Training begins with the last checkpoint of this variant's run of the same seed, or with
+  /// from_model at a model's path; empty: random weights. If it is not empty, the recipe's [model]
+  /// is not read.
   std::string from;
   bool from_model = false;
-  ConfigNode upcycle;  ///< how that model is made an MoE first; empty: it is taken as it is
-  /// What its own `set` says of the [model] that it begins with: coefficients of its router's
-  /// losses, the only keys that may change. Empty: nothing, as for a variant without `from`.
+  ConfigNode upcycle;  ///< how that model is upcycled first; empty: it is used as it is
+  /// The keys of its own `set` for the [model] that it begins with. Only coefficients of its
+  /// router's losses may change. Empty: no changes, as for a variant without `from`.
   ConfigNode retuned;
 };
 
@@ -38,17 +39,17 @@ struct StudyConfig {
   std::string path;
   std::string name;
   std::string title;
-  std::string claim;  ///< what the study asks, one or two sentences
-  std::string scale;  ///< the one in use; empty where the file has none
+  std::string claim;  ///< the study's question, in one or two sentences
+  std::string scale;  ///< the scale in use; empty if the file has none
   std::vector<std::int64_t> seeds;
   std::vector<Variant> variants;                         ///< in the file's order
-  RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< which one is measured
-  Measurements measurements;  ///< one of each kind, with what the study asks of it
-  /// Shown besides: words of report_words() (study_fields.h).
+  RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< the checkpoint that is measured
+  Measurements measurements;  ///< one of each kind, with the study's settings for it
+  /// The additional reports: words of report_words() (study_fields.h).
   std::vector<std::string> report;
   std::vector<ClosedForm> closed_forms;  ///< in the file's order
 
-  std::string runs_of;  ///< study whose runs these are; empty: its own
+  std::string runs_of;  ///< name of the study whose runs it uses; empty: its own
   Comparison comparison;
 
   /// Whether the study's report needs runs.
@@ -59,17 +60,17 @@ struct StudyConfig {
 using TomlFiles = std::function<ConfigNode(const std::string& path)>;
 
 /// Reads a study and the recipes it names (relative to the study's folder). With `like`, the file
-/// is laid over that study's.
+/// overrides that study's file.
 ///   recipe = the scale's base, variant's own or base, then [set], then the scale's set, then the
 ///   variant's set, then
 ///            the scale's set for the variant, then `overrides` (k=v)
-/// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
-/// Overrides that a measurement takes ("finetune.NAME.data=DIR") are its own.
-/// @param read  whence the study and its recipes come
-/// @param option  that the overrides were given with, for errors (apply_overrides)
+/// @param scale  one of the file's [scale.NAME] tables; "": "desk", if the file has scales
+///   Overrides that a measurement takes ("finetune.NAME.data=DIR") go to the measurement.
+/// @param read  reads the study's file and its recipes
+/// @param option  the option that gave the overrides, for errors (apply_overrides)
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
-/// a variant that matches the compute of an unknown one or of one that matches itself, and names
-/// unfit for folders.
+/// a variant that matches the compute of an unknown variant or of a variant that itself matches
+/// another's, and names that cannot be folder names.
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {},
                        const std::string& scale = {}, const TomlFiles& read = read_toml,
                        const std::string& option = {});

@@ -1,4 +1,5 @@
-// The keys of a study's file, each declared once. Those of measurements are theirs (measurement.h).
+// The keys of a study's file, each declared once. Measurements declare their own keys
+// (measurement.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace penstock::study {
 
-/// The words that report = [...] takes.
+/// The words that report = [...] accepts.
 inline std::vector<std::string_view> report_words() {
   std::vector<std::string_view> out{"settings", kClosedForms};
   for (const auto& one : plain_measurements())
@@ -23,8 +24,8 @@ inline std::vector<std::string_view> report_words() {
   return out;
 }
 
-/// What is laid over recipes. A study, a scale, a variant and a scale's table of a variant each say
-/// it.
+/// Keys that override a recipe. A study, a scale, a variant and a scale's table of a variant can
+/// each give them.
 struct RecipeChanges {
   ConfigNode set, upcycle;
   template <class V>
@@ -38,8 +39,8 @@ struct RecipeChanges {
   }
 };
 
-/// What a study says, and a scale in its place or over it. A struct that has it as a member lists
-/// its keys among its own.
+/// Keys that a study gives, and that a scale can replace or override. A struct with this struct as
+/// a member lists these keys among its own.
 struct ComparisonFields {
   std::string claim, base;
   std::optional<std::vector<std::int64_t>> seeds;

@@ -1,5 +1,5 @@
-// What a study shows without training: its settings, as papers print them, and its figures in
-// closed form.
+// The tables that a study shows without training: its settings, as papers print them, and its
+// figures in closed form.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace penstock::study {
 
-/// Figures in closed form, the paper's beside where it prints any.
+/// Figures in closed form, beside the paper's figures if it prints any.
 Table closed_form_table(const ClosedForm& form, std::span<const ClosedFigure> figures);
 
 /// The tables of study.report in its order: "settings" of the variants' recipes (HyperRouter's

@@ -1,5 +1,5 @@
-// The figures of a run that a paper may print beside a variant: its validation loss, the step at
-// which its sparsity settled, and the hours that ReMoE's three stages took.
+// Tables of a run's figures beside the figures that a paper prints: validation loss, the step at
+// which the sparsity settled, and the hours of ReMoE's three stages.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace penstock::study {
 
-/// Hours of wall clock of stages I, II and III and in all, by the row's own clock; nothing where it
-/// has none, or the run ended before a border.
-/// @param borders  of this run, or of the one whose stages it is held against
+/// Wall-clock hours of stages I, II and III and in total, from the row's "seconds"; nothing if the
+/// row has no clock, or if the run ended before a border.
+/// @param borders  of this run, or of the run whose stages it is compared with
 std::optional<std::vector<double>> stage_hours(const RunRow& row, const Stages& borders);
 
-/// Losses and settling, or hours by stage, with the paper's beneath each variant; without rows
-/// where a paper prints none of them. A variant without stages is cut at those of the same seed's
-/// first run that has them.
+/// Losses and settled steps, or hours by stage, with the paper's figures beneath each variant. The
+/// table has no rows if the paper prints none of them. A variant without stages uses the borders of
+/// the first run with the same seed that has stages.
 Table published_losses(Variants variants, const Comparison& comparison);
 Table published_hours(Variants variants, const Comparison& comparison);
 

@@ -10,13 +10,13 @@
 
 namespace penstock::study {
 
-/// Rows of settings, the paper's beneath.
+/// The settings of runs, one row each, with the paper's settings in a row beneath.
 class SettingsTable {
  public:
-  /// `data` heads the column of what a row is trained on.
+  /// `data` is the title of the column that names the training data.
   SettingsTable(const std::string& title, const std::string& data,
                 std::vector<ShownSetting> columns);
-  /// `prefix` stands before the optimizer's keys.
+  /// `prefix` is put before the optimizer's keys.
   void add(const std::string& label, const std::string& data,
            const std::map<std::string, std::string>& settings, const std::string& prefix,
            const std::map<std::string, double>& published);

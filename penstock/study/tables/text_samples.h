@@ -1,4 +1,5 @@
-// Held-out text as a finished run's model continues it, kept in the run's folder (samples.json).
+// Continuations of held-out text by a finished run's model, stored in the run's folder
+// (samples.json).
 #pragma once
 
 #include <optional>
@@ -20,7 +21,7 @@ struct TextSample {
 
 struct TextSamples {
   std::string split;
-  std::string refused;  ///< why there are none; "" where there are
+  std::string refused;  ///< the reason for having no samples; "" otherwise
   std::vector<TextSample> samples;
   template <class V>
   void visit(V& v) {
@@ -30,12 +31,12 @@ struct TextSamples {
   }
 };
 
-/// Two passages of the measured split, evenly spaced and not chosen, each continued by up to 96
-/// tokens: the final checkpoint of the run, temperature 0.8, drawn by the recipe's seed. Written to
-/// samples.json, complete or not at all. A model that is not causal refuses.
-/// Throws Error where the run has no whole checkpoint, or its corpus does not open.
+/// Continues two passages of the measured split by up to 96 tokens each. The passages are evenly
+/// spaced, not selected. Uses the run's final checkpoint, temperature 0.8 and the recipe's seed.
+/// Writes samples.json atomically. For a model that is not causal it writes the reason instead.
+/// Throws Error if the run has no complete checkpoint, or its corpus cannot be opened.
 void write_text_samples(const std::string& run_directory);
-/// What write_text_samples wrote there, if anything. Throws Error naming a damaged file.
+/// Reads what write_text_samples() wrote there, if anything. Throws Error naming a damaged file.
 std::optional<TextSamples> read_text_samples(const std::string& run_directory);
 
 }  // namespace penstock::study
