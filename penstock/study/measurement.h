@@ -27,9 +27,10 @@ namespace penstock::study {
 struct FinishedRun {
   std::string variant;
   std::int64_t seed = 0;
-  ConfigNode recipe;                                ///< resolved
-  ModelConfig model;                                ///< of that recipe
-  std::string directory;                            ///< of the run; another place may hold it
+  ConfigNode recipe;  ///< resolved
+  ModelConfig model;  ///< of that recipe
+  /// The run's folder, which may be outside the output folder.
+  std::string directory;
   RunCheckpoint checkpoint = RunCheckpoint::final;  ///< which one the study measures
 };
 
@@ -41,7 +42,7 @@ struct Work {
   std::string directory;  ///< of that training, which has a page of its own; else empty
 };
 
-/// Which part of a study's file is read; each lies over the one before.
+/// The part of a study's file that is read. Each overrides the one before.
 enum class KeysOf { study, scale, command_line };
 
 /// One kind of measurement. An instance that has read no settings can read and show rows.
@@ -49,10 +50,10 @@ class Measurement {
  public:
   virtual ~Measurement() = default;
 
-  /// As it is registered.
+  /// The name under which it is registered.
   const std::string& name() const { return name_; }
 
-  // What the study's file says.
+  // Reading the study's file.
 
   /// Reads its keys at the top of the file, then those of the scale and of --set.
   virtual void read_keys(FieldReader& /*keys*/, KeysOf /*part*/) {}
@@ -60,20 +61,21 @@ class Measurement {
   virtual void read_variant(FieldReader& /*keys*/, const std::string& /*variant*/) {}
   /// The words of report = [...] that ask for it.
   virtual std::vector<std::string_view> report_words() const { return {}; }
-  /// Whether a --set KEY=VALUE is its own and not of the recipes.
+  /// Whether a --set KEY=VALUE belongs to this measurement and not to the recipes.
   virtual bool takes(const std::string& /*override*/) const { return false; }
-  /// After everything is read, with what `report` asks for. Throws Error, beginning with `path`.
+  /// Called after everything is read, with the words of `report`. Throws Error, beginning with
+  /// `path`.
   virtual void settle(std::span<const std::string> /*report*/, const std::string& /*path*/) {}
-  /// Whether a paper's number of that name is shown by it.
+  /// Whether it shows a paper's number of that name.
   virtual bool shows(const std::string& /*name*/) const { return false; }
-  /// What that may be, for an error: "numbers of experts (k1, all)"; "": nothing.
+  /// The names that shows() accepts, for errors: "numbers of experts (k1, all)"; "": none.
   virtual std::string showable() const { return ""; }
-  /// A table of its own settings for report = ["settings"], where it has any.
+  /// A table of its own settings for report = ["settings"], if it has any.
   virtual std::optional<Table> settings_table() const { return std::nullopt; }
   /// Throws Error if something that it needs is missing. The study calls it before any training.
   virtual void check() const {}
 
-  // What is done with a run.
+  // Measuring a run.
 
   /// Removes results from a row that the study no longer asks for. Returns whether there were any.
   virtual bool prune(const FinishedRun& /*run*/, RunRow& /*row*/) const { return false; }
@@ -88,17 +90,17 @@ class Measurement {
 
   /// Its part of a row's object (RunRow::measured), checked. Throws Error naming `where`.
   virtual nlohmann::json read_row(const nlohmann::json& row, const std::string& where) const = 0;
-  /// That part as keep() left it in a run's folder. Throws Error naming a damaged file.
+  /// The same part, as keep() stored it in a run's folder. Throws Error naming a damaged file.
   virtual nlohmann::json read_folder(const std::string& /*run_directory*/) const {
     return nlohmann::json::object();
   }
 
-  // What is shown of all rows.
+  // Showing the rows.
 
-  /// On the terminal and on the page; empty where no row has any of it.
+  /// Sections for the terminal and the page; empty if no row has such a measurement.
   virtual std::vector<Section> sections(std::span<const RunRow> rows,
                                         const Comparison& comparison) const = 0;
-  /// What it adds to results.json besides the rows.
+  /// The object that it adds to results.json besides the rows.
   virtual nlohmann::json summary(std::span<const RunRow> /*rows*/,
                                  const Comparison& /*comparison*/) const {
     return nlohmann::json::object();
@@ -113,13 +115,13 @@ using Measurements = std::vector<std::shared_ptr<Measurement>>;
 
 /// One of each kind, without settings, by name.
 Measurements make_measurements();
-/// The same, made once, for what needs no settings.
+/// The same, made once, for uses that need no settings.
 const Measurements& plain_measurements();
 
 using MeasurementMaker = std::shared_ptr<Measurement> (*)();
 void register_measurement(const std::string& name, MeasurementMaker make);
 
-/// Makes a kind known: `const RegisterMeasurement<ByK> registered("by_k");`
+/// Registers a kind: `const RegisterMeasurement<ByK> registered("by_k");`
 template <class Kind>
 struct RegisterMeasurement {
   explicit RegisterMeasurement(const std::string& name) {

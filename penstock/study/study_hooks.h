@@ -1,5 +1,5 @@
-// What a study needs from the rest of the library: training, models, pages. The runner knows no
-// model, so that tests can put made-up runs in their place.
+// The functions that a study needs from the rest of the library: training, models, pages. The
+// runner itself knows no model, so tests can substitute made-up runs.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace penstock::study {
 
 using RunKey = std::pair<std::string, std::int64_t>;  ///< variant and seed
 
-/// A run that others may be trained beside.
+/// A run that may be trained side by side with others.
 struct RunToTrain {
   RunKey key;
-  int processes = 1;  ///< that train it together
+  int processes = 1;  ///< number of processes that train it together
 };
 
 struct StudyHooks {
@@ -30,31 +30,31 @@ struct StudyHooks {
   std::function<ConfigNode(const ConfigNode& recipe)> resolve;
   /// The model of a resolved recipe.
   std::function<ModelConfig(const ConfigNode& resolved)> model;
-  /// The processes that train such a recipe together; null: one.
+  /// The number of processes that train a recipe together; null: one.
   std::function<int(const ConfigNode& recipe)> processes;
-  /// Throws Error where processes are too few or memory is too small for that training; may be
+  /// Throws Error if there are too few processes or too little memory to train the recipe; may be
   /// null.
   std::function<void(const ConfigNode& recipe)> check_fits;
-  /// Hash of the corpus the recipe names; "" where that cannot be told.
+  /// Hash of the corpus that the recipe names; "" if it cannot be computed.
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
-  /// Useful training FLOPs of one step, the mean over the recipe's `train.steps`, at the number of
-  /// active experts that is nominal or that a schedule gives each.
+  /// Useful training FLOPs of one step, the mean over the recipe's `train.steps`, with the nominal
+  /// number of active experts, or the number that a schedule gives each step.
   std::function<double(const ConfigNode& resolved)> flops_per_step;
-  /// Bits per byte of an n-gram model counted on the recipe's corpus, of the measured split
-  /// (run_folder.h); 0 where the corpus is not there.
+  /// Bits per byte of an n-gram model counted on the recipe's corpus, on the measured split
+  /// (run_folder.h); 0 if the corpus is missing.
   std::function<double(const ConfigNode& resolved, int order)> ngram_baseline;
-  /// Puts the model that training begins with into that directory: a copy of the one at `model`, or
-  /// with `upcycle` what penstock/convert makes of it, with the recipe's data and seed.
+  /// Puts the model that training begins with into `directory`: a copy of the model at `model`, or
+  /// with `upcycle` the model that penstock/convert makes of it with the recipe's data and seed.
   std::function<void(const std::string& model, const ConfigNode& upcycle,
                      const ConfigNode& resolved, const std::string& directory)>
       begin;
-  /// Content of a model in that place.
+  /// Hash of the content of the model at that path.
   std::function<std::string(const std::string& model)> model_hash;
-  /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
-  /// DivergedError (train/run_control.h) where the loss is not finite.
+  /// Trains in `run_directory` and resumes a run that is there. Returns false if it was
+  /// interrupted. Throws DivergedError (train/run_control.h) if the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
-  /// Trains those runs side by side, each where the study is carried out for it alone, and returns
-  /// once all have ended; false when they were interrupted. Null: trained one by one.
+  /// Trains these runs side by side, each as a study limited to that run, and returns once all have
+  /// ended. Returns false if they were interrupted. Null: runs are trained one by one.
   std::function<bool(const std::vector<RunToTrain>& runs)> train_side_by_side;
   /// Measurement::check and Measurement::measure.
   std::function<void(const Measurement& one)> check;
@@ -67,22 +67,25 @@ struct StudyHooks {
   std::function<void(const std::string& run_directory)> write_run_page;
 };
 
-/// Who trains a run.
+/// The processes that train a run.
 struct RunRanks {
-  dist::ProcessGroup group = {};  ///< this process leads it; the others train_as_ordered()
-  int most = 1;                   ///< processes that a run may take
+  dist::ProcessGroup group = {};  ///< this process leads it; the others call train_as_ordered()
+  int most = 1;                   ///< the most processes that a run may take
   int here = 1;                   ///< processes that share this machine
-  /// Bytes of memory for each of them, from before any took some; 0: of what is free.
+  /// Bytes of memory for each process, measured before any process allocated; 0: from the memory
+  /// that is free now.
   double memory = 0;
 };
 
-/// The hooks that train and measure for real, without pages; `progress` may be null. With `force`
-/// they also try what memory seems too small for. The recipe's [parallel] names a run's processes.
+/// The hooks that really train and measure, without pages. `progress` may be null. With `force`
+/// they also try trainings for which memory seems too small. The recipe's [parallel] sets a run's
+/// number of processes.
 StudyHooks training_hooks(std::FILE* progress, bool force = false, const RunRanks& ranks = {});
 
-/// Of a group's other ranks: trains what its first rank trains, until it has dismiss()ed them.
+/// Called on a group's other ranks: trains whatever the first rank trains, until the first rank
+/// calls dismiss().
 void train_as_ordered(const RunRanks& ranks, bool force);
-/// Of the group's first rank.
+/// Called on the group's first rank: ends train_as_ordered() on the others.
 void dismiss(const dist::ProcessGroup& group);
 
 }  // namespace penstock::study

@@ -1,4 +1,4 @@
-// Carries a study out: which runs are missing, runs them, measures them, gathers rows.
+// Carries out a study: finds the missing runs, trains them, measures them and collects their rows.
 #pragma once
 
 #include <cstdio>
@@ -14,31 +14,32 @@ namespace penstock::study {
 struct StudyOptions {
   std::string output;             ///< folder for runs/, results.json, results.txt and report.html
   std::string kept_rows;          ///< file of finished rows to use and to extend; "" for none
-  std::string command;            ///< shown as the way to reproduce
-  bool report_only = false;       ///< train nothing; finished runs are still measured
-  bool retry_diverged = false;    ///< train again, from their last good step, runs that diverged
-  std::optional<RunKey> only;     ///< trains that run alone, and neither measures nor reports
+  std::string command;            ///< the command shown for reproducing the study
+  bool report_only = false;       ///< trains nothing; finished runs are still measured
+  bool retry_diverged = false;    ///< retrains diverged runs from their last good step
+  std::optional<RunKey> only;     ///< trains only this run, and neither measures nor reports
   std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 
-/// The output folder unless another is named: studies/ and the study's name, with its scale.
+/// The default output folder: studies/ and the study's name, with its scale.
 std::string default_output(const StudyConfig& study);
 
 struct StudyOutcome {
   StudyResults results;
-  int left_out = 0;  ///< runs that need one that diverged
+  int left_out = 0;  ///< runs that need a diverged run
   bool interrupted = false;
 };
 
-/// Trains every (variant, seed) that neither the output folder nor the kept rows hold finished
-/// under the same config hash, seed by seed; unfinished runs resume. All recipes, and whether they
-/// fit into memory, are checked before. Variants with match_compute come last within a seed, with
-/// as many steps as spend the useful FLOPs that the named variant's run really spent. A run that
-/// diverges is kept as such (diverged.json in its folder, and among the kept rows) and the others
-/// go on, but for those that need it; while its config stays it is trained again only with
-/// retry_diverged. Finished runs whose folder is there are measured where their rows lack what the
-/// study asks for, which is no part of their identity; what takes a training of its own comes last,
-/// and not with report_only. Results, pages and kept rows are brought up to date after every run.
+/// Trains, seed by seed, every (variant, seed) that is not finished under the same config hash in
+/// the output folder or in the kept rows. Unfinished runs resume. All recipes, and whether they fit
+/// into memory, are checked first. Variants with match_compute are trained last within a seed;
+/// their number of steps spends the useful FLOPs that the named variant's run really spent. A
+/// diverged run is recorded (diverged.json in its folder, and in the kept rows); the other runs
+/// continue, except those that need it. While its config is unchanged, it is trained again only
+/// with retry_diverged. Finished runs whose folder exists are measured if their rows lack a
+/// measurement of the study; measurements are not part of a run's identity. Measurements that need
+/// their own training come last, and are skipped with report_only. Results, pages and kept rows are
+/// updated after every run.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

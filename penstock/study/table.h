@@ -1,5 +1,5 @@
-// What a study shows, as data: tables, heat maps and charts in sections. How they look on a
-// terminal and on a page is penstock/report's matter.
+// A study's output as data: tables, heat maps and charts in sections. penstock/report renders them
+// on a terminal and on a page.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace penstock::study {
 
 struct Cell {
   std::string text;
-  std::string more;   ///< behind it, such as a deviation; smaller on the page
+  std::string more;   ///< after the text, such as a deviation; smaller on the page
   bool best = false;  ///< tinted on the page
 
   Cell(std::string text = {}, std::string more = {})
@@ -26,8 +26,8 @@ struct Cell {
 
 struct TableColumn {
   std::string title;
-  std::string explanation = {};             ///< shown where a reader of the page points at it
-  int rank = 0;                             ///< a narrow terminal leaves out the highest first
+  std::string explanation = {};             ///< shown when a reader of the page points at the title
+  int rank = 0;                             ///< a narrow terminal drops the highest rank first
   std::optional<std::size_t> variant = {};  ///< whose colour the page shows beside the title
   TableColumn(std::string title) : title(std::move(title)) {}
   TableColumn(const char* title) : title(title) {}
@@ -47,7 +47,7 @@ struct Table {
   std::vector<TableColumn> columns = {};
   std::vector<TableRow> rows = {};
   std::string look = {};  ///< class of the page's style sheet
-  bool folded = false;    ///< the page shows it when asked
+  bool folded = false;    ///< the page shows it collapsed
 };
 
 /// {"title", "note", "lines": [[cell]]}; the first line is the head.
@@ -59,7 +59,7 @@ Table table_from_json(const nlohmann::json& object, const std::string& where);
 struct HeatRow {
   std::string name;
   std::vector<double> values;
-  std::string group;  ///< a heading above the row, where it differs from the row before
+  std::string group;  ///< a heading above the row, if it differs from the row before
 };
 struct HeatMap {
   std::vector<HeatRow> rows;
@@ -67,9 +67,9 @@ struct HeatMap {
   double max = 1;    ///< the value of the strongest colour; the weakest is 0
   int digits = 0;    ///< after the point, in the cells
   double scale = 1;  ///< cells show value · scale
-  std::string unit;  ///< behind the number in hover texts
+  std::string unit;  ///< after the number in hover texts
 
-  /// Name of the column, or its number where it has none.
+  /// Name of the column, or its number if it has no name.
   std::string column(std::size_t i) const {
     return i < columns.size() ? columns[i] : std::to_string(i);
   }
@@ -88,31 +88,31 @@ struct Chart {
   nlohmann::json drawn;  ///< "id", "series", axes, bands, lines: what the page's script reads
 };
 
-/// What is said in words: plainly, as a warning, or as a detail that the page folds away.
+/// The tone of a remark: plain, a warning, or a detail that the page collapses.
 enum class Tone { plain, warning, detail };
 struct Remark {
   std::string text;
   Tone tone = Tone::plain;
 };
 
-/// Parts that belong together, each of which may be missing.
+/// Parts that belong together; each may be missing.
 struct Section {
   std::string title;
   std::vector<Chart> charts = {};
   std::vector<Table> tables = {};
   std::vector<NamedMap> maps = {};
   std::vector<Remark> remarks = {};
-  std::string note = {};  ///< of all of it
+  std::string note = {};  ///< note on the whole section
 };
 
-/// The mean, "± sd" behind it where it varies; "–" of no value.
+/// The mean, followed by "± sd" if it varies; "–" for no value.
 Cell spread_cell(const Spread& spread, const std::function<std::string(double)>& format);
 
-/// So many digits after the point.
+/// Formats with `digits` digits after the point.
 std::function<std::string(double)> fixed(int digits);
-/// "1.23 M", "4.56 G", with `unit` behind.
+/// Formats as "1.23 M" or "4.56 G", followed by `unit`.
 std::string with_prefix(double value, const std::string& unit);
-/// `format` of the number, or "–" of none.
+/// Formats the number with `format`, or gives "–" for no number.
 std::string number_or_dash(const std::optional<double>& number, const char* format = "{:g}");
 
 }  // namespace penstock::study

@@ -1,5 +1,5 @@
-// Whether a study's variants spent the same training compute, which a comparison of their losses at
-// the end takes for granted.
+// Checks whether a study's variants spent the same training compute, which a comparison of their
+// final losses assumes.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace penstock::study {
 
-/// Up to this ratio of training FLOPs two variants count as equally expensive: steps are whole, and
-/// routers themselves cost a little.
+/// Two variants count as equally expensive up to this ratio of training FLOPs, because steps are
+/// whole numbers and routers themselves cost a little.
 inline constexpr double kEqualCompute = 1.02;
 
-/// The largest mean of the variants' training FLOPs ÷ the smallest; 1 where fewer than two variants
+/// The largest mean of the variants' training FLOPs ÷ the smallest; 1 if fewer than two variants
 /// state theirs.
 double compute_ratio(std::span<const VariantSummary> variants);
 
@@ -21,11 +21,11 @@ double compute_ratio(std::span<const VariantSummary> variants);
 std::string ratio_text(double ratio);
 
 /// "3 variants begin with dense parent, whose training (5.12 T FLOPs) is not counted with theirs",
-/// joined by "; "; "" where all begin with random weights.
+/// joined by "; "; "" if all begin with random weights.
 std::string uncounted_compute(std::span<const VariantSummary> variants,
                               const Comparison& comparison);
 
-/// "compute differs by 1.5x (12.6 T to 19.2 T training FLOPs)"; "" where it is equal.
+/// "compute differs by 1.5x (12.6 T to 19.2 T training FLOPs)"; "" if it is equal.
 std::string compute_difference(std::span<const VariantSummary> variants);
 
 }  // namespace penstock::study

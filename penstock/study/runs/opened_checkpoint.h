@@ -17,15 +17,15 @@ struct OpenedCheckpoint {
   Recipe recipe;
   CheckpointInfo info;
   Corpus corpus;
-  Split split;  ///< that is measured: test, or validation where there is none
+  Split split;  ///< the measured split: test, or validation if there is no test split
 
   std::string split_text() const { return std::string(split_name(split)); }
   /// Reads the weights to the recipe's device.
   std::shared_ptr<LanguageModel> model() const;
 };
 
-/// Sets the number of threads to the recipe's. Throws Error where no such checkpoint is whole, or
-/// the corpus cannot be read.
+/// Sets the number of threads to the recipe's. Throws Error if no such checkpoint is complete, or
+/// if the corpus cannot be read.
 OpenedCheckpoint open_checkpoint(const ConfigNode& recipe, const std::string& run_directory,
                                  RunCheckpoint which);
 

@@ -10,15 +10,16 @@
 
 namespace penstock::study {
 
-/// Of the last steps in a row that as many ranks shared in the same way.
+/// Figures over the last consecutive steps with the same number of ranks and the same division of
+/// work.
 struct RankFigures {
   std::int64_t ranks = 0;    ///< 0: one process
-  double communication = 0;  ///< share of the steps' time that went to the exchange, with waiting
-  std::vector<double> slowest;  ///< by rank, the share of steps in which it computed the longest
-  /// By rank, a step's computing, mean of the steps; empty where the log lists no ranks.
+  double communication = 0;  ///< share of the steps' time spent on communication, waiting included
+  std::vector<double> slowest;  ///< by rank, the share of steps in which it was the slowest
+  /// By rank, seconds of computing in a step, mean over steps; empty if the log lists no ranks.
   std::vector<double> seconds;
-  /// By rank of those that hold a layer's experts between them: assignments, where 1 is an even
-  /// share, mean of the steps; empty: experts are not divided, or the log lists no ranks.
+  /// Load by rank, for the ranks that divide a layer's experts: assignments relative to an even
+  /// share (1), mean over steps. Empty if experts are not divided, or the log lists no ranks.
   std::vector<double> load;
 
   bool empty() const { return ranks == 0; }
@@ -35,20 +36,20 @@ struct RankFigures {
 /// Collects the figures line by line.
 class RankReader {
  public:
-  /// A line of one step. Throws Error naming `where` for a figure that is none.
+  /// Adds the line of one step. Throws Error naming `where` for a figure that is not a number.
   void add(const nlohmann::json& line, const std::string& where);
   RankFigures figures() const;
 
  private:
-  /// Whether the line is of as many ranks, in the same way, as those before.
+  /// Whether the line has the same number of ranks and division of work as the lines before.
   bool goes_on(const RankFigures& line) const;
 
   RankFigures sums_;
   double step_seconds_ = 0, communication_ = 0;
-  double timed_ = 0, loaded_ = 0;  // lines with either figure
+  double timed_ = 0, loaded_ = 0;  // number of lines with each figure
 };
 
-/// The line's figure, the largest rank's in shares of the mean: 1 is even; NaN where it has none.
+/// The largest rank's figure ÷ the mean over ranks: 1 is even; NaN if the line has no such figure.
 /// @param name  "rank_seconds" or "rank_load"
 double spread_in(const nlohmann::json& line, const char* name, const std::string& where);
 

@@ -61,7 +61,7 @@ struct VariantSummary {
 };
 using Variants = std::span<const VariantSummary>;
 
-/// Whether all of it is one run, so that nothing is said of variants and seeds.
+/// Whether there is only one run. Reports then do not mention variants and seeds.
 inline bool one_run(Variants variants) {
   return variants.size() == 1 && variants[0].rows.size() == 1;
 }
@@ -79,14 +79,15 @@ struct SummaryFigure {
 };
 const std::vector<SummaryFigure>& summary_figures();
 
-/// Of what the variant's rows have.
+/// The spread over the variant's rows that have the figure.
 Spread spread_of(const VariantSummary& variant, const Figure& figure);
 /// The step at which stage II begins.
 Spread sparsifying_step(const VariantSummary& variant);
-/// The differences one − other over the seeds that both have; nothing where they share none.
+/// The differences one − other over the seeds that both have; nothing if they share no seed.
 std::optional<PairedDifference> difference_of(const VariantSummary& one,
                                               const VariantSummary& other, const Figure& figure);
-/// The variant with the lowest mean among several, but for those that are not causal; may be null.
+/// The variant with the lowest mean among several. Variants that are not causal are excluded. May
+/// be null.
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value);
 
@@ -96,11 +97,12 @@ struct PairedComparison {
   PairedDifference difference;
   double compute = 0;  ///< the first's training FLOPs ÷ the second's; 0: not stated
 };
-/// "+0.0123" with the 95 % interval of the mean behind it, or "one seed".
+/// "+0.0123" followed by the 95 % interval of the mean, or by "one seed".
 Cell difference_cell(const PairedDifference& paired);
 /// Every pair of variants that share at least one seed.
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
-/// Those that people are shown: every pair of a few variants, of many each minus the reference.
+/// The pairs that reports show: every pair if there are few variants, or else each variant minus
+/// the reference.
 std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
                                           const Comparison& comparison);
 

@@ -12,16 +12,16 @@
 
 namespace penstock::study {
 
-/// The object, if the file is there. Throws Error naming a damaged one.
+/// Reads the object if the file exists. Throws Error naming a damaged file.
 std::optional<nlohmann::json> read_kept_object(const std::string& run_directory, const char* name);
-/// Writes it, complete or not at all; makes the folder where it is missing.
+/// Writes the object atomically; makes the folder if it is missing.
 void write_kept_object(const nlohmann::json& object, const std::string& run_directory,
                        const char* name);
 
-/// Throws Error where none is whole.
+/// Throws Error if no checkpoint is complete.
 CheckpointInfo find_checkpoint(const std::string& run_directory, RunCheckpoint which);
 
-/// The test split, or validation where there is none.
+/// The test split, or the validation split if there is no test split.
 Split measured_split(const Corpus& corpus);
 
 }  // namespace penstock::study

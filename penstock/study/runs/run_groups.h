@@ -1,6 +1,6 @@
-// The runs of a study over the ranks that a launcher started: groups of as many ranks as a run
-// takes, each of which trains one run after the other. Which runs there are, and what is made of
-// them, is study_runner.h's matter, on rank 0 alone.
+// Distributes a study's runs over the ranks that a launcher started. Each group has as many ranks
+// as a run takes, and trains one run after the other. study_runner.h, on rank 0 only, decides which
+// runs there are and uses their results.
 #pragma once
 
 #include <chrono>
@@ -20,26 +20,27 @@ namespace penstock::study {
 /// Every rank constructs one. REQUIRES: all ranks see the study's output folder, recipes and text.
 class RunGroups {
  public:
-  /// @param options  `progress` gets a line from each group; of the rest what a run alone needs
+  /// @param options  `progress` gets a line from each group; the other options are those that a
+  ///   single run needs
   /// @param here     ranks on this machine
   RunGroups(const StudyConfig& study, const StudyOptions& options, bool force,
             const dist::ProcessGroup& world, int here);
 
-  /// StudyHooks::train_side_by_side, of rank 0: groups take the runs in turn, those of most ranks
-  /// first. SIGINT, SIGTERM and SIGHUP stop all, which save. Where one fails none is begun any
-  /// more, and Error names it.
+  /// StudyHooks::train_side_by_side, called on rank 0. Groups take the runs in turn, runs with the
+  /// most ranks first. SIGINT, SIGTERM and SIGHUP stop all runs, which save checkpoints. If a run
+  /// fails, no further run begins, and an Error names it.
   bool train(const std::vector<RunToTrain>& runs);
-  /// Of the other ranks: does its part until rank 0 has called release(). @return false when the
-  /// runs were interrupted
+  /// Called on the other ranks: takes part in training until rank 0 calls release().  @return false
+  /// if the runs were interrupted
   bool follow();
-  /// Of rank 0, when there is nothing more to train. Ranks that are gone already are none the less.
+  /// Called on rank 0 when nothing is left to train. Ranks that have already ended are ignored.
   bool release() noexcept;
 
  private:
   /// The end of a group's part of the runs.
   struct Ended {
     bool interrupted = false;
-    std::string failure;  ///< "" or why a run failed
+    std::string failure;  ///< why a run failed, or ""
   };
   Ended train_on_all(const std::vector<RunToTrain>& runs);
   Ended train_in_groups(const std::vector<RunToTrain>& runs);
@@ -54,11 +55,11 @@ class RunGroups {
   dist::ProcessGroup world_;
   int here_;
   double memory_;          // bytes for each rank
-  bool training_ = false;  // all ranks are, of rank 0
+  bool training_ = false;  // on rank 0: all ranks are training
 };
 
-/// A rank waits for groups that are still training, for as long as that takes: what world_ is to be
-/// joined with. Ranks of one run wait for each other as long as its parallel.timeout says.
+/// The timeout to join world_ with: a rank waits for groups that are still training, for as long as
+/// they train. Ranks of one run wait for each other for that run's parallel.timeout.
 inline constexpr std::chrono::hours kWaitForGroups{24 * 365};
 
 }  // namespace penstock::study

@@ -9,7 +9,7 @@
 
 namespace penstock::study {
 
-/// finished.json is there and is none, as a disk or a hand left it.
+/// The error for a finished.json that exists but is not valid.
 class DamagedResult : public Error {
  public:
   using Error::Error;
@@ -18,14 +18,14 @@ class DamagedResult : public Error {
 /// Whether that run ended as planned.
 bool is_finished(const std::string& run_directory);
 
-/// Puts a damaged finished.json aside, as finished.json.damaged, in the place of an earlier one:
-/// the run is then not finished, and resuming it writes another.
+/// Renames a damaged finished.json to finished.json.damaged, replacing an earlier one. The run then
+/// counts as unfinished, and resuming it writes a new finished.json.
 void put_result_aside(const std::string& run_directory);
 
-/// Reads a run. Works on an unfinished one: figures then come from the steps so far. Variant, label
-/// and hash are the caller's. A torn last line of metrics.jsonl is passed over.
-/// Throws Error when the directory is no run or a file of it is damaged: DamagedResult where that
-/// is finished.json.
+/// Reads a run. For an unfinished run, figures come from the steps so far. The caller sets variant,
+/// label and hash. An incomplete last line of metrics.jsonl is skipped.
+/// Throws Error if the directory is not a run or one of its files is damaged; DamagedResult if that
+/// file is finished.json.
 RunRow read_run(const std::string& run_directory);
 
 }  // namespace penstock::study

@@ -1,5 +1,5 @@
-// One run of a study as data: what it was, how it ended, and its curves thinned for drawing. Not
-// the run directory itself (run_reader.h makes a row from one) and not the study (results.h).
+// One run of a study as data: its settings, its results, and its curves thinned for drawing. It is
+// not the run directory (run_reader.h makes a row from one) and not the study (results.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace penstock::study {
 using Matrix = std::vector<std::vector<double>>;
 
 /// Standard deviation of the load over a layer's experts ÷ its mean, averaged over layers: 0 is
-/// even. NaN where no layer has any.
+/// even. NaN if no layer has any load.
 double imbalance(const Matrix& load);
 
 struct DomainLoss {
@@ -34,7 +34,7 @@ struct DomainLoss {
   }
 };
 
-/// A whole split measured: the trainer's "validation" and "test" objects.
+/// The evaluation of a whole split: the trainer's "validation" and "test" objects.
 struct Evaluation {
   double loss = 0;  ///< nats per token
   double bits_per_byte = 0;
@@ -45,7 +45,7 @@ struct Evaluation {
   std::vector<double> active_by_layer;  ///< mean experts per token, [L]
   std::map<std::string, std::vector<double>> active_by_layer_domain;
 
-  /// Mean of active_by_layer; none for a dense model.
+  /// Mean of active_by_layer; nothing for a dense model.
   std::optional<double> active_experts() const;
 
   template <class V>
@@ -88,13 +88,13 @@ struct LayerSparsity {
   }
 };
 
-/// Where ReMoE's stages end (see stages.h); a border that was not reached is absent.
+/// The borders of ReMoE's stages (see stages.h); a border that was not reached is absent.
 struct Stages {
   std::optional<std::int64_t> sparsifying;  ///< first step of stage II
   std::optional<std::int64_t> settled;      ///< first step of stage III
 };
 
-/// A quantity's mean over each stage; absent for one that was not reached, or has no step.
+/// A quantity's mean over each stage; absent for a stage that was not reached or has no step.
 struct StageMeans {
   std::optional<double> first, second, third;
 
@@ -117,7 +117,7 @@ struct StageRegulariser {
   }
 };
 
-/// Whether the curves have a state by which a balancer steers the sparsity.
+/// Whether the curves include the state with which a balancer steers the sparsity.
 bool steered(const std::map<std::string, Curve>& curves);
 
 /// One finished (or, in a report of a single run, unfinished) run.
@@ -146,27 +146,26 @@ struct RunRow {
   std::optional<Evaluation> test;
   std::optional<RankFigures> ranks;                ///< of several processes
   std::optional<LayerSparsity> sparsity_by_layer;  ///< of a run that is longer than its warm-up
-  /// What was measured besides, by the names of results.json; measurement.h says by whom.
+  /// Additional measurements, under their names in results.json (see measurement.h).
   nlohmann::json measured = nlohmann::json::object();
-  std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
+  std::vector<std::string> warnings;  ///< the trainer's warnings
   Stages stages;
   std::optional<StageRegulariser> regulariser;  ///< of a run that has stages and logs both
-  /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
-  /// "tokens_per_second", "sparsity", "active_experts", "imbalance" of the load, what balancers
-  /// log, "consistency", "auxiliary_losses/NAME"; of several processes "communication", share of
-  /// the step, and of the rank with the most, in shares of the mean, "rank_seconds" and
-  /// "rank_load"; and what was spent up to a step: "flops",
-  /// "seconds".
+  /// The curves that the run has, by name: "loss", "validation_loss" (with step 0),
+  /// "learning_rate", "grad_norm", "tokens_per_second", "sparsity", "active_experts", "imbalance"
+  /// of the load, the balancers' logs, "consistency", "auxiliary_losses/NAME". Runs of several
+  /// processes: "communication" (share of the step), "rank_seconds" and "rank_load" (the largest
+  /// rank's value ÷ the mean). Totals up to a step: "flops", "seconds".
   std::map<std::string, Curve> curves;
   /// The resolved recipe, "model.d_model" → "256".
   std::map<std::string, std::string> settings;
 
   /// Whether a regulariser steers the sparsity to a target.
   bool steered() const { return target_sparsity && study::steered(curves); }
-  /// Tokens of a step by the settings; 0 where they do not say.
+  /// Tokens in a step, from the settings; 0 if they do not give it.
   double tokens_per_step() const;
 
-  /// What the trainer's finished.json says in the same words.
+  /// The fields that the trainer's finished.json has under the same names.
   template <class V>
   void visit_figures(V& v) {
     v("steps", steps);
@@ -185,7 +184,7 @@ struct RunRow {
     v("validation", validation);
     v("test", test);
   }
-  /// All but `measured`.
+  /// All fields but `measured`.
   template <class V>
   void visit(V& v) {
     v("variant", variant, Presence::required);
@@ -207,9 +206,9 @@ struct RunRow {
   }
 };
 
-/// What the name of an auxiliary loss's curve begins with.
+/// The prefix of the names of auxiliary losses' curves.
 inline const std::string kAuxiliaryLosses = "auxiliary_losses/";
-/// The part that adds that loss; nothing where a curve of that name is none of an auxiliary loss.
+/// The part that adds the loss of that curve; nothing if the curve is not an auxiliary loss's.
 std::optional<std::string> auxiliary_loss(const std::string& curve);
 
 }  // namespace penstock::study

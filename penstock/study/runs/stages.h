@@ -1,4 +1,4 @@
-// Where ReMoE's three natural stages begin, by a rule on the sparsity's curve alone.
+// Finds the first steps of ReMoE's three natural stages, by a rule on the sparsity's curve alone.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The model that a run of a study begins with: another's, as it is or upcycled.
+// Makes the model that a study's run begins with: an existing model, copied or upcycled.
 #pragma once
 
 #include <cstdio>
@@ -9,12 +9,13 @@
 
 namespace penstock::study {
 
-/// Puts into `directory` the model at `model` (a run's folder: its newest checkpoint; or any
-/// model), or with a non-empty `upcycle` the MoE that penstock/convert makes of it: the keys are
-/// those of `penstock upcycle`, calibration text is the recipe's corpus unless they name one, and
-/// draws are seeded with the recipe's seed. Throws Error for what upcycling refuses.
-/// @param force  make also what takes more memory or disk than there is
-/// @param key_folder  keeps the mean keys of models and texts for those that begin with the same
+/// Puts the model at `model` into `directory`. `model` is any model, or a run's folder, which means
+/// its newest checkpoint. With a non-empty `upcycle` it puts the MoE there that penstock/convert
+/// makes of that model. The keys of `upcycle` are those of `penstock upcycle`; the calibration text
+/// is the recipe's corpus unless they name another; the recipe's seed seeds the draws. Throws Error
+/// as upcycling does.
+/// @param force  make the model even if it needs more memory or disk than there is
+/// @param key_folder  caches mean keys for runs that begin with the same model and text
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
                 const std::string& directory, const std::filesystem::path& key_folder, bool force,
                 std::FILE* progress);
