@@ -1,4 +1,4 @@
-// How near gates of the k best experts by a softmax come to a layer whose gates are ReLU's.
+// Fits softmax gates over the k best experts to a layer with ReLU gates, and measures the error.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,9 @@ struct GateFit {
 at::Tensor output_products(const at::Tensor& outputs);
 
 /// The factors of least squares for y_t = Σ_e max(z_te, 0) FFN_e(x_t) and gates g by a softmax of
-/// β·z over the kept logits, or over all of which k are kept. α has a closed form at each β; β is
-/// searched over a grid of [1e-2, 1e2] of the logits' own scale, and again about the best.
+/// β·z over the k kept logits, or over all logits with k gates kept. α has a closed form at each β;
+/// β is searched on a grid of [1e-2, 1e2] relative to the logits' scale, and then on a finer grid
+/// around the best.
 /// @param logits [N, E];  @param products  output_products(), [N, E, E] f64
 /// REQUIRES: 1 <= k <= E, a softmax's form. Computed in f64.
 GateFit fit_gates(const at::Tensor& logits, const at::Tensor& products, std::int64_t k,

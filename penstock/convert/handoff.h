@@ -21,8 +21,8 @@ namespace penstock {
 
 /// The form of the chosen experts' gates.
 enum class HandoffGates {
-  kept,  ///< a softmax over the k kept logits: they sum to one
-  all,   ///< probabilities over all experts, of which k are kept as they are
+  kept,  ///< a softmax over the k kept logits; the gates sum to one
+  all,   ///< probabilities over all experts; the k largest are kept unchanged
 };
 constexpr std::array<std::string_view, 2> words(HandoffGates) { return {"kept", "all"}; }
 
@@ -53,7 +53,7 @@ struct HandoffReport {
   ModelConfig config;
   HandoffGates gates = HandoffGates::kept;
   std::vector<GateFit> layers;  ///< [L], of those gates
-  double other_error = 0;       ///< mean error of the other gates; 0 where they were given
+  double other_error = 0;       ///< mean error of the other kind of gates; 0 if the kind was given
   std::int64_t fitted_tokens = 0, measured_tokens = 0;
   double parent_loss = 0, loss = 0;  ///< nats per token, on other windows than those of the fit
   double parent_active = 0;          ///< experts per token of the parent there
@@ -63,21 +63,21 @@ struct HandoffReport {
 /// The mean error over layers.
 double mean_error(const std::vector<GateFit>& layers);
 
-/// Throws Error where the model's gates are not ReLU's, it is no SwiGLU decoder, its choice has a
-/// bias, or its routers are not one matrix.
+/// Throws Error if the model's gates are not ReLU, if it is not a SwiGLU decoder, if its selection
+/// has a bias, or if its routers are not a single matrix.
 void check_can_hand_off(const ModelConfig& config);
 
-/// Writes the model directory `out`, complete or absent: the parent's weights, but for routers
-/// β·W, last matrices of experts α·D (fit_gates), and balancers, which are top-k's.
-/// The factors are fitted layer by layer on half of the calibration windows, with the parent's
-/// inputs; both models' losses are measured on the other half.
-/// The same arguments give the same files. Memory: the parent as a model, then the result.
-/// Throws Error where `out` exists, k is above the experts, the text is too short, and for
-/// everything that check_can_hand_off() and folded_gates() refuse.
+/// Writes the model directory `out` atomically: the parent's weights, with routers β·W, experts'
+/// last matrices α·D (fit_gates), and top-k's balancers. The factors are fitted layer by layer on
+/// half of the calibration windows, with the parent's inputs; both models' losses are measured on
+/// the other half. The same arguments give the same files. Memory: the parent as a model, then the
+/// result.
+/// Throws Error if `out` exists, if k exceeds the number of experts, or if the text is too short,
+/// and as check_can_hand_off() and folded_gates() do.
 HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out,
                        const ConversionProgress& progress = {});
 
-/// The report under the names of docs/export.md.
+/// The report as JSON, with the names of docs/export.md.
 nlohmann::ordered_json to_json(const HandoffReport& report);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A model directory that is made of another model, tensor by tensor.
+// Writes a model directory from another model, tensor by tensor.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace penstock {
 class FreshBalancers {
  public:
   explicit FreshBalancers(const ModelConfig& config);
-  /// The tensor of that name in the model's files. REQUIRES: begins with "penstock.balancer_".
+  /// The tensor of that name in the model's files. REQUIRES: the name begins with
+  /// "penstock.balancer_".
   LazyTensor tensor(const std::string& name) const;
 
  private:
@@ -31,10 +32,10 @@ struct WrittenModel {
   std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
 };
 
-/// Writes `out`, complete or absent: config.json, model.safetensors, the parent's tokenizer files
-/// where it has any, and one file more.
-/// @param tensors  of the config's names and shapes
-/// @param note     name of that file, and its text once the weights are written
+/// Writes `out` atomically: config.json, model.safetensors, the parent's tokenizer files if it has
+/// any, and one additional file.
+/// @param tensors  tensors with the config's names and shapes
+/// @param note  name of the additional file, and its text, made after the weights are written
 /// REQUIRES: `out` does not exist (asserted). Memory: one tensor.
 WrittenModel write_model_of(
     const ModelSource& parent, const ModelConfig& config, std::vector<LazyTensor> tensors,

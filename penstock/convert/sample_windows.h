@@ -1,5 +1,5 @@
-// Text for looking at a model: windows of token ids from a corpus or a raw text file, the same for
-// the same arguments.
+// Text for measuring a model: windows of token ids from a corpus or a raw text file. The same
+// arguments give the same windows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,17 @@ namespace penstock {
 
 struct SampleOptions {
   std::int64_t tokens = 65536;  ///< at most
-  std::int64_t length = 0;      ///< of a window; 0: the model's context, at most 512
+  std::int64_t length = 0;      ///< tokens in a window; 0: the model's context, at most 512
 };
 
 /// Windows [n, L] i64 of consecutive tokens, spread evenly over the text. n·L is about `tokens`, or
 /// less for a short text.
 /// @param text  a directory that `penstock data prepare` made (its training split is read), or a
-///              text file, which the model's own tokenizer encodes; of a long one, its beginning
-/// Throws Error where there is no text, a corpus was made with another tokenizer than the model's
-/// or, where that has none, has ids beyond its vocabulary, or a text file is given and the model
-/// has no tokenizer.
+///              text file, which the model's own tokenizer encodes; only the beginning of a long
+///              file is read
+/// Throws Error if there is no text; if the corpus was made with another tokenizer than the
+/// model's; if the model has no tokenizer and the corpus has ids beyond its vocabulary; or if a
+/// text file is given and the model has no tokenizer.
 at::Tensor sample_windows(const std::string& text, const ModelSource& model,
                           const SampleOptions& options);
 

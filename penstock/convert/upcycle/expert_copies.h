@@ -1,4 +1,4 @@
-// A dense model's feed-forwards as experts: whole copies, or shards of them in virtual groups.
+// Makes experts from a dense model's feed-forwards: whole copies, or shards in virtual groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,9 @@ constexpr std::array<std::string_view, 3> words(ShardScale) {
   return {"none", "published", "exact"};
 }
 
-/// A parent tensor's name for an expert's: ".mlp.experts.<e>.up_proj.weight" and
-/// ".mlp.shared_expert.up_proj.weight" to ".mlp.up_proj.weight"; other names stay.
+/// The name of the parent tensor from which an expert's tensor is made:
+/// ".mlp.experts.<e>.up_proj.weight" and ".mlp.shared_expert.up_proj.weight" to
+/// ".mlp.up_proj.weight"; other names are unchanged.
 std::string parent_name(const std::string& name);
 
 /// The expert's number in its tensor's name; -1 for other tensors.
@@ -32,13 +33,13 @@ std::int64_t expert_of(const std::string& name);
 /// The factor of the chosen experts' results that makes uniform gates give the dense result: 1 for
 /// G = 1; else
 ///   a = E'·G²/(kG)  where the softmax is over all E'·G logits,  a = G  where gates sum to one.
-/// E' experts before granularity, k active ones. 1 for gates that no softmax makes.
+/// E' experts before granularity, k active experts. 1 for gates that are not from a softmax.
 /// Source: arXiv:2410.07524, section on virtual groups.
 double shard_scale(const ModelConfig& config);
 
-/// The tensor of an expert from its feed-forward's, G = config.moe.granularity:
-/// expert e = g·E' + i holds shard g of the inner neurons, rows [g·f/G, (g+1)·f/G) of gate and up
-/// and those columns of down, scaled.  At G = 1 the parent's tensor itself, bit for bit.
+/// Makes an expert's tensor from the feed-forward's, with G = config.moe.granularity: expert e =
+/// g·E' + i holds shard g of the inner neurons, rows [g·f/G, (g+1)·f/G) of gate and up and those
+/// columns of down, scaled.  At G = 1 the parent's tensor itself, bit for bit.
 /// @param name    the expert's tensor, by models/formats/tensor_names.h
 /// @param parent  [f, d] or [d, f]
 at::Tensor expert_tensor(const std::string& name, const at::Tensor& parent,

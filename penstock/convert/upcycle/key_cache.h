@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// A folder of mean keys by what they are of: the model's content (fingerprint.h), the windows'
-/// ids, which say text, number and length, and the KeyOptions. Processes may share it.
+/// A folder of mean keys. The cache key is the model's content (fingerprint.h), the windows' token
+/// ids (hence text, number and length) and the KeyOptions. Processes may share the folder.
 class KeyCache {
  public:
   /// A cache that keeps nothing.
@@ -19,9 +19,9 @@ class KeyCache {
   /// @param directory  made when the first keys are written
   KeyCache(FileSystem& fs, std::string directory) : fs_(&fs), directory_(std::move(directory)) {}
 
-  /// mean_keys() of these arguments, bit for bit: read where they are kept, and kept where they are
-  /// not. A file that cannot be read or does not fit is written anew.
-  /// Throws Error as mean_keys() does, and where a file cannot be written.
+  /// Returns mean_keys() of these arguments, bit for bit. Reads the keys if they are stored;
+  /// otherwise computes and stores them. A file that cannot be read or does not fit is rewritten.
+  /// Throws Error as mean_keys() does, and if a file cannot be written.
   std::vector<at::Tensor> keys_of(const ModelSource& dense, const at::Tensor& windows,
                                   const KeyOptions& options,
                                   const ConversionProgress& progress = {}) const;

@@ -23,26 +23,27 @@ double mean_entropy(const at::Tensor& logits);
 /// H falls as f grows, from ln E at 0 towards ln of the number of equal highest logits; f is found
 /// by bisection of ln f over [1e-9, 1e9] of the logits' own scale.
 /// @param logits [T, E].  @param entropy nats, above 0 and below ln E
-/// Throws Error where no factor gives that entropy: all logits of every token are equal, or experts
+/// Throws Error if no factor gives that entropy: all logits of every token are equal, or experts
 /// are tied. Cost: about 60 passes over the logits.
 double factor_for_entropy(const at::Tensor& logits, double entropy);
 
-/// The logits [T, E] of a router that is one matrix and perhaps a bias.  @param inputs [T, d]
+/// The logits [T, E] of a router with one matrix and an optional bias.  @param inputs [T, d]
 at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs);
 
-/// Multiplies each layer's keys so that the one matrix that the mixture folds into has that mean
-/// entropy over the calibration tokens: of a sum over the routers and a key per expert.
+/// Scales each layer's keys so that the single matrix that the mixture folds into has the mean
+/// entropy `entropy` over the calibration tokens. The mixture sums over its routers and has a key
+/// per expert.
 /// @param heads  mixtures of attention heads, by layer, changed in place
 void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
                       const at::Tensor& windows, double entropy,
                       const ConversionProgress& progress = {});
 
 /// Multiplies each layer's router so that its softmax over the calibration tokens has the mean
-/// entropy options.start_entropy. One factor of the matrix: a folded or exported router holds it
-/// exactly. At most 8192 tokens, spread over the windows, are read.
+/// entropy options.start_entropy. It is one factor of the matrix, so a folded or exported router
+/// has it exactly. Reads at most 8192 tokens, spread over the windows.
 /// @param routers  by MoE layer, changed in place
 /// @param windows  [n, L] i64
-/// Notes in the report the entropy before and the factor of each layer.
+/// Records in the report the entropy before scaling and the factor of each layer.
 /// Throws Error for scorers without a parameter that scales their logits.
 void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
                       const ModelConfig& config, const at::Tensor& windows,

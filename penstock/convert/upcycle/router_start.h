@@ -1,5 +1,5 @@
-// The routers that an upcycled model starts with: random ones, and Router Upcycling's, made of the
-// parent's attention heads (head_mixture.h). How large their logits are is logit_scale.h's.
+// Makes the routers that an upcycled model starts with: random routers, and Router Upcycling's,
+// made of the parent's attention heads (head_mixture.h). logit_scale.h scales their logits.
 #pragma once
 
 #include <vector>
@@ -13,12 +13,12 @@
 
 namespace penstock {
 
-/// All layers' routers for a config; fills in the report what it decided. Of Router Upcycling's
-/// `queries` are missing where nothing but the file wants them: query_maps() makes them.
-/// Draws are functions of options.seed and the layer. With granularity, rows of the first E'
-/// experts are repeated over the G virtual groups, so that whole sets of shards are chosen at
-/// first. Throws Error for scorers that have no row per expert to repeat, and where calibration
-/// text is missing.
+/// Makes all layers' routers for a config, and records its decisions in the report. Router
+/// Upcycling's routers lack `queries` if only the file needs them; query_maps() makes those. Draws
+/// depend on options.seed and the layer. With granularity, the rows of the first E' experts are
+/// repeated over the G virtual groups, so that at first all shards of a feed-forward are chosen
+/// together. Throws Error for scorers without a row per expert, and if the calibration text is
+/// missing.
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
                                          const UpcycleOptions& options, UpcycleReport& report,
                                          const KeyCache& keys = {},

@@ -1,4 +1,5 @@
-// Of which tensor of the dense model each tensor of an upcycled one is made, and its type.
+// Maps each tensor of an upcycled model to the dense model's tensor that it is made from, and to
+// its type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +12,7 @@
 
 namespace penstock {
 
-/// Names are those of files; of routers and balancers the parent has nothing.
+/// Names are those in model files. The parent has no tensors for routers and balancers.
 class TensorOrigins {
  public:
   /// REQUIRES: both outlive it.
@@ -19,7 +20,8 @@ class TensorOrigins {
       : parent_(parent), options_(options) {}
   /// The parent's tensor.
   std::string parent_of(const std::string& name) const;
-  /// As the options say, or else the type that the parent's has, which is read once for it.
+  /// The type that the options give, or else the parent tensor's type. Each parent tensor is read
+  /// once for its type.
   at::ScalarType type_of(const std::string& name);
 
  private:

@@ -13,15 +13,14 @@
 
 namespace penstock {
 
-/// Writes the MoE model directory `out`, complete or absent: config.json, model.safetensors,
-/// tokenizer files, upcycling.json. Experts are the parent's feed-forwards (expert_tensor), all
-/// else but the routers is copied bit for bit; routers are F32.
-/// The same arguments give the same files. Memory: the parent as a model where text is read,
-/// otherwise one tensor at a time.
-/// Throws Error where `out` exists, for everything that upcycled_config refuses, and unless
-/// options.force for what does not fit into memory or onto the disk (upcycled_size.h).
+/// Writes the MoE model directory `out` atomically: config.json, model.safetensors, tokenizer
+/// files, upcycling.json. Experts are the parent's feed-forwards (expert_tensor). Routers are F32.
+/// All other tensors are copied bit for bit. The same arguments give the same files. Memory: the
+/// whole parent if a text is read, otherwise one tensor at a time.
+/// Throws Error if `out` exists, and as upcycled_config does. Without options.force, throws Error
+/// if the model does not fit into memory or onto the disk (upcycled_size.h).
 /// Source: Sparse Upcycling, arXiv:2212.05055; routers see router_start.h.
-/// @param keys  where mean keys are kept
+/// @param keys  the cache of mean keys
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
                       const std::string& out, const KeyCache& keys = {},
                       const ConversionProgress& progress = {});

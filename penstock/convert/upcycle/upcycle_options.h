@@ -25,10 +25,10 @@ enum class UpcycleStart {
   parent
 };
 constexpr std::array<std::string_view, 2> words(UpcycleStart) { return {"published", "parent"}; }
-/// Share of ln E; 1.81 nats of 8 experts. docs/results.md has the measurements behind it.
+/// Fraction of ln E; 1.81 nats for 8 experts. The measurements are in docs/results.md.
 constexpr double kParentEntropy = 0.87;
 
-/// An expert's score over Router Upcycling's routers.
+/// How an expert's scores are pooled over Router Upcycling's routers.
 enum class RouterPool { sum, max };
 constexpr std::array<std::string_view, 2> words(RouterPool) { return {"sum", "max"}; }
 
@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 3> words(RouterDirections) {
   return {"heads", "random", "kmeans"};
 }
 
-/// Of an upcycled model's tensors, but for the routers.
+/// The type of an upcycled model's tensors, except the routers'.
 enum class UpcycleDtype { f32, f16, bf16 };
 constexpr std::array<std::string_view, 3> words(UpcycleDtype) { return {"f32", "f16", "bf16"}; }
 
@@ -62,7 +62,7 @@ struct UpcycleOptions {
   double noise = 0;
   bool untie = false;
   std::int64_t shared_width = 0;
-  bool shared_copy = false;  ///< a shared expert that is the feed-forward itself
+  bool shared_copy = false;  ///< adds a shared expert that is a copy of the feed-forward
 
   // Router Upcycling.
   std::int64_t routers = 0;  ///< m

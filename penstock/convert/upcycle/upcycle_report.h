@@ -23,13 +23,15 @@ struct UpcycleReport {
   ModelConfig config;
   std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
   std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
-  std::vector<std::int64_t> tied;      ///< per layer, keys equal to another's, told apart by noise
-  /// Per layer [E] i64, calibration tokens nearest to each expert's row, where rows are means.
+  /// Per layer, number of keys equal to another, changed by noise.
+  std::vector<std::int64_t> tied;
+  /// Per layer [E] i64, number of calibration tokens nearest to each expert's row, if rows are
+  /// means.
   std::vector<at::Tensor> cluster_sizes;
-  std::vector<double> logit_sd;          ///< per layer, where logits were matched
-  std::vector<LogitScale> logit_scales;  ///< per layer, where options.start_entropy asked for it
-  /// Per layer, what a token's gates summed to in the mean before they were scaled, if they were;
-  /// where measures_gate_sums() and there was a text.
+  std::vector<double> logit_sd;          ///< per layer, if logits were matched
+  std::vector<LogitScale> logit_scales;  ///< per layer, if options.start_entropy is set
+  /// Per layer, the mean sum of a token's gates before any scaling. Measured if
+  /// measures_gate_sums() and there was a text.
   std::vector<double> gate_sums;
   double lr_scale = 1;
   double shard_scale = 1;  ///< a

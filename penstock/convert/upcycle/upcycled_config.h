@@ -14,10 +14,11 @@ UpcycleOptions completed(UpcycleOptions options);
 /// parent.
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options);
 
-/// Where the rows of the routers' matrices are to point, as the options and the scorer say.
+/// The directions of the rows of the routers' matrices, from the options and the scorer.
 RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options);
 
-/// Whether the start is to be the parent's and gates need not sum to one, so that it is not quite.
+/// Whether `start` is parent and the gates need not sum to one, so that the parent's function is
+/// only approximated.
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options);
 
 }  // namespace penstock

@@ -10,7 +10,7 @@
 namespace penstock {
 
 /// The text of the file: parent, options, and per layer the groups of heads, their similarity map
-/// and the keys that had to be told apart.
+/// and the number of tied keys that were broken apart by noise.
 std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& options,
                            const UpcycleReport& report);
 
