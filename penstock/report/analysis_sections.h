@@ -1,4 +1,4 @@
-// What an analysis says of the routing by step, token and domain, as data for a page and for a
+// An analysis's results on the routing by step, token and domain, as data for a page and for a
 // terminal.
 #pragma once
 
@@ -14,7 +14,8 @@
 namespace penstock::report {
 
 /// Flips between checkpoints; active experts by frequency and surprisal; each expert's tokens, of
-/// the middle layer unfolded; load and active experts by domain. Where one says nothing, why.
+/// the middle layer unfolded; load and active experts by domain. A section without results says
+/// why.
 std::vector<study::Section> routing_sections(const analysis::Analysis& a);
 
 /// Gates' sums and the routers' gradient by layer and checkpoint, beside the experts' similarity.
@@ -23,7 +24,7 @@ study::Section gradient_section(const analysis::Analysis& a);
 /// "step 200", or "this model".
 std::string step_text(const std::optional<std::int64_t>& step);
 
-/// One line a layer over the snapshots.
+/// A chart with one line per layer over the snapshots.
 nlohmann::json over_steps(
     const analysis::Analysis& a, const char* id, const char* y_title,
     const std::function<double(std::size_t layer, std::size_t snapshot)>& value);

@@ -17,11 +17,11 @@ std::string escape(std::string_view text);
 /// JSON for a <script type="application/json"> element: no character in it can end the element.
 std::string script_json(const nlohmann::json& value);
 
-/// The table without title and note, in a place of its own that scrolls.
+/// The table without title and note, in its own scrolling element.
 std::string table_html(const study::Table& table);
 
-/// A section under a heading and `under` it more HTML: remarks, charts, tables, heat maps and note.
-/// Tables without rows are left out; "" where nothing is left.
+/// A section as HTML: the heading, then `under` (more HTML), remarks, charts, tables, heat maps and
+/// note. Tables without rows are left out; "" if nothing is left.
 std::string section_html(const study::Section& section, const std::string& under = "");
 
 /// A page's title, what it asks (may be empty), and names with values; those without are left out.

@@ -1,5 +1,5 @@
-// A run's or a study's curves as they are at the moment, for a page that draws them while the
-// training goes on. What is said of finished results is report.h's.
+// The current curves of a run or a study, for a page that draws them during training. report.h
+// reports finished results.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ class LiveCurves {
 
   /// {"title", "finished", "report", "runs": [{"name", "seed", "finished", "steps",
   /// "planned_steps", "curves": {NAME: {"steps", "values"}}}]}, the runs by name. "report" says
-  /// whether a report can be written. Runs whose first step is yet to come, and damaged ones, are
-  /// left out. Any thread. Cost: reads what is not finished; finished runs are kept.
+  /// whether a report can be written. Runs without a first step, and damaged runs, are left out.
+  /// Any thread may call it. Cost: reads the files of unfinished runs; finished runs are cached.
   std::string json();
 
  private:

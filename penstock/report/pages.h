@@ -1,4 +1,4 @@
-// The pages of commands beside studies and runs.
+// The pages of commands other than studies and runs.
 #pragma once
 
 #include <span>

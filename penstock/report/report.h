@@ -1,5 +1,5 @@
-// What people are shown: of a study a text for a terminal and one self-contained HTML page,
-// readable without network; of a run a page.
+// Reports for display: for a study, a text for a terminal and one self-contained HTML page,
+// readable without network; for a run, a page.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace penstock::report {
 /// REQUIRES: results that are not empty().
 std::string report_page(const study::StudyResults& results);
 
-/// The page of one run, of which nothing is said that would need several. `samples` may be none.
+/// The page of one run, without the parts that compare several runs. `samples` may be none.
 std::string run_page(const study::RunRow& run, const std::string& command,
                      const std::optional<study::TextSamples>& samples);
 

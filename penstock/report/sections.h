@@ -1,5 +1,5 @@
 // The parts that pages and texts of studies and runs are made of, nearly all as data; each is empty
-// where the rows have nothing for it. Those of measurements are theirs (study/measurement.h).
+// where the rows have nothing for it. Measurements make their own sections (study/measurement.h).
 #pragma once
 
 #include <optional>

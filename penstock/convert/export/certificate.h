@@ -23,7 +23,7 @@ struct Observed {
   std::vector<at::Tensor> router;  ///< by MoE layer, the router's logits [T, E]
 };
 
-/// Runs the model over rows [B, T] i64, outside training.
+/// Runs the model over rows [B, T] i64 in evaluation mode.
 Observed observe(LanguageModel& model, const at::Tensor& tokens);
 
 /// The agreement of two models.
@@ -33,9 +33,10 @@ struct Agreement {
   double max_logit_difference = 0;  ///< over tokens and vocabulary
   double same_top_token = 1;        ///< share of tokens with the same highest logit
   double same_experts = 1;          ///< share of (layer, token) with the same experts; 1 if dense
-  /// Tokens of the first layer with other experts that have them though the first's logits around
-  /// the k-th place are further apart than 1e-4 of its largest router logit there. What another
-  /// expert gave moves the layers above, whose differences say nothing.
+  /// Tokens whose experts differ without a tie, counted in the first layer with different experts.
+  /// It is no tie if the first model's logits around rank k differ by more than 1e-4 of its largest
+  /// router logit there. Later layers are not counted, because a different expert changes their
+  /// inputs.
   std::int64_t differ_beyond_ties = 0;
 };
 

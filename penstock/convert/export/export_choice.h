@@ -15,8 +15,8 @@ const std::vector<std::string>& export_architectures();
 /// The target for a model with the config.
 /// @param architecture  one of export_architectures(), or empty: the first that fits, and of
 ///                      Hugging Face's format Penstock's own class where none does
-/// Throws NotPortableError where none fits, or the given one does not, with every reason. What the
-/// files need (models/formats/architectures.h says what each has):
+/// Throws NotPortableError, with every reason, if none fits or the given one does not. The
+/// requirements (models/formats/architectures.h lists each architecture's parts):
 ///   llama, qwen2      dense models; q, k and v biases for qwen2 alone (zeros where there are none)
 ///   mixtral           gates that sum to one, no biases, no shared expert
 ///   qwen2moe          a shared expert with a gate (one that gives 0 where there is none; a gate of
@@ -25,12 +25,12 @@ const std::vector<std::string>& export_architectures();
 ///   qwen3moe          norms of each head of q and k; in GGUF gates that sum to one
 ///   deepseek          shared experts without a gate, as wide as so many experts; in GGUF one or
 ///                     more of them
-/// An olmoe of which other programs than transformers ignore something (gates that are divided by
-/// their sum, clip_qkv, an epsilon that is not 1e-5) has to be asked for by name.
-/// Hugging Face's qwen2moe, olmoe, qwen3moe and deepseek take gates of either kind, GGUF's, but
-/// qwen3moe, only probabilities that are not renormalised. With k = E the two kinds are one. Layers
-/// without experts fit Hugging Face's qwen2moe and qwen3moe anywhere, and deepseek where they are
-/// the first ones. The width of q must be d but for llama, mixtral and qwen3moe.
+/// olmoe must be given by name if programs other than transformers would ignore a part of the
+/// model: gates divided by their sum, clip_qkv, an epsilon other than 1e-5. Hugging Face's
+/// qwen2moe, olmoe, qwen3moe and deepseek take gates of either kind, GGUF's, but qwen3moe, only
+/// probabilities that are not renormalised. With k = E the two kinds are one. Layers without
+/// experts fit Hugging Face's qwen2moe and qwen3moe anywhere, and deepseek where they are the first
+/// ones. The width of q must be d but for llama, mixtral and qwen3moe.
 /// Sources: the classes of transformers and the graphs of llama.cpp of these names.
 ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
                                   const std::string& architecture);

@@ -1,4 +1,4 @@
-// A model as a GGUF file.
+// Writes a model as a GGUF file.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// A model as a directory that Hugging Face's transformers opens.
+// Writes a model as a directory that Hugging Face's transformers opens.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// config.json of a class of Hugging Face's transformers, and what any config.json there has.
+// Writes config.json for a class of Hugging Face's transformers, and the keys that every
+// config.json has.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +14,7 @@ namespace penstock {
 /// The text of config.json, of a class of transformers.
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
                                      const Tokenizer* tokenizer);
-/// Keys of any config.json: ids of special tokens, null where there is none.
+/// Adds keys that every config.json has: the ids of special tokens, null if there is none.
 void add_token_ids(const Tokenizer* tokenizer, nlohmann::ordered_json& out);
 const char* torch_dtype_name(ExportDtype dtype);
 

@@ -1,4 +1,4 @@
-// `penstock export`: a model of any source as a file that other programs open, with its
+// `penstock export`: writes a model from any source as a file that other programs open, with a
 // certificate.
 #pragma once
 
@@ -25,7 +25,8 @@ struct ExportOptions {
   std::optional<ExportDtype> dtype;
   bool with_tokenizer = true;  ///< if the model has one
   bool fit_bias = false;       ///< the verdict is then "fitted"
-  std::string sample;          ///< a corpus or a text file to measure on; empty: a sentence of ours
+  /// A corpus or a text file to measure on; empty: a built-in sentence.
+  std::string sample;
   std::int64_t check_tokens = 256;
   std::int64_t importance_tokens = 0;
   double shard_size = 5;
@@ -55,12 +56,12 @@ struct ExportOptions {
   }
 };
 
-/// Writes the file, reads it back, measures it beside the model and saves the certificate:
-/// `certificate.json` in the directory, or `<out>.certificate.json`.
-/// Memory: while writing one tensor; while measuring one model at a time, as its file has it; for
-/// `importance_tokens` the model in f32.
-/// Throws NotPortableError where no architecture computes what the model computes, and Error for
-/// what cannot be read, stored or tokenized alike. Then nothing is left behind.
+/// Writes the file, reads it back, compares it with the model and saves the certificate:
+/// `certificate.json` in the directory, or `<out>.certificate.json`. Memory: one tensor while
+/// writing; one model at a time, in its file's types, while measuring; the model in f32 for
+/// `importance_tokens`.
+/// Throws NotPortableError if no architecture computes the model's function. Throws Error if
+/// something cannot be read, stored or tokenized identically. No file remains after an error.
 Certificate export_model(const ExportOptions& options, const ConversionProgress& progress = {});
 
 /// Throws Error if the output exists; an export never replaces it.

@@ -17,18 +17,18 @@ constexpr std::array<std::string_view, 2> words(ExportFormat) { return {"hf", "g
 /// An architecture to export as.
 struct ExportTarget {
   ExportFormat format = ExportFormat::kHuggingFace;
-  /// Of the table, or Penstock's own class (convert/export/own_class.h); never null once chosen.
+  /// An entry of the table, or Penstock's own class (convert/export/own_class.h); never null once
+  /// chosen.
   const Architecture* architecture = nullptr;
-  /// Of what the file holds: plain linear routers, granularity applied, and what the architecture
-  /// has whether the model needs it or not: biases of q, k and v, a shared expert, a head of its
-  /// own.
+  /// The config of the file's model: plain linear routers, granularity applied, and the parts that
+  /// the architecture always has: biases of q, k and v, a shared expert, an untied head.
   ModelConfig config;
   /// Gates of the chosen experts are divided by their sum.
   bool renormalises = false;
-  /// Size of a shared expert's gate that stands for none: so small that its sigmoid is 1/2, and a
-  /// number of the file's type still.
+  /// The weight of a shared expert's gate that replaces a missing gate: so small that its sigmoid
+  /// is 1/2, but representable in the file's type.
   double gate_of_none = 0x1p-64;
-  std::string note;  ///< what some programs would compute otherwise; "": none known
+  std::string note;  ///< what some programs compute differently; "": nothing known
 };
 
 }  // namespace penstock

@@ -30,7 +30,7 @@ class ExportedNumbers {
   /// @param tensor   CPU, of a quantised type in rows of whole blocks;  @param name  for errors
   /// @param weights  by column, above 0: what errors weigh where q4_k or q6_k is fitted; other
   ///                 types have nothing to fit. Empty: alike
-  /// Throws Error where a number is too large for the type.
+  /// Throws Error if a number is too large for the type.
   ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name,
                   std::span<const float> weights = {});
   Bytes bytes() const;
@@ -43,7 +43,7 @@ class ExportedNumbers {
 
 Dtype safetensors_dtype(ExportDtype dtype);  ///< REQUIRES: not quantised (asserted)
 GgmlType ggml_dtype(ExportDtype dtype);
-/// Whether the type's scales are fitted, so that errors may be weighed: q6_k and q4_k.
+/// Whether the type's scales are fitted, so that errors can be weighted: q6_k and q4_k.
 bool is_fitted(ExportDtype dtype);
 
 }  // namespace penstock

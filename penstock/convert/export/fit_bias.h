@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// Directions that the inputs of routers have in common.
+/// The common directions of routers' inputs.
 struct CommonDirections {
   /// By MoE layer, v [d] f64:  argmin_v Σ_t (x_t · v − 1)² + λ |v|²,  x the inputs of the layer's
-  /// router, λ 1e-6 of their mean square. So W + b·vᵀ has the logits W·x + b where x · v is 1.
+  /// router, λ 1e-6 of their mean square. W + b·vᵀ gives the logits W·x + b if x · v = 1.
   std::vector<at::Tensor> ones;
-  double residual = 0;  ///< root of the mean of (x_t · v − 1)² over tokens, of the worst layer
+  double residual = 0;  ///< root mean square of x_t · v − 1 over tokens, of the worst layer
   std::int64_t tokens = 0;
 };
 

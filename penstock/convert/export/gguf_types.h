@@ -21,8 +21,8 @@ class GgufTypes {
  public:
   GgufTypes(ExportDtype asked, const ModelConfig& config)
       : asked_(asked), layers_(config.layers), tied_(config.tie_embeddings) {}
-  /// @param name   the file's: "blk.3.ffn_down_exps.weight"
-  /// @param shape  its last is the numbers of a row
+  /// @param name  the tensor's name in the file: "blk.3.ffn_down_exps.weight"
+  /// @param shape  its last entry is the length of a row
   /// Throws Error, naming it, for a row that is not whole blocks of q8_0 where that was asked for.
   ExportDtype of(std::string_view name, const std::vector<std::int64_t>& shape) const;
 

@@ -15,29 +15,30 @@
 
 namespace penstock {
 
-/// Of one matrix [out, in].
+/// The sums for one matrix [out, in].
 struct InputSquares {
-  std::vector<double> sums;  ///< of each column, Σ x_j² over the rows x; empty where there was none
-  std::int64_t rows = 0;     ///< how many x were summed: of an expert, the tokens that it was given
+  std::vector<double> sums;  ///< per column, Σ x_j² over the rows x; empty without rows
+  std::int64_t rows = 0;     ///< number of rows x; for an expert, its tokens
 };
 
 /// Runs the model over windows [n, L] i64 and sums the squares of every matrix's inputs.
-/// @return by the matrices' names in files. Every expert has an entry, also without a token.
-///         Embeddings have none unless the head is tied to them: then theirs is the head's.
-///         Matrices that are multiplied as a mixture have none.
+/// @return by the matrices' names in files. Every expert has an entry, even without tokens.
+///   Embeddings have no entry unless the head is tied to them: then they have the head's. Matrices
+///   that are multiplied as a mixture have no entry.
 /// Cost: a forward pass with the head, and the first matrices of the experts once more.
-/// REQUIRES: weights as parameters, which load_model() gives and open_model() does not.
+/// REQUIRES: the weights are parameters, as from load_model() but not from open_model().
 std::map<std::string, InputSquares> input_squares(LanguageModel& model, const at::Tensor& windows,
                                                   const ConversionProgress& progress = {});
 
-/// What an error in each column weighs: the mean of x_j² over that of all columns, at least 0.01,
-/// since another text may use a column that this one leaves at 0. Errors e of a row add Σ_j e_j x_j
-/// to a result; where the terms are independent, its mean square is Σ_j e_j² · mean x_j².
+/// The weight of an error in each column: the mean of x_j² ÷ the mean over all columns, at least
+/// 0.01, because another text may use a column that is 0 in this text. Errors e of a row add Σ_j
+/// e_j x_j to an output; if the terms are independent, its mean square is Σ_j e_j² · mean x_j².
 /// @return [in]; empty (all weigh alike) for fewer than 32 rows, which give a mean of squares to a
 ///         quarter at best, or where all sums are 0
 std::vector<float> column_weights(const InputSquares& squares);
 
-/// Column weights by the matrix's name; a matrix without an entry has columns that weigh alike.
+/// Column weights by the matrix's name. The columns of a matrix without an entry have equal
+/// weights.
 using ColumnWeights = std::map<std::string, std::vector<float>>;
 
 }  // namespace penstock

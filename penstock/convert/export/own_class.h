@@ -1,5 +1,5 @@
-// Penstock's own class for Hugging Face's transformers: its two Python files, what it computes, and
-// the config.json that it reads.
+// Penstock's own class for Hugging Face's transformers: its two Python files, the models that it
+// computes, and the config.json that it reads.
 #pragma once
 
 #include <string>
@@ -17,18 +17,18 @@ extern const std::string_view configuration;
 extern const std::string_view modeling;
 }  // namespace own_class
 
-/// The name under which it is asked for.
+/// The name that selects it.
 inline constexpr std::string_view kOwnClass = "penstock";
 
 bool is_own_class(const ExportTarget& target);
 
-/// The model as the class has it: its own tensors, routers that are not one matrix folded, and no
-/// balancers. The class computes decoders, dense or with gates by ReLU or by a softmax of the k
-/// highest logits.
-/// Throws NotPortableError for any other.
+/// The target for the class: the model's own tensors, without balancers. Routers that are not a
+/// single matrix are folded. The class computes decoders that are dense, or have ReLU gates or
+/// softmax gates over the k highest logits.
+/// Throws NotPortableError for any other model.
 ExportTarget own_class_target(const ModelConfig& config);
 
-/// Whether own_class_target() gives one.
+/// Whether own_class_target() succeeds.
 bool own_class_computes(const ModelConfig& config);
 
 /// Whether the routers' tensors are written as they are, not folded.

@@ -29,7 +29,7 @@ class PortableSource : public ModelSource {
   std::vector<std::string> names() const override;
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
-  /// The source's.
+  /// The source's tokenizer.
   std::shared_ptr<const Tokenizer> tokenizer() const override { return from_.tokenizer(); }
 
  private:
