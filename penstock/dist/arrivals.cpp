@@ -6,7 +6,7 @@ namespace penstock::dist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// How long the table is asked before the heartbeat is.
+/// How long one query of the table waits before the heartbeat is checked.
 constexpr std::chrono::milliseconds kAskFor{500};
 
 }  // namespace

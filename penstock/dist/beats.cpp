@@ -35,7 +35,7 @@ void Beats::hung_up(int connection) {
 }
 
 void Beats::lose(const SilentRank& lost) {
-  // By its own word: the end of its connection, which follows, says nothing more.
+  // The rank reported this itself, so the end of its connection, which follows, means nothing more.
   if (lost.state == RankState::failed || lost.state == RankState::followed) ended(lost.rank);
   if (!lost_ || lost_->state == RankState::followed) lost_ = lost;
 }

@@ -12,11 +12,11 @@
 namespace penstock::dist {
 namespace {
 
-/// What a rank sends in one exchange up to here takes mostly the time of its way, and one exchange
-/// is better than two.
+/// Up to this size, latency dominates the time of an exchange, so one exchange is faster than two.
 constexpr std::int64_t kSmallBytes = 16 << 10;
-/// So much of a tensor is reduced at a time. A reduction needs as much memory again for what others
-/// sent, and again for what is sent. Smaller pieces would cost more messages.
+/// The number of bytes of a tensor that are reduced at a time. A reduction needs this much memory
+/// again for the received bytes, and again for the sent bytes. Smaller pieces would cost more
+/// messages.
 constexpr std::int64_t kPassBytes = 32 << 20;
 
 std::vector<Pieces> one_by_one(const std::vector<at::Tensor>& parts) {
@@ -25,7 +25,7 @@ std::vector<Pieces> one_by_one(const std::vector<at::Tensor>& parts) {
   return out;
 }
 
-/// Of [N, n], over N.
+/// Reduces [N, n] over N.
 at::Tensor reduced(const at::Tensor& of_ranks, Reduction reduction) {
   at::Tensor out = of_ranks[0].clone();
   for (std::int64_t rank = 1; rank < of_ranks.size(0); ++rank)
@@ -64,8 +64,8 @@ void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduct
 }
 
 void broadcast(Transport& transport, const at::Tensor& bytes, int root, RankPlace place) {
-  // Counted from the root: a rank has it from the one without its highest bit, and hands it on to
-  // those with one bit more above.
+  // Ranks are counted from the root. A rank receives from the rank without its highest bit, and
+  // sends to the ranks with one more bit above its highest.
   const int own = (place.rank - root + place.size) % place.size;
   const auto rank_of = [&](int number) { return (number + root) % place.size; };
   int bit = 1;

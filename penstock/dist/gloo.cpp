@@ -1,6 +1,6 @@
-// Gloo, through libtorch's c10d, as what carries the bytes: TCP between all pairs of ranks. The
-// only file that knows either. Its sockets listen on one address, and whoever can connect to that
-// address could disturb a run: Gloo neither encrypts nor asks who is there.
+// The transport over Gloo, through libtorch's c10d: TCP between all pairs of ranks. It is the only
+// file that knows Gloo or c10d. Its sockets listen on one address, and anyone who can connect to
+// that address can disturb a run: Gloo neither encrypts nor authenticates.
 #include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
 #include "penstock/dist/transport.h"
@@ -30,16 +30,16 @@ using Keys = std::vector<std::string>;
 /// Messages of one tag from one rank to another keep their order.
 constexpr int kMessage = 0, kExchange = 1;
 
-/// Threads that this one starts do not interrupt a thread that computes when they wake up. Gloo's
-/// thread that reads sockets would otherwise interrupt one that is sending, which holds a lock that
-/// this thread then spins for until its time slice is over. Where a system does not allow it,
-/// threads are as they were.
+/// Makes the threads that this thread starts not preempt a computing thread when they wake up.
+/// Otherwise Gloo's thread that reads sockets would preempt a sending thread that holds a lock, and
+/// would then spin for that lock until its time slice ends. If the system does not allow it,
+/// nothing changes.
 void start_patient_threads() {
   const sched_param none{};
   if (::sched_getscheduler(0) == SCHED_OTHER) ::sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
-/// The table of ranks as c10d asks for one.
+/// The table of ranks as a c10d store.
 class Table : public c10d::Store {
  public:
   Table(std::shared_ptr<KeyClient> client, std::chrono::milliseconds timeout,
@@ -84,9 +84,10 @@ class Table : public c10d::Store {
   std::shared_ptr<GroupTable> world_;
 };
 
-/// The card that GLOO_SOCKET_IFNAME names, or the one on the way to rank 0; the loopback where rank
-/// 0 is reached by that, since all ranks are here then. (What c10d would choose by itself is the
-/// address of the host's name, which on Debian is often the loopback.)
+/// The network interface that GLOO_SOCKET_IFNAME names, or the one on the route to rank 0. If rank
+/// 0 is reached over the loopback, it is the loopback, since all ranks are then on this machine.
+/// (By itself c10d would choose the address of the host's name, which on Debian is often the
+/// loopback.)
 std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
   const char* named = std::getenv("GLOO_SOCKET_IFNAME");
   const std::string address = table.local_address();
@@ -100,11 +101,12 @@ std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-/// The messages that threads of this rank wait for. Where a connection ends, Gloo tells neither who
-/// waits to send (its `tx_` queue is left out) nor who waits for a message that has partly arrived.
+/// The messages that threads of this rank wait for. If a connection ends, Gloo notifies neither a
+/// thread that waits to send (Gloo leaves out its `tx_` queue) nor a thread that waits for a
+/// message that has partly arrived.
 class Waits {
  public:
-  /// Throws where one fails or is given up.
+  /// Throws if a message fails or is given up.
   void wait(const Works& works) {
     const auto place = add(works);
     bool all = true;
@@ -125,7 +127,7 @@ class Waits {
 
  private:
   using Place = std::list<const Works*>::iterator;
-  /// Whatever one message says to it, the others have to be given up too.
+  /// Exceptions are ignored, because the other messages have to be given up too.
   static void give_up(c10d::Work& work) {
     try {
       work.abort();
@@ -145,8 +147,8 @@ class Waits {
   std::list<const Works*> waiting_;
 };
 
-/// By a thread of its own, which is left to itself where a rank is lost meanwhile: Gloo waits for a
-/// connection of that rank as long as for one that is late in an operation.
+/// Connects in a separate thread, which is abandoned if a rank is lost meanwhile: Gloo waits for
+/// that rank's connection as long as for a late rank in an operation.
 Group connected(std::function<Group()> connect, const std::shared_ptr<GroupTable>& world) {
   const auto made = std::make_shared<std::promise<Group>>();
   std::future<Group> out = made->get_future();
@@ -154,8 +156,8 @@ Group connected(std::function<Group()> connect, const std::shared_ptr<GroupTable
     start_patient_threads();
     try {
       Group group;
-      // Gloo asks the system for nothing of the kind, and without it a machine that vanishes is
-      // waited for.
+      // Gloo does not make the system watch its connections. Without that, a rank would wait for a
+      // machine that vanishes.
       world->links().watch([&] { group = connect(); });
       made->set_value(std::move(group));
     } catch (...) {
@@ -185,8 +187,8 @@ class Gloo : public Transport {
     given_up_ = world->links().on_cut([waits = waits_] { waits->give_up(); });
   }
 
-  /// With all others at once. Gloo's own operations of this kind use a link in one direction after
-  /// the other: over 1 Gbit/s they take nearly twice as long.
+  /// Exchanges with all other ranks at once. Gloo's own all-to-all uses a link in one direction
+  /// after the other: over 1 Gbit/s it takes nearly twice as long.
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                          std::vector<Pieces> sent) override {
     const int rank = group_->getRank(), size = group_->getSize();

@@ -31,7 +31,7 @@ std::vector<Pieces> as_bytes(const std::vector<Pieces>& by_rank) {
   return out;
 }
 
-/// The rows of each rank, which lie one after the other.
+/// Splits consecutive rows into the rows of each rank.
 std::vector<Pieces> by_rank(const at::Tensor& rows, std::span<const std::int64_t> counts) {
   std::vector<Pieces> out;
   for (const at::Tensor& of_rank : rows.split_with_sizes({counts.data(), counts.size()}))
@@ -43,8 +43,8 @@ std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-/// A rank's text, of at most `capacity` bytes: its length and itself; only the length where it is
-/// longer.
+/// A rank's text of at most `capacity` bytes, as its length and its bytes. A longer text is only
+/// its length.
 at::Tensor framed(const std::string& text, std::int64_t capacity) {
   const auto length = static_cast<std::int64_t>(text.size());
   at::Tensor out = at::zeros({static_cast<std::int64_t>(sizeof length) + capacity}, at::kByte);
@@ -264,7 +264,7 @@ std::vector<std::string> ProcessGroup::gather(const std::string& mine) const {
   std::vector<std::string> out(static_cast<std::size_t>(size()));
   std::int64_t longest = 0;
   at::Tensor all;
-  // Mostly once: the room is that of the longest text so far, which all ranks know.
+  // Usually one pass: the capacity is that of the longest text so far, which all ranks know.
   do {
     state_->capacity = std::max(state_->capacity, longest + longest / 4);
     all = all_gather(framed(mine, state_->capacity));

@@ -30,7 +30,7 @@ void GroupTable::end() {
 }
 
 KeyClientOptions GroupTable::client_options(std::string prefix) const {
-  // The launcher's table stands still where a user stops the launcher, which harms no rank.
+  // The launcher's table is silent while a user has stopped the launcher, which harms no rank.
   return {.prefix = std::move(prefix),
           .patience = identity_.launched ? std::chrono::seconds(0) : silence_,
           .connecting = [this] { check(); }};

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::seconds;
 
-/// Several beats fit into a short silence.
+/// The period is short enough for several beats within a short `silence`.
 std::chrono::milliseconds period_of(std::chrono::milliseconds silence) {
   return std::clamp<std::chrono::milliseconds>(silence / 5, 10ms, 1000ms);
 }
@@ -90,7 +90,7 @@ void Heartbeat::judge(const SilentRank& silent) {
         .how = how,
         .silent = std::chrono::duration_cast<Seconds>(silent.since)});
   if (silent.lost()) return;
-  // All have to give up the same one, and so does the lost one, should it go on.
+  // All ranks have to give up the same rank. The lost rank has to do so too, if it resumes.
   try {
     table_->lose({.rank = silent.rank, .state = how, .since = silent.since});
   } catch (const std::exception&) {  // the others lose whoever keeps the table
@@ -105,7 +105,8 @@ void Heartbeat::lose(const Lost& lost) {
 void Heartbeat::end_exchanges() {
   pollfd watched{wake_, POLLIN, 0};
   const auto woken = [&] { return ::poll(&watched, 1, static_cast<int>(period_.count())) > 0; };
-  // What a rank sent before its end still arrives; only what it left half done has to be ended.
+  // Bytes that a rank sent before its end still arrive. Only its unfinished exchanges have to be
+  // ended.
   if (lost()->how != RankState::given_up && woken()) return;
   do {
     try {

@@ -51,7 +51,7 @@ class Variables {
   const Environment& environment_;
 };
 
-/// The names under which a launcher says who a process is.
+/// The variables in which a launcher gives a process's rank.
 struct Names {
   const char *rank, *size, *local_rank;
   const char* local_size = nullptr;  // null: it says that in another way
@@ -76,7 +76,7 @@ Identity from_names(const Variables& variables, const Names& names) {
   return out;
 }
 
-/// A port that two jobs on one machine hardly share.
+/// A port that two jobs on one machine are unlikely to share.
 int port_of_job(const Variables& variables) {
   for (const char* name : {"PMIX_NAMESPACE", "SLURM_JOB_ID"}) {
     const auto job = variables.text(name);
@@ -86,7 +86,7 @@ int port_of_job(const Variables& variables) {
   return kUsualPort;
 }
 
-/// Where MASTER_ADDR and MASTER_PORT say, or where it follows from the ranks' places.
+/// Sets the address and port from MASTER_ADDR and MASTER_PORT, or from the ranks' machines.
 void find_meeting_place(const Variables& variables, Identity& identity) {
   if (const auto address = variables.text("MASTER_ADDR")) {
     identity.address = *address;
@@ -180,11 +180,11 @@ Identity identity_from(const Environment& environment) {
   else if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE"))
     out = from_names(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  // Slurm's own PMI says nothing of the ranks of a machine; its other variables do.
+  // Slurm's own PMI does not give the ranks on a machine; Slurm's other variables do.
   else if ((variables.has("PMI_RANK") || variables.has("PMI_SIZE")) &&
            (variables.has("MPI_LOCALNRANKS") || !variables.has("SLURM_STEP_NUM_TASKS")))
     out = from_names(variables, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  // A batch script has the other variables too, as rank 0.
+  // A batch script outside a step also has the other variables, with rank 0.
   else if (variables.has("SLURM_STEP_NUM_TASKS") ||
            variables.number("SLURM_PROCID").value_or(0) > 0)
     out = of_slurm_step(variables);

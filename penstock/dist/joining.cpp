@@ -1,4 +1,4 @@
-// How a ProcessGroup comes about: ranks arrive and are connected, and groups are divided.
+// Constructs a ProcessGroup: ranks arrive and are connected, and groups are split.
 #include <ATen/ATen.h>
 
 #include <csignal>
@@ -14,12 +14,11 @@
 namespace penstock::dist {
 namespace {
 
-/// A process that writes where nobody reads any more is ended by SIGPIPE, and has nothing to say
-/// about it. Gloo writes to sockets without asking the system to keep the signal from it; a
-/// connection breaks where a rank is lost, and where Links::cut ends it: the write has to fail, and
-/// the rank names the lost one. So does a rank's own log break where its reader is gone, and the
-/// rank is to train on. The whole process ignores the signal, as Python's do; a program's own
-/// handler stays.
+/// Makes the process ignore SIGPIPE, as Python does. The signal ends a process that writes to a
+/// closed connection, without a message. Gloo's socket writes do not suppress it. A connection
+/// breaks if a rank is lost or if Links::cut ends it; the write then has to fail, so that the rank
+/// can name the lost rank. A rank's log also breaks if its reader ends, and the rank has to go on
+/// training. A program's own handler is kept.
 void survive_broken_connections() {
   struct sigaction now = {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
@@ -56,7 +55,7 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   try {
     out.meet(identity, options);
   } catch (...) {
-    // A thread that still connects may hold the table for as long as a rank may be late.
+    // A thread that is still connecting may hold the table until the timeout for a late rank.
     if (out.state_->table) out.state_->table->end();
     throw;
   }
@@ -78,7 +77,7 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
       return concat("rank 0 has not arrived yet at ", identity.address, ":", identity.port);
     });
   };
-  // One of those that wait for rank 0 says so.
+  // Rank 1 alone reports that ranks wait for rank 0.
   state.table = std::make_shared<GroupTable>(
       identity, options, identity.rank == 1 ? rank_zero_is_missing : std::function<void()>());
   state.table->naming_the_lost([&] {
@@ -110,7 +109,7 @@ void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
                    " counts ", state.size, " (", identity.source,
                    "); give all of them the same number");
   }
-  // The others count the time from their own start, and name the missing ones too.
+  // The other ranks measure the time from their own start, and also name the missing ranks.
   if (!missing.empty()) state.table->leave();
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
                  state.options.start_timeout.count(), " s: ", missing, "; were they started?");

@@ -20,11 +20,10 @@ using Clock = std::chrono::steady_clock;
 
 /// Operation, length of the key, length of the value.
 constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
-/// How often the thread looks at the clock, and a gap after which this process must have been
-/// stopped.
+/// How often the thread reads the clock, and the gap that shows that this process was stopped.
 constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 2 * kLook;
 
-/// A listening socket on the first of the addresses that is this machine's.
+/// A listening socket on the first of the addresses that belongs to this machine.
 int listen_on(const std::string& address, int port) {
   const Addresses addresses = resolve_address(address, port);
   std::string reason;
@@ -56,7 +55,7 @@ std::string reply(char kind, const std::string& value) {
 std::string found(const std::string& value) { return reply('+', value); }
 std::string absent() { return reply('-', ""); }
 
-/// As KeyClient reads it; "" where no rank was heard.
+/// The text that KeyClient reads; "" if no rank was heard.
 std::string text_of(const std::optional<SilentRank>& silent) {
   return silent ? text_of(*silent) : "";
 }
@@ -73,7 +72,7 @@ KeyServer::~KeyServer() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
   thread_.join();
-  // Ranks that have not heard yet who is lost would wait for it for ever.
+  // Ranks that have not yet been told of the lost rank would wait for it forever.
   const std::string last_word = reply(kEnds, text_of(beats_.most_silent(Clock::now())));
   for (const Connection& connection : connections_) {
     send_all(connection.descriptor, last_word);

@@ -8,7 +8,7 @@
 namespace penstock::dist {
 namespace {
 
-/// 0 where the descriptor is closed.
+/// The socket's number; 0 if the descriptor is closed.
 unsigned long socket_number(int descriptor) {
   struct stat status {};
   return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;

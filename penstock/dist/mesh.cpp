@@ -3,10 +3,10 @@
 namespace penstock::dist {
 namespace {
 
-/// Of ranks of one stage that share experts, which may lie along `expert`.
+/// The ranks of one pipeline stage that `expert` divides.
 struct ExpertRanks {
-  int count = 1, index = 0;  // of the ranks that `expert` divides, and of these this one
-  int color = 0;             // what such ranks have in common
+  int count = 1, index = 0;  // number of these ranks, and this rank's index among them
+  int color = 0;             // the same for all these ranks
 };
 
 ExpertRanks expert_ranks(const Layout& layout, const Coordinates& place) {
@@ -53,7 +53,7 @@ Mesh make_mesh(const ProcessGroup& world, const Layout& layout) {
                   expert_ranks(layout, {}).count % layout.expert == 0);
   Mesh out{.layout = layout, .world = world};
   const GroupColors colors = colors_of(layout, world.rank());
-  // Where an axis is all there is, its group is the world: no further connections are made.
+  // An axis that spans all ranks uses the world as its group, which saves connections.
   const auto group = [&](const char* axis, int size, int color) {
     if (size == 1) return ProcessGroup();
     return size == world.size() ? world : world.split(axis, color);
@@ -61,7 +61,8 @@ Mesh make_mesh(const ProcessGroup& world, const Layout& layout) {
   out.data = group("data", layout.data, colors.data);
   out.tensor = group("tensor", layout.tensor, colors.tensor);
   out.pipeline = group("pipeline", layout.pipeline, colors.pipeline);
-  // Not the world where `tensor` may be: tokens are under way while its ranks add up rows.
+  // With whole_experts this group must not be the world, which `tensor` may use: its exchanges of
+  // tokens run while the ranks of `tensor` add up rows.
   out.expert = layout.whole_experts && layout.expert > 1
                    ? world.split("expert", colors.expert)
                    : group("expert", layout.expert, colors.expert);

@@ -22,9 +22,9 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Bytes of an all_gather from which on the files are worth their way.
+/// The size in bytes from which an all_gather is faster through the files.
 constexpr std::int64_t kLarge = 32 << 10;
-/// At the beginning of each file: a number by which others know that it is the right one.
+/// Bytes of the header of each file: a number by which other ranks recognise the file.
 constexpr std::int64_t kHead = 64;
 
 [[noreturn]] void fail_as(const char* what) {
@@ -52,11 +52,11 @@ class Segment {
     if (out.file_ < 0) fail_as("a file in memory");
     return out;
   }
-  /// That of another process.
+  /// Opens another process's segment.
   static Segment open(std::int64_t process, std::int64_t file) {
     Segment out;
     const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
-    // The process of that number may be another one, with other files.
+    // The process id may belong to an unrelated process with other files.
     std::array<char, 64> target{};
     if (::readlink(path.c_str(), target.data(), target.size() - 1) < 0) fail_as("its files");
     errno = ENOENT;
@@ -90,8 +90,8 @@ class Segment {
   void* begin_ = nullptr;
 };
 
-/// Two files of each rank, which operations use in turn: who writes the next but one knows from the
-/// next that all have read this one.
+/// Each rank has two files, which operations use alternately. A rank may overwrite a file after the
+/// next operation, which shows that all ranks have read it.
 using Segments = std::array<Segment, 2>;
 
 class SharedMemory : public Transport {
@@ -182,7 +182,7 @@ class SharedMemory : public Transport {
     return out;
   }
 
-  /// What lies behind another rank's bytes is never read.
+  /// Bytes after another rank's data are never read.
   void check_size(std::size_t rank, std::int64_t bytes, const Pieces& received) const {
     PENSTOCK_CHECK(bytes == total_bytes(received), "rank ", rank, " has ", bytes,
                    " bytes for rank ", rank_, ", which expects ", total_bytes(received));

@@ -46,7 +46,7 @@ Received receive_all(int descriptor, char* bytes, std::size_t count, std::int64_
     const auto now = ::recv(descriptor, bytes, count, 0);
     if (now < 0 && errno == EINTR) continue;
     if (now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      // Turns are counted, and no clock is read: a process that was stopped heard nobody.
+      // Turns are counted instead of reading a clock, because a stopped process receives nothing.
       if (++silent == turns) return Received::nothing;
       continue;
     }
