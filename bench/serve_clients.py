@@ -74,7 +74,7 @@ class Client:
             else:
                 cell.gaps.append(now - self.last)
             self.last = now
-        if part and not self.seen.endswith(b"0\r\n\r\n"):
+        if part and not self.seen.endswith(b"\r\n0\r\n\r\n"):
             return False
         if b"data: [DONE]" not in self.seen:
             sys.exit(f"an answer was cut: {self.seen[-300:].decode(errors='replace')}")
