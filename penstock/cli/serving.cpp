@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "penstock/analysis/token_experts.h"
+#include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/base/progress.h"
@@ -136,7 +136,7 @@ std::string address_of(const serve::HttpServer& server, const std::string& host)
 
 void serve_until_signal(const std::vector<serve::ServedModel>& models, serve::HttpServer& server,
                         std::int64_t grace) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed standard error must not end running answers
+  ignore_broken_pipes();  // a closed standard error must not end running answers
   const InterruptGuard guard;
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (!models.empty())

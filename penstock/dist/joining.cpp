@@ -1,10 +1,10 @@
 // Constructs a ProcessGroup: ranks arrive and are connected, and groups are split.
 #include <ATen/ATen.h>
 
-#include <csignal>
 #include <exception>
 #include <optional>
 
+#include "penstock/base/broken_pipe.h"
 #include "penstock/dist/arrivals.h"
 #include "penstock/dist/group.h"
 #include "penstock/dist/group_state.h"
@@ -12,20 +12,6 @@
 #include "penstock/dist/shared_memory.h"
 
 namespace penstock::dist {
-namespace {
-
-/// Makes the process ignore SIGPIPE, as Python does. The signal ends a process that writes to a
-/// closed connection, without a message. Gloo's socket writes do not suppress it. A connection
-/// breaks if a rank is lost or if Links::cut ends it; the write then has to fail, so that the rank
-/// can name the lost rank. A rank's log also breaks if its reader ends, and the rank has to go on
-/// training. A program's own handler is kept.
-void survive_broken_connections() {
-  struct sigaction now = {};
-  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
-    ::signal(SIGPIPE, SIG_IGN);
-}
-
-}  // namespace
 
 void check_transport(int processes) {
   PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
@@ -51,7 +37,9 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   ProcessGroup out;
   if (identity.size == 1) return out;
   check_transport(identity.size);
-  survive_broken_connections();
+  // Gloo's writes do not suppress SIGPIPE. If a rank is lost, or the reader of this rank's log
+  // ends, the write has to fail, so that the rank can name the lost one or go on.
+  ignore_broken_pipes();
   try {
     out.meet(identity, options);
   } catch (...) {

@@ -19,8 +19,8 @@ constexpr const char *kEmbeddingsTensor = "model.embed_tokens.weight",
                      *kClusterWeightTensor = "model.cluster_weight",
                      *kClusterBiasTensor = "model.cluster_bias";
 
-/// Whether the head alone reads the parameter with this full name. The embeddings, tied or not, are
-/// read by more.
+/// Whether the head alone reads the parameter with this full name. It is false for the embeddings,
+/// which the lookup of tokens reads too.
 bool only_head_reads(std::string_view parameter);
 
 }  // namespace penstock

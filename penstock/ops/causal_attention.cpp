@@ -41,19 +41,13 @@ Cost attention_cost(const at::Tensor& qkv, const AttentionOptions& options, int 
   return {.flops = 2.0 * products * pairs * width};
 }
 
-/// Why these are not f32's kernels' to compute, or "".
-std::string declines_f32(std::initializer_list<at::Tensor> tensors,
-                         const AttentionOptions& options) {
-  return options.precision == ProductPrecision::bf16 ? "products in bf16" : cpu::declines(tensors);
-}
-
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "causal_attention",
       {{"bf16", bf16::declines_causal_attention, bf16::causal_attention},
        {"cpu",
         [](const at::Tensor& qkv, const AttentionOptions& options) {
-          return declines_f32({qkv}, options);
+          return cpu::declines({qkv}, options.precision);
         },
         cpu::causal_attention},
        {"reference", nullptr, reference::causal_attention}},
@@ -75,7 +69,7 @@ const Implementations<Backward>& backward_list() {
        {"cpu",
         [](const at::Tensor& grad, const at::Tensor& qkv, const at::Tensor&, const at::Tensor&,
            const AttentionOptions& options) {
-          return declines_f32({grad, qkv}, options);
+          return cpu::declines({grad, qkv}, options.precision);
         },
         cpu::causal_attention_backward},
        {"reference", nullptr, reference::causal_attention_backward}},
@@ -120,14 +114,13 @@ void check(const at::Tensor& qkv, const AttentionOptions& options) {
 AttentionOptions options_of(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                             double scale, const MaybeTensor& rotation, bool rope_adjacent,
                             const MaybeTensor& start) {
-  return {
-      .heads = heads,
-      .kv_heads = kv_heads,
-      .scale = scale,
-      .rotation = rotation ? *rotation : at::Tensor(),
-      .rope_adjacent = rope_adjacent,
-      .start = start ? *start : at::Tensor(),
-      .precision = qkv.scalar_type() == at::kFloat ? product_precision() : ProductPrecision::fp32};
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .scale = scale,
+          .rotation = rotation ? *rotation : at::Tensor(),
+          .rope_adjacent = rope_adjacent,
+          .start = start ? *start : at::Tensor(),
+          .precision = product_precision(qkv)};
 }
 
 AttentionResult checked_forward(const at::Tensor& qkv, const AttentionOptions& options) {

@@ -46,5 +46,9 @@ std::string declines(std::initializer_list<at::Tensor> operands) {
   return "";
 }
 
+std::string declines(std::initializer_list<at::Tensor> operands, ProductPrecision products) {
+  return products == ProductPrecision::bf16 ? "products in bf16" : declines(operands);
+}
+
 }  // namespace cpu
 }  // namespace penstock::ops

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "penstock/ops/machine/precision.h"
+
 namespace penstock::ops {
 
 /// Throws Error unless every index is in [0, bound), naming the first that is not.
@@ -20,6 +22,8 @@ void check_same_kind(std::initializer_list<at::Tensor> tensors, const char* op);
 namespace cpu {
 /// Why the f32 kernels of the CPU do not take these operands, or "". Undefined ones are ignored.
 std::string declines(std::initializer_list<at::Tensor> operands);
+/// The same, or that the products are to be in bf16.
+std::string declines(std::initializer_list<at::Tensor> operands, ProductPrecision products);
 }  // namespace cpu
 
 }  // namespace penstock::ops

@@ -38,18 +38,13 @@ Cost attention_cost(const RelativeProblem& p, int products) {
   return {.flops = 2.0 * products * pairs * static_cast<double>(p.heads() * p.head_dim())};
 }
 
-/// Why these are not f32's kernels' to compute, or "".
-std::string declines_f32(std::initializer_list<Tensor> tensors, const RelativeProblem& problem) {
-  return problem.precision == ProductPrecision::bf16 ? "products in bf16" : cpu::declines(tensors);
-}
-
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "relative_attention",
       {{"bf16", bf16::declines_relative_attention, bf16::relative_attention},
        {"cpu",
         [](const RelativeProblem& p) {
-          return declines_f32({p.q, p.kv}, p);
+          return cpu::declines({p.q, p.kv}, p.precision);
         },
         cpu::relative_attention},
        {"reference", nullptr, reference::relative_attention}},
@@ -67,7 +62,7 @@ const Implementations<Backward>& backward_list() {
         bf16::relative_attention_backward},
        {"cpu",
         [](const Tensor& grad, const RelativeProblem& p, const Tensor&, const Tensor&) {
-          return declines_f32({grad, p.q, p.kv}, p);
+          return cpu::declines({grad, p.q, p.kv}, p.precision);
         },
         cpu::relative_attention_backward},
        {"reference", nullptr, reference::relative_attention_backward}},
@@ -91,13 +86,7 @@ RelativeProblem checked(const Tensor& q, const Tensor& kv, const Tensor& r, cons
                  "[relative_attention] r ", r.sizes(), " must be [K, H·hd] for kv ", kv.sizes());
   check_same_kind({q, kv, r, u, v}, "relative_attention");
   return {
-      .q = q,
-      .kv = kv,
-      .r = r,
-      .u = u,
-      .v = v,
-      .scale = scale,
-      .precision = q.scalar_type() == at::kFloat ? product_precision() : ProductPrecision::fp32};
+      .q = q, .kv = kv, .r = r, .u = u, .v = v, .scale = scale, .precision = product_precision(q)};
 }
 
 Tensor forward_kernel(const Tensor& q, const Tensor& kv, const Tensor& r, const Tensor& u,

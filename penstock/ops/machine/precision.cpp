@@ -13,6 +13,9 @@ thread_local ProductPrecision precision = ProductPrecision::fp32;
 }  // namespace
 
 ProductPrecision product_precision() { return precision; }
+ProductPrecision product_precision(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat ? product_precision() : ProductPrecision::fp32;
+}
 
 PrecisionScope::PrecisionScope(ProductPrecision of_products) : before_(precision) {
   precision = of_products;
@@ -33,6 +36,10 @@ at::Tensor product_operand(const at::Tensor& x) {
 
 at::Tensor rounded_like(const at::Tensor& operand, const at::Tensor& x) {
   return operand.scalar_type() == at::kBFloat16 ? x.to(at::kBFloat16).to(at::kFloat) : x;
+}
+
+at::Tensor rounded_to(ProductPrecision products, const at::Tensor& x) {
+  return products == ProductPrecision::bf16 ? x.to(at::kBFloat16).to(x.scalar_type()) : x;
 }
 
 }  // namespace penstock::ops

@@ -17,6 +17,8 @@ constexpr std::array<std::string_view, 2> words(ProductPrecision) { return {"fp3
 
 /// The precision of this thread's products, fp32 unless a PrecisionScope says otherwise.
 ProductPrecision product_precision();
+/// The same for products of x, which is rounded only if it is f32.
+ProductPrecision product_precision(const at::Tensor& x);
 
 /// Sets the precision of this thread's products while it lives. A backward pass computes as its
 /// forward pass did, on whatever thread.
@@ -42,8 +44,9 @@ void emulate_bf16(bool emulate);
 /// product by the type of their operand.
 at::Tensor product_operand(const at::Tensor& x);
 
-/// x rounded to bf16, still of its own type, where `operand` is bf16; else x itself.  For
-/// references.
+/// x rounded to bf16, as f32, if `operand` is bf16; else x itself. For references.
 at::Tensor rounded_like(const at::Tensor& operand, const at::Tensor& x);
+/// x rounded to bf16, in its own type, if `products` are bf16; else x itself. For references.
+at::Tensor rounded_to(ProductPrecision products, const at::Tensor& x);
 
 }  // namespace penstock::ops

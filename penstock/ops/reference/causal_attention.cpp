@@ -25,12 +25,6 @@ at::Tensor rotate(const at::Tensor& x, const AttentionOptions& options, bool inv
   return at::cat({a * cos - b * sin, b * cos + a * sin}, -1);
 }
 
-/// x as products take it, of its own type.
-at::Tensor factor(const at::Tensor& x, const AttentionOptions& options) {
-  if (options.precision != ProductPrecision::bf16) return x;
-  return x.to(at::kBFloat16).to(x.scalar_type());
-}
-
 /// q, k and v as [B, H, T, hd], as products take them: rotated, and each key/value head repeated
 /// for its group.
 struct Heads {
@@ -41,9 +35,9 @@ Heads split(const at::Tensor& qkv, const AttentionOptions& options) {
   const auto heads = qkv.reshape({qkv.size(0), qkv.size(1), h + 2 * g, options.head_dim(qkv)});
   const auto rotated = rotate(heads.narrow(2, 0, h + g), options, false).transpose(1, 2);
   const auto spread = [&](const at::Tensor& x) {
-    return factor(x, options).repeat_interleave(h / g, 1);
+    return rounded_to(options.precision, x).repeat_interleave(h / g, 1);
   };
-  return {.q = factor(rotated.narrow(1, 0, h), options),
+  return {.q = rounded_to(options.precision, rotated.narrow(1, 0, h)),
           .k = spread(rotated.narrow(1, h, g)),
           .v = spread(heads.narrow(2, h + g, g).transpose(1, 2))};
 }
@@ -73,7 +67,7 @@ AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& 
   const Heads heads = split(qkv, options);
   at::Tensor logsumexp;
   const auto weights = weights_of(heads, options, logsumexp);
-  const auto y = at::matmul(factor(weights, options), heads.v);  // [B, H, T, hd]
+  const auto y = at::matmul(rounded_to(options.precision, weights), heads.v);  // [B, H, T, hd]
   return {y.transpose(1, 2).reshape({batch, length, width}).contiguous(), logsumexp};
 }
 
@@ -89,15 +83,16 @@ at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& q
   const auto dy = grad.reshape({batch, length, h, hd}).transpose(1, 2);
   const auto inner = (dy * y.reshape({batch, length, h, hd}).transpose(1, 2))
                          .sum(-1, /*keepdim=*/true);  // Σ_s w_ts dw_ts, [B, H, T, 1]
-  const auto rows = factor(dy, options);
-  const auto slopes =
-      factor(weights * (at::matmul(rows, heads.v.transpose(-1, -2)) - inner), options);
+  const auto rows = rounded_to(options.precision, dy);
+  const auto slopes = rounded_to(options.precision,
+                                 weights * (at::matmul(rows, heads.v.transpose(-1, -2)) - inner));
   const auto summed = [&](const at::Tensor& x) {  // [B, H, T, hd] over each group: [B, G, T, hd]
     return x.reshape({batch, g, h / g, length, hd}).sum(2);
   };
   const auto dq = at::matmul(slopes, heads.k) * options.scale;
   const auto dk = summed(at::matmul(slopes.transpose(-1, -2), heads.q)) * options.scale;
-  const auto dv = summed(at::matmul(factor(weights, options).transpose(-1, -2), rows));
+  const auto dv =
+      summed(at::matmul(rounded_to(options.precision, weights).transpose(-1, -2), rows));
   const auto rotated = rotate(at::cat({dq, dk}, 1).transpose(1, 2), options, true);
   return at::cat({rotated, dv.transpose(1, 2)}, 2).reshape(qkv.sizes());
 }

@@ -12,22 +12,16 @@ at::Tensor by_head(const at::Tensor& x, std::int64_t heads) {
 }
 at::Tensor join(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
 
-/// x as products take it, of its own type.
-at::Tensor factor(const at::Tensor& x, const RelativeProblem& problem) {
-  if (problem.precision != ProductPrecision::bf16) return x;
-  return x.to(at::kBFloat16).to(x.scalar_type());
-}
-
 /// The operands by head, as products take them, and which distance each pair of positions has.
 struct RelativeHeads {
   explicit RelativeHeads(const RelativeProblem& p) {
     const std::int64_t heads = p.heads(), width = heads * p.head_dim();
     const at::Tensor q = by_head(p.q, heads);
-    content = factor(q + p.u.unsqueeze(1), p);
-    position = factor(q + p.v.unsqueeze(1), p);
-    keys = factor(by_head(p.kv.narrow(2, 0, width), heads), p);
-    values = factor(by_head(p.kv.narrow(2, width, width), heads), p);
-    positions = factor(p.r.view({p.keys(), heads, -1}).transpose(0, 1), p);
+    content = rounded_to(p.precision, q + p.u.unsqueeze(1));
+    position = rounded_to(p.precision, q + p.v.unsqueeze(1));
+    keys = rounded_to(p.precision, by_head(p.kv.narrow(2, 0, width), heads));
+    values = rounded_to(p.precision, by_head(p.kv.narrow(2, width, width), heads));
+    positions = rounded_to(p.precision, p.r.view({p.keys(), heads, -1}).transpose(0, 1));
     const at::Tensor row = at::arange(p.length(), p.r.options().dtype(at::kLong)).unsqueeze(1);
     const at::Tensor column = at::arange(p.keys(), row.options()).unsqueeze(0);
     const at::Tensor apart = row + p.memory() - column;
@@ -52,22 +46,24 @@ struct RelativeHeads {
 RelativeResult relative_attention(const RelativeProblem& problem) {
   const RelativeHeads heads(problem);
   const at::Tensor scores = heads.scores(problem.scale);
-  return {join(at::matmul(factor(scores.softmax(3), problem), heads.values)), scores.logsumexp(3)};
+  return {join(at::matmul(rounded_to(problem.precision, scores.softmax(3)), heads.values)),
+          scores.logsumexp(3)};
 }
 
 RelativeGradient relative_attention_backward(const at::Tensor& grad, const RelativeProblem& problem,
                                              const at::Tensor& y, const at::Tensor& logsumexp) {
   const RelativeHeads heads(problem);
   const at::Tensor p = (heads.scores(problem.scale) - logsumexp.unsqueeze(3)).exp();
-  const at::Tensor dy = by_head(grad, problem.heads()), rows = factor(dy, problem);
+  const at::Tensor dy = by_head(grad, problem.heads()), rows = rounded_to(problem.precision, dy);
   const at::Tensor dp = at::matmul(rows, heads.values.transpose(2, 3));
   const at::Tensor inner = (dy * by_head(y, problem.heads())).sum(3, true);  // Σ_j p_j dp_j
-  const at::Tensor ds = factor(p * (dp - inner) * problem.scale, problem);   // [B, H, T, K]
+  const at::Tensor ds =
+      rounded_to(problem.precision, p * (dp - inner) * problem.scale);  // [B, H, T, K]
   const at::Tensor by_distance = at::zeros_like(ds).scatter_add_(3, heads.distance, ds);
   const at::Tensor d_content = at::matmul(ds, heads.keys);
   const at::Tensor d_position = at::matmul(by_distance, heads.positions);
   const at::Tensor d_keys = at::matmul(ds.transpose(2, 3), heads.content);
-  const at::Tensor d_values = at::matmul(factor(p, problem).transpose(2, 3), rows);
+  const at::Tensor d_values = at::matmul(rounded_to(problem.precision, p).transpose(2, 3), rows);
   const at::Tensor d_r =
       at::matmul(by_distance.transpose(2, 3), heads.position).sum(0);  // [H, K, hd]
   return {join(d_content + d_position), at::cat({join(d_keys), join(d_values)}, 2),

@@ -15,13 +15,14 @@
 
 namespace penstock::ops::cpu::relative {
 
-/// One thread's memory, whatever the products.
+/// One thread's memory that all kinds of products need.
 struct BackwardWork {
   BackwardWork(const Shape& shape, attention::Scratch::Cursor& cursor) {
     for (float** part : {&d_keys, &d_values}) *part = cursor.take(shape.padded_keys() * shape.hd);
     for (float** part : {&strip, &d_strip}) {
       *part = cursor.take(shape.strip());
-      std::fill_n(*part, shape.strip(), 0.0f);  // the margins: added to, and read as zeros
+      std::fill_n(*part, shape.strip(),
+                  0.0f);  // products add to one margin and read the other as zeros
     }
     for (float** part : {&content, &position, &d_content, &d_position, &dy})
       *part = cursor.take(kRows * shape.hd);

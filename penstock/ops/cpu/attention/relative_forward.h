@@ -12,14 +12,14 @@
 
 namespace penstock::ops::cpu::relative {
 
-/// One thread's memory, whatever the products.
+/// One thread's memory that all kinds of products need.
 struct ForwardWork {
   ForwardWork(const Shape& shape, attention::Scratch::Cursor& cursor)
       : strip(cursor.take(shape.strip())),
         content(cursor.take(kRows * shape.hd)),
         position(cursor.take(kRows * shape.hd)),
         out(cursor.take(kRows * shape.hd)) {
-    std::fill_n(strip, shape.strip(), 0.0f);  // what margins hold is added to
+    std::fill_n(strip, shape.strip(), 0.0f);  // the products add to the margins
   }
   static std::int64_t size(const Shape& shape) {
     return shape.strip() + 3 * round_up(kRows * shape.hd);

@@ -10,6 +10,15 @@ using cpu::relative::Block;
 using cpu::relative::kRows;
 using cpu::relative::Shape;
 
+namespace {
+
+/// A head's panels among those of all heads, [H, pairs] i32.
+Pair* panels_of(const at::Tensor& all, std::int64_t h) {
+  return static_cast<Pair*>(all.data_ptr()) + h * all.size(1);
+}
+
+}  // namespace
+
 DistancePanels::DistancePanels(const Shape& shape, const at::Tensor& r, bool with_rows)
     : range_(shape),
       hd_(shape.hd),
@@ -24,19 +33,15 @@ DistancePanels::DistancePanels(const Shape& shape, const at::Tensor& r, bool wit
       const float* const from = r.data_ptr<float>() + h * hd_;
       for (std::int64_t j = 0; j < shape.keys; ++j)
         std::copy_n(from + j * shape.width(), hd_, to + (count - 1 - j) * hd_);
-      pack_transposed(0, panels, count, hd_, to, const_cast<Pair*>(columns(h)));
+      pack_transposed(0, panels, count, hd_, to, panels_of(columns_, h));
       if (with_rows)
-        pack_rows(0, pairs_of(count), count, hd_, to, const_cast<Pair*>(rows(h)), row_panel());
+        pack_rows(0, pairs_of(count), count, hd_, to, panels_of(rows_, h), row_panel());
     }
   });
 }
 
-const Pair* DistancePanels::columns(std::int64_t h) const {
-  return static_cast<const Pair*>(columns_.data_ptr()) + h * columns_.size(1);
-}
-const Pair* DistancePanels::rows(std::int64_t h) const {
-  return static_cast<const Pair*>(rows_.data_ptr()) + h * rows_.size(1);
-}
+const Pair* DistancePanels::columns(std::int64_t h) const { return panels_of(columns_, h); }
+const Pair* DistancePanels::rows(std::int64_t h) const { return panels_of(rows_, h); }
 
 void multiply_by_key(const Shape& shape, const Block& block, const Pair* rows, const Pair* columns,
                      float* strip) {

@@ -1,10 +1,10 @@
-// What relative attention's forward and backward products in bf16 share: how r lies in panels, and
-// the scores of a strip.
+// The operands that relative attention's forward and backward products in bf16 share: r in panels,
+// keys and values in panels, and the products for the scores of a strip.
 //
-// A product in bf16 begins at a whole panel of b. Blocks of kRows rows from the first on read
-// distances that begin kRows apart; so r is packed with zeros in front, as many as the last block
-// lacks rows, and the last block reads them as a full one would: what they give falls into the
-// strip's margin.
+// A bf16 product starts at the first column of a panel of b. The distances of consecutive blocks
+// start kRows columns apart, and kRows is a multiple of a panel. The last block may have fewer
+// rows. So r gets as many columns of zeros in front as the last block lacks rows, and the last
+// block reads distances like a full block. The results for the zeros fall into the strip's margin.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,34 +17,35 @@ namespace penstock::ops::bf16 {
 
 static_assert(cpu::relative::kRows % kPanel == 0);
 
-/// The packed distances [farthest, count): zeros before, the farthest first, as many as keys.
+/// The columns of packed distances: `farthest` columns of zeros, then one column for each key, the
+/// farthest distance first.
 struct DistanceRange {
   explicit DistanceRange(const cpu::relative::Shape& shape)
       : farthest((cpu::relative::kRows - shape.length % cpu::relative::kRows) %
                  cpu::relative::kRows),
         count(farthest + shape.keys) {}
   std::int64_t farthest, count;
-  /// Where a block's begin, a multiple of kRows, and how many it has: its row p + 1 reads them one
-  /// column further right.
+  /// The first column that a block reads, a multiple of kRows, and the number of columns. Row p + 1
+  /// of the block reads the distances one key further right than row p.
   std::int64_t first(const cpu::relative::Block& block) const { return count - columns(block); }
   static std::int64_t columns(const cpu::relative::Block& block) {
     return block.before + cpu::relative::kRows;
   }
 };
 
-/// Where a block's first packed distance belongs in its strip (row stride longer by one).
+/// The place in a strip for a block's first packed distance. The row stride is longer by one.
 inline float* by_distance(float* strip) { return strip + 1; }
 
-/// r of all heads.
+/// r of all heads, rounded, in panels.
 class DistancePanels {
  public:
   DistancePanels(const cpu::relative::Shape& shape, const at::Tensor& r, bool with_rows);
   const DistanceRange& range() const { return range_; }
-  /// A head's distances as columns, hd deep.
+  /// A head's panels with distances as columns, hd deep.
   const Pair* columns(std::int64_t h) const;
-  /// hd columns, a head's distances deep.
+  /// A head's panels with hd columns, distances deep. REQUIRES: with_rows.
   const Pair* rows(std::int64_t h) const;
-  /// From panel to panel, in pairs.
+  /// The stride between panels, in pairs.
   std::int64_t column_panel() const { return kPanel * pairs_of(hd_); }
   std::int64_t row_panel() const { return kPanel * pairs_of(range_.count); }
 
@@ -54,31 +55,31 @@ class DistancePanels {
   at::Tensor columns_, rows_;  // [H, pairs] i32
 };
 
-/// Rows [rows, hd], rounded, hd / 2 pairs each.
+/// Rounds contiguous rows [rows, hd] to bf16, hd / 2 pairs each.
 inline void round_rows(std::int64_t rows, std::int64_t hd, const float* from, Pair* to) {
   round_row(rows * hd, from, reinterpret_cast<std::uint16_t*>(to));
 }
 
-/// strip = rows · columns by key, of a panel's columns hd deep.
+/// strip = rows · columns, by key. `columns` are a head's key or value columns, hd deep.
 void multiply_by_key(const cpu::relative::Shape& shape, const cpu::relative::Block& block,
                      const Pair* rows, const Pair* columns, float* strip);
-/// strip += rows · r by distance.
+/// strip += rows · r, by distance.
 void add_by_distance(const cpu::relative::Shape& shape, const cpu::relative::Block& block,
                      const Pair* rows, const DistancePanels& distances, std::int64_t h,
                      float* strip);
 
-/// Keys or values [padded, hd] as columns, hd deep, and their pairs.
+/// The pairs of a head's keys or values [padded, hd] as columns, hd deep.
 inline std::int64_t key_column_pairs(const cpu::relative::Shape& shape) {
   return panel_pairs(shape.padded_keys(), pairs_of(shape.hd));
 }
-/// hd columns, the keys deep.
+/// The pairs of a head's keys or values as hd columns, `padded` deep.
 inline std::int64_t key_row_pairs(const cpu::relative::Shape& shape) {
   return panel_pairs(shape.hd, shape.padded_keys() / 2);
 }
 void pack_key_columns(const cpu::relative::Shape& shape, const float* rows, Pair* to);
 void pack_key_rows(const cpu::relative::Shape& shape, const float* rows, Pair* to);
 
-/// out [block.rows, hd] = a · b: a has `pairs` in each row, b hd columns.
+/// out [block.rows, hd] = a · b, summed over `pairs` pairs of depth. b has hd columns.
 struct RowSums {
   std::int64_t pairs, a_row, b_panel;
 };
