@@ -57,7 +57,10 @@ class Client:
         body = json.dumps({"prompt": self.shared + own, "max_tokens": a.tokens, "temperature": 1,
                            "seed": 1000 * self.number + self.request, "stream": True,
                            "stream_options": {"include_usage": True}})
-        self.socket = socket.create_connection(("127.0.0.1", self.port))
+        try:
+            self.socket = socket.create_connection(("127.0.0.1", self.port))
+        except OSError as error:
+            sys.exit(f"port {self.port} of this machine: {error.strerror}; is a server running there?")
         self.begun, self.last, self.seen = time.perf_counter(), None, b""
         self.socket.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                              f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
