@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// One thread gives jobs and waits. Each job runs with one OpenMP thread. The destructor waits for
-/// the running job and drops the rest.
+/// One thread adds jobs and waits for them. Each job runs with one OpenMP thread. The destructor
+/// waits for the running job and drops the rest.
 class Background {
  public:
   Background() = default;
@@ -23,9 +23,9 @@ class Background {
 
   /// Waits until fewer than `most` jobs are left, then appends a job.
   void add(std::function<void()> job, std::size_t most = SIZE_MAX);
-  /// Waits until all jobs are done. Rethrows a job's exception; later jobs were dropped.
+  /// Waits until all jobs are done. Rethrows a job's exception; the jobs after it were dropped.
   void wait();
-  /// Whether wait() would return at once. Rethrows as wait() does, and wait() will do so again.
+  /// Whether all jobs are done. Rethrows a job's exception, and keeps it for wait().
   bool done();
 
  private:
@@ -33,7 +33,7 @@ class Background {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;  // the first is at work
+  std::deque<std::function<void()>> jobs_;  // the first one is running
   std::exception_ptr failure_;
   bool stop_ = false;
   std::thread thread_;  // started by the first job

@@ -1,5 +1,5 @@
-// How a split is read in an evaluation: keys that a recipe and the command line both have. What
-// comes of them is evaluation_settings.h's.
+// How an evaluation reads a split: keys that recipes and the command line have in common.
+// evaluation_settings.h turns them into the options of an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,29 @@
 
 namespace penstock {
 
-/// Streams that a split is cut into unless someone says otherwise: so many for a model that carries
-/// memory along them, 0 for others.
+/// Default number of streams that an evaluation cuts a split into, for a model that carries memory
+/// along streams.
 inline constexpr std::int64_t kStreamsOfMemory = 10;
+/// The default number of streams for this model: 0 if the model has no memory.
 inline std::int64_t usual_streams(const ModelConfig& model) {
   return model.has_memory() ? kStreamsOfMemory : 0;
 }
-/// The same for a help: "10 for transformer-xl, else 0".
+/// The default number of streams in words, for help texts: "10 for transformer-xl, else 0".
 inline std::string usual_streams_text() {
   return concat(kStreamsOfMemory, " for transformer-xl, else 0");
 }
 
-/// A config with such a member calls visit_keys() from its visit().
+/// A config with a member of this type calls visit_keys() in its visit().
 struct EvaluationKeys {
   /// The defaults mean: not given.
   std::int64_t sequence_length = 0, streams = -1, memory = -1;
 
-  /// What holds where a key is not given, for its help.
+  /// For each key's help: what applies where the key is not given.
   struct Otherwise {
     std::string sequence_length, streams, memory;
   };
 
-  /// @param before  what the keys' names begin with
+  /// @param before  prefix of the keys' names
   template <class V>
   void visit_keys(V& v, const std::string& before, const Otherwise& otherwise) {
     const auto key = [&](const char* name, std::int64_t EvaluationKeys::*member, const char* help,

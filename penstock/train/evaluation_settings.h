@@ -1,5 +1,5 @@
-// How a model's loss on a corpus is measured: as its run's recipe says, as is usual for a model
-// without a run, or as one asks. Measuring is evaluate()'s (eval/perplexity.h).
+// Settings for measuring a model's loss on a corpus. They come from the caller, from the recipe of
+// the model's run, or from defaults. evaluate() does the measuring (eval/perplexity.h).
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace penstock {
 
-/// The evaluation of a run's end, whose figures finished.json has: windows or streams, memory, the
-/// rows of a pass (experts with a capacity are filled pass by pass), and train.final_eval_tokens of
-/// the split. `context` is the caller's.
+/// Options of the evaluation at a run's end, whose figures stand in finished.json: windows or
+/// streams, memory, sequences in a pass (experts with a capacity are filled pass by pass), and
+/// train.final_eval_tokens tokens of the split. The caller sets `context`.
 EvaluateOptions final_evaluation(const Recipe& run, Split split);
 
-/// What may be asked for in place of that.
+/// Settings that a caller asks for in place of those of final_evaluation().
 struct EvaluationWish {
   Split split = Split::kValidation;
   std::optional<std::int64_t> max_tokens;
   EvaluationKeys keys;
-  bool isolate_documents = false;  ///< also where the run does not
+  bool isolate_documents = false;  ///< true: even if the run does not
 
   template <class V>
   void visit(V& v) {
@@ -40,11 +40,13 @@ struct EvaluationWish {
   }
 };
 
-/// The evaluation of a model: what is asked for; what is not, as final_evaluation(run) has it. A
-/// model without a run, or one whose run left it open, is measured on the whole split, in windows
-/// of its context or, where it has a memory, along usual_streams. Windows of a length that is asked
-/// for have about 4096 tokens a pass. `run` may be null.
-/// Throws Error where no length is known, or a memory is asked for that nothing would carry.
+/// Options for evaluating a model. A setting that `wish` leaves open is that of
+/// final_evaluation(run). Settings that the run leaves open too, or that no run gives, have
+/// defaults: the whole split, windows of the model's context and, for a model with a memory,
+/// usual_streams() streams. Where `wish` gives the window length, or no run gives
+/// train.micro_batch, a pass has about 4096 tokens. `run` may be null.
+/// Throws Error where no window length is known, or where `wish` asks for a memory that nothing
+/// would carry.
 EvaluateOptions evaluation_settings(const ModelConfig& model, const Recipe* run,
                                     const EvaluationWish& wish);
 

@@ -7,14 +7,14 @@
 
 namespace penstock {
 
-/// While alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second
-/// SIGINT ends it at once, and so does any of them a second or more after the first (some senders
-/// send twice). Restores the earlier handlers. One within another has its signal, and the outer one
-/// keeps it.
+/// While a guard is alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process. A
+/// second SIGINT ends the process at once. So does any of the three signals a second or more after
+/// the first one (some senders send a signal twice). The destructor restores the earlier handlers.
+/// Nested guards share the flag, so the outer guard keeps a signal that the inner one received.
 class InterruptGuard {
  public:
-  /// @param acknowledgement  a line that the first signal writes at once;  @param out  where; may
-  ///                         be null
+  /// @param acknowledgement  line that the handler writes at the first signal
+  /// @param out              file that the line goes to; may be null
   explicit InterruptGuard(const std::string& acknowledgement = {}, std::FILE* out = nullptr);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
@@ -27,7 +27,7 @@ class InterruptGuard {
   struct sigaction old_int_, old_term_, old_hangup_;
 };
 
-/// The line that a run which saves its last complete step prints at the first signal.
+/// The line that a run prints at the first signal if it then saves its last complete step.
 inline constexpr const char* kStoppingLine =
     "stopping after this layer, or this batch of an evaluation, to save the last complete step; "
     "press Ctrl-C again to end now";
