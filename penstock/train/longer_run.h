@@ -1,5 +1,5 @@
-// A run whose recipe is given again with more steps: where its steps so far are
-// those of the longer run it goes on, otherwise the reason is told. Writes nothing.
+// Checks for a run whose recipe is given again with more steps. The run goes on if its steps so far
+// equal those of the longer run. Otherwise the checks tell the reason. Writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,19 @@
 
 namespace penstock {
 
-/// The recipe with the warm-up of the run that it goes on with: where `node`, which it was read
-/// from, leaves that open, it would follow from the number of steps.
+/// Returns `recipe`, which was read from `node`. If it has more steps than `before`, the recipe of
+/// the run that it continues, and leaves train.warmup_steps open, it gets the warm-up steps of
+/// `before`. The default warm-up would follow from the new number of steps.
 Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& node);
 
-/// Why a run of this recipe cannot go on to `steps` steps and end as a run of so many from the
-/// beginning does; "" where it can. Its learning rate and the schedule of its experts per token
-/// must have been those of the longer run.
+/// Why a run of the recipe `before` cannot go on to `steps` steps with the same result as a run
+/// that had `steps` steps from the beginning; "" where it can. The learning rates and the experts
+/// per token of its steps so far must be those of the longer run.
 std::string why_not_longer(const Recipe& before, std::int64_t steps);
 
-/// Throws Error unless the directory's run is one of `now`, or can be made one by more steps.
-/// Returns the steps that it was begun for where they are fewer, else 0.
+/// Throws Error unless the directory's run, of recipe `before`, is a run of recipe `now` or becomes
+/// one by more steps. Returns the number of steps that the run was begun for if `now` has more,
+/// else 0.
 std::int64_t check_continues(const std::string& directory, const Recipe& before, const Recipe& now);
 
 }  // namespace penstock

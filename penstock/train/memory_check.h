@@ -1,4 +1,4 @@
-// Whether a training fits into this machine's memory, told before it begins.
+// Checks before a training begins whether it fits into this machine's memory.
 #pragma once
 
 #include <cstdint>
@@ -19,44 +19,47 @@ struct CountedTraining {
   TrainingMemory memory;
   RecomputeChoice recomputation;
 };
-/// Memory of one of so many processes, and what is computed again so that it fits into the recipe's
-/// budget. REQUIRES: as memory_of_training().
+/// Memory of one of `processes` processes, and what it computes again in the backward pass to fit
+/// into the recipe's budget. REQUIRES: as memory_of_training().
 CountedTraining count_training(const Recipe& recipe, int processes = 1);
-/// The same of a rank of that layout.
+/// The same for a rank of the given layout.
 CountedTraining count_training(const Recipe& recipe, const dist::Layout& layout);
 
 /// What training computes again in the backward pass, the same on all ranks. Throws Error where the
 /// recipe's budget cannot be met.
 Recomputation recomputation_of(const Recipe& recipe, const dist::Layout& layout = {});
 
-/// training_memory() of one of so many processes, with the copies of the gradients that a sum in a
-/// tree holds, without what the recipe's [parallel] divides. REQUIRES: layout_of() takes them.
+/// training_memory() of one of `processes` processes. It includes the copies of gradients that a
+/// sum in a tree holds. Of everything that the recipe's [parallel] divides it counts one share.
+/// REQUIRES: layout_of() accepts the recipe and the number of processes.
 TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
 
-/// Of which processes one is asked about.
+/// The processes of a run, and the one whose memory is counted.
 struct RunProcesses {
-  int all = 1, here = 1;  ///< of the run, and of these on this machine
-  bool first = true;      ///< whether it is rank 0, which gathers the whole model to evaluate it
+  int all = 1, here = 1;  ///< number of the run's processes: in all, on this machine
+  bool first = true;      ///< whether the process is rank 0, which gathers the model to evaluate
 };
-/// Bytes of memory_of_training(), of the exchange's buffers, of what it gets of others to write its
-/// piece of a checkpoint, and of rank 0 what it takes to evaluate: an even share of that for each
-/// process here, since all of them share the machine's memory.
+/// Bytes that one process takes: memory_of_training(), the buffers of the exchange, and the tensors
+/// that it receives from other ranks to write its piece of a checkpoint. Rank 0 alone takes more
+/// memory: to evaluate and, where ranks train apart, to gather the whole checkpoint. 1/`here` of
+/// this is counted for rank 0, because all processes here share the machine's memory.
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes);
 
-/// Throws Error where bytes_of_process() of the recipe, whose vocabulary is known, is more than
-/// `available` bytes. The message has the figures and the keys to lower, with a value that fits
-/// where there is one.
-/// @param available  an even share of what this machine has for its processes of the run
+/// Throws Error where bytes_of_process() is more than `available` bytes. The message has the
+/// figures and the keys to lower, with a value that fits where there is one.
+/// REQUIRES: the recipe's vocabulary is known.
+/// @param available  an even share of this machine's memory for its processes of the run
 void check_training_memory(const Recipe& recipe, double available,
                            const RunProcesses& processes = {});
 
 /// Bytes of a copy of what a checkpoint holds: weights and AdamW's moments.
 std::int64_t checkpoint_bytes(const Recipe& recipe);
-/// Bytes that writing checkpoints while training goes on takes of the process that writes them; 0
-/// where the recipe wants none of it, or saves nothing before its end.
+/// Bytes of the copy from which a process writes checkpoints while training goes on; 0 where the
+/// recipe wants no such copy or saves nothing before its end.
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe);
 
-/// That `copy` bytes of such a copy do not fit into what training leaves; "" where they do.
+/// Says that a copy of `copy` bytes for a checkpoint does not fit into the `left` bytes that
+/// training leaves; "" where it fits.
 std::string why_training_waits(std::int64_t copy, double left);
 
 }  // namespace penstock

@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// The line's numbers as "train/NAME", and those of an object in it as "OBJECT/NAME": that of a
-/// validation as "validation/loss". The step is none of them.
+/// The numbers of a line by tag: "train/NAME" for numbers of the line itself, "OBJECT/NAME" for
+/// numbers of an object in the line, such as "validation/loss". The step has no tag.
 std::map<std::string, double> metrics_scalars(const nlohmann::ordered_json& line);
 
-/// Appends an event of the line's step with these, at the present time.
+/// Appends an event with the line's step, its metrics_scalars() and the present time.
 void write_metrics_event(TensorBoardWriter& events, const nlohmann::ordered_json& line);
 
 }  // namespace penstock

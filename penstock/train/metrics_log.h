@@ -1,6 +1,6 @@
-// metrics.jsonl: one JSON object per training step, appended line by line. Every step stands there
-// once, also after kills and resumes; step 0 is what was measured before the first. Not for events
-// that belong to no step.
+// metrics.jsonl: one JSON object per training step, appended line by line. Each step has one line,
+// also after kills and resumes. Step 0 holds what was measured before the first step. Not for
+// events that belong to no step.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@ namespace penstock {
 
 class MetricsLog {
  public:
-  /// Opens the log of a run that stands at `resume_step` (0: a new run): later steps, torn lines
-  /// and repeated steps are dropped first, atomically.
+  /// Opens the log of a run that stands at `resume_step` (0: a new run). First drops later steps,
+  /// torn lines and repeated steps, atomically.
   MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t resume_step);
-  /// The steps up to `resume_step` that have no line, as "1-10, 12"; "" when each has one. A log
-  /// that was only ever written by this class lacks none.
+  /// The steps up to `resume_step` without a line, as "1-10, 12"; "" when each step has one. A log
+  /// that only this class has written lacks no step.
   const std::string& missing_steps() const { return missing_; }
   /// The last line's step; nothing where the log is empty.
   std::optional<std::int64_t> last_step() const {
     return last_step_ < 0 ? std::nullopt : std::optional(last_step_);
   }
-  /// Appends one line; a kill of the process cannot lose it, a crash of the machine can until
-  /// sync(). Numbers read back to the same bits; NaN and infinities become null. REQUIRES:
-  /// line["step"] is an integer above the last one's.
+  /// Appends one line. A kill of the process cannot lose the line; a crash of the machine can until
+  /// sync(). Numbers read back to the same bits; NaN and infinities become null.
+  /// REQUIRES: line["step"] is an integer above the last line's step.
   void append(const nlohmann::ordered_json& line);
-  /// Makes everything so far durable. To be called before the checkpoint of that step is saved.
-  /// Another thread may call it beside append(), as it may sync one of the system's files.
+  /// Makes all lines so far durable. Call it before saving the checkpoint of the last line's step.
+  /// One thread may call it while another calls append(), because the system can sync a file during
+  /// a write.
   void sync();
 
  private:
@@ -42,7 +43,7 @@ class MetricsLog {
   std::string missing_;
 };
 
-/// The whole lines of a log, in order; none when there is no file.
+/// The complete lines of a log, in order; none when there is no file.
 std::vector<nlohmann::ordered_json> read_metrics(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Reading a recipe: what its file leaves open is filled in, and its fields are checked against each
-// other and against the model that it starts from. What a recipe has is recipe.h's.
+// Reads a recipe: fills in what its file leaves open, and checks its fields against each other and
+// against the model that training starts from. recipe.h declares the keys.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 
 namespace penstock {
 
-/// Whether a recipe may say of that key another thing than the model of train.init_from does: it is
-/// a coefficient of some routing part's loss, "model.router.z-loss.coefficient".
+/// Whether a recipe may give this key another value than the model of train.init_from has. It may
+/// for coefficients of routing parts' losses, such as "model.router.z-loss.coefficient".
 bool may_differ_from_initial_model(const std::string& key);
 
-/// Reads, completes and checks a recipe, and what is said of the model that it starts from; throws
-/// Error naming file, line and key. Of train.init_from it reads the config alone.
+/// Reads, completes and checks a recipe. Checks its [model] against the model of train.init_from,
+/// of which it reads the config alone. Throws Error naming file, line and key.
 Recipe read_recipe(const ConfigNode& node);
 
-/// The same of what a run wrote down, which says all of its model: the model that it began with is
-/// not opened, and need not be there any more.
+/// The same for the recipe that a run wrote down, which has every key of the model. It does not
+/// open the model of train.init_from, which may be gone.
 Recipe read_recorded_recipe(const ConfigNode& node);
 
-/// The recipe of the run whose config.toml is `path`. Throws Error where that is damaged.
+/// The recipe of the run whose config.toml is `path`. Throws Error where the file is damaged.
 Recipe recorded_recipe(const std::string& path);
 
-/// Fills train.init_hash from the content of train.init_from, or checks it where it is given: what
-/// a run trains from is part of what it is. Reads the whole model.
+/// Fills train.init_hash from the content of train.init_from, or checks train.init_hash where it is
+/// given: the initial model is part of a run's identity. Reads the whole model.
 Recipe with_initial_hash(Recipe recipe);
-/// The same of one of several recipes, which may begin with the same model.
+/// The same for one of several recipes, which may start from the same model. `hashes` reads each
+/// model once.
 Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes);
 
 }  // namespace penstock
