@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// A corpus of several that a run trains on.
+/// One of several corpora that a run trains on.
 struct CorpusShare {
   std::string path;
   double weight = 1;
@@ -48,8 +48,8 @@ struct DataConfig {
     v("isolate_documents", isolate_documents,
       {.help = "attention does not cross document borders"});
   }
-  /// Corpora may move: what compares recipes compares their contents, by hash, and not their
-  /// places.
+  /// Clears the paths. Corpora may move, so recipes are compared by the hashes of their corpora's
+  /// contents.
   void forget_places() {
     corpus = "";
     for (CorpusShare& share : corpora) share.path = "";
@@ -235,10 +235,11 @@ struct Recipe {
   }
 };
 
-/// The recipe with every key at its default on which no bit of a result depends: name, description,
-/// [run], [parallel] but for what says how ranks train apart, train.checkpoint_every, keep_last,
-/// keep_best, recompute_experts, memory_budget and the place of the initial model. (Its content,
-/// and validations during training, are part of a result.)
+/// The recipe with every key that changes no bit of a result at its default: name, description,
+/// [run], [parallel] except the keys of ranks that train apart (local_steps, outer_lr,
+/// outer_momentum), train.checkpoint_every, keep_last, keep_best, recompute_experts, memory_budget
+/// and the path of the initial model. The initial model's content and the validations during
+/// training are part of a result.
 Recipe result_settings(Recipe recipe);
 
 }  // namespace penstock

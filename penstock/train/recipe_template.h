@@ -1,5 +1,5 @@
-// Recipes as commented TOML, for a user to begin from: keys, defaults and help are those that the
-// config structs declare. Trains nothing and reads no file.
+// Writes recipes as commented TOML for a user to begin from. Keys, defaults and help come from the
+// config structs. Trains nothing and reads no file.
 #pragma once
 
 #include <map>
@@ -14,29 +14,30 @@ namespace penstock {
 /// Values of keys by dotted path: {"model.d_model", 256}.
 using KeyValues = std::map<std::string, ConfigNode::Value>;
 
-/// Every key of a recipe for that method. The keys that most people change first have a value; the
-/// others stand behind a '#' at their defaults, options of the method's parts included, each with
-/// its help above it. Reads back through read_recipe() as it is, and means the same with any of the
-/// '#' taken away. Throws Error for an unknown method.
-/// @param values  stand in place of the template's own, each with a value
-/// @param about   sentences for its beginning, in place of those on templates
+/// A recipe for the method with every key, the options of the method's parts included. Each key has
+/// its help above it. The keys that most people change first are active. The other keys are
+/// commented out with '#', at their defaults. read_recipe() reads the text as it is, and the
+/// meaning stays the same with any '#' removed. Throws Error for an unknown method.
+/// @param values  replace the template's own values; these keys are active
+/// @param about   sentences for the beginning, in place of those that explain a template
 std::string recipe_template(const std::string& method, const KeyValues& values = {},
                             const std::vector<std::string>& about = {});
 
-/// These keys alone, each with its help above it.
-/// @param about  sentences for its beginning
+/// A recipe with these keys alone, each with its help above it.
+/// @param about  sentences for the beginning
 std::string short_recipe(const KeyValues& values, const std::vector<std::string>& about);
 
-/// A short recipe around that router: experts, the router with every option of its parts, and the
-/// corpus; other keys are left to their defaults.
+/// A short recipe around the router: vocabulary, experts, the router with every option of its
+/// parts, and the corpus. Other keys keep their defaults.
 std::string router_recipe(const RouterConfig& router);
 
-/// A router of eight experts to show a method or a part with: the method itself, or a method that
-/// has the part, or parts that go with it. k is one that its gates can learn from. Throws Error for
-/// a name that is neither.
+/// An example router of eight experts for a method or a part. For a part it has a method with that
+/// part, or other parts that fit it. Its k lets the gates learn. Throws Error where `name` is
+/// neither a method nor a part.
 RouterConfig example_router(const std::string& name);
 
-/// The same for a part that no method has: a scorer, a selector and balancers, by their traits.
+/// The same for a part that no method has. Scorer, selector and balancers are chosen by their
+/// traits.
 RouterConfig example_by_parts(const std::string& part);
 
 }  // namespace penstock

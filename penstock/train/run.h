@@ -8,13 +8,14 @@
 
 namespace penstock {
 
-/// Trains (or resumes) the recipe in that run directory: config.toml, metrics.jsonl, TensorBoard
-/// events, checkpoints/step-N/, finished.json. SIGINT, SIGTERM and SIGHUP save a checkpoint of the
-/// last complete step and return `interrupted`, between the layers of a step (which is given up),
-/// between steps and in the final evaluation (which a resumed run repeats).
-/// Throws Error for bad recipes and those whose training takes more memory than is free (unless
-/// forced), for a directory that holds another recipe's run, on a full disk (the earlier checkpoint
-/// stays), and DivergedError.
+/// Trains the recipe in that run directory, or resumes it there. Writes config.toml, metrics.jsonl,
+/// TensorBoard events, checkpoints/step-N/ and finished.json.
+/// On SIGINT, SIGTERM and SIGHUP it saves a checkpoint of the last complete step and returns
+/// `interrupted`. It stops between steps, between the layers of a step (which is given up) and in
+/// the final evaluation (which a resumed run repeats).
+/// Throws Error for bad recipes, for recipes whose training takes more memory than is free (unless
+/// forced), for a directory that holds another recipe's run, and on a full disk (the earlier
+/// checkpoint stays). Throws DivergedError where a loss or a gradient is not finite.
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control);
 

@@ -1,4 +1,4 @@
-// How a run, a training or a fine-tuning, is asked for and how it can end.
+// Options of a run, which is a training or a fine-tuning, and the ways in which it can end.
 #pragma once
 
 #include <cstdio>
@@ -14,16 +14,16 @@ namespace penstock {
 struct TrainControl {
   bool resume = true;  ///< continue what the directory holds; false: the directory must be new
   bool quiet = false;  ///< no progress
-  bool force = false;  ///< try also what takes more memory than there is
+  bool force = false;  ///< try runs that take more memory than there is
   std::FILE* progress = stderr;
-  FileSystem* files = nullptr;    ///< what is written goes through it; null: the system's files
-  dist::ProcessGroup group = {};  ///< the processes of the run; of a training only
-  int processes_here = 1;         ///< that share this machine, of it and of runs beside it
-  /// Bytes of memory that this process may take, where that was settled before; 0: an even share of
-  /// what is free.
+  FileSystem* files = nullptr;    ///< file system to write to; null: the system's
+  dist::ProcessGroup group = {};  ///< the run's processes; only a training has several
+  int processes_here = 1;         ///< processes on this machine, of this run and of runs beside it
+  /// Bytes of memory that this process may take, where the caller has settled that; 0: an even
+  /// share of the free memory.
   double memory = 0;
-  /// Gets each line of metrics.jsonl once it is there, of rank 0. False stops the run as a signal
-  /// does: saved, and to be continued.
+  /// Rank 0 calls it with each line of metrics.jsonl, once the line is in the file. If it returns
+  /// false, the run stops as on a signal: it is saved and can be continued.
   std::function<bool(const nlohmann::ordered_json& line)> logged = {};
 };
 
