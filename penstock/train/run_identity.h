@@ -1,5 +1,5 @@
-// Which run a recipe is of: what config.toml says of it, and in which keys another recipe differs
-// from it.
+// The identity of a run: the recipe that config.toml holds, and the keys in which another recipe
+// differs from it.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@ namespace penstock {
 /// The recipe with every key, the options of its router's parts included: what config.toml holds.
 ConfigNode written_out(const Recipe& recipe);
 
-/// The first key whose value differs, "train.lr: 0.0005 -> 0.5", and how many more do; "" for
-/// recipes of the same run. Options left to their defaults are equal to those named. What may
-/// change between a run and its continuation does not count: name, description, [run], and the
-/// place of the corpus (its content is compared by hash).
+/// The first key whose values differ, as "train.lr: 0.0005 -> 0.5", and the number of further keys
+/// that differ; "" for recipes of the same run. An option left to its default equals the same value
+/// given by name. Keys that may change between a run and its continuation do not count: those that
+/// result_settings() resets, such as name, description and [run], and the paths of the corpora
+/// (their contents are compared by hash).
 std::string difference(const Recipe& before, const Recipe& now);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 // A run's record of itself: a line of metrics.jsonl, the progress line, the warnings, and
-// finished.json of a training. Fine-tuning says the same in the same words.
+// finished.json of a training. Fine-tuning uses the same words.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,35 @@
 
 namespace penstock {
 
-/// The machine's yardstick, and the balancers' state (λ) as it stands.
+/// The speed of the machine, and the present state of the balancers (λ).
 struct MachineRecord {
   int threads = 1;
-  double peak_flops = 0;  ///< of the CPU
+  double peak_flops = 0;  ///< of the CPU, summed over the ranks
   std::map<std::string, double> balancer_state;
-  int ranks = 1;  ///< processes, each of as many threads; the peak is of all
+  int ranks = 1;  ///< processes, each with `threads` threads
 };
 
-/// With the state that the model's balancers have now.
+/// The record with the present state of the model's balancers.
 MachineRecord machine_record(const LanguageModel& model, int threads, double peak_flops);
 
-/// One line of metrics.jsonl, without what was measured and elapsed seconds. `step` counts
-/// completed steps. What a kind of run does not know (bytes, FLOPs, texts) is left out.
-/// "share_of_peak" is of the CPU's peak, and null when another device did the step; "peak_bytes" is
-/// host memory, whatever the device.
+/// One line of metrics.jsonl, without measurements and elapsed seconds. `step` counts completed
+/// steps. Figures that a kind of run does not know (bytes, FLOPs, texts) are left out.
+/// "share_of_peak" is relative to the CPU's peak, and null if another device computed the step.
+/// "peak_bytes" is host memory, on any device.
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 
-/// What a line of metrics.jsonl says of its step's objective; fine-tunings of before named the norm
-/// "gradient_norm".
+/// The figures of the step's objective in a line of metrics.jsonl. Older fine-tunings named the
+/// norm "gradient_norm".
 WatchedStep watched_step(const nlohmann::ordered_json& line);
 
-/// Active experts per token that a balancer steers the model to; 0 where none does.
+/// Active experts per token to which a balancer steers the model; 0 without such a balancer.
 double steered_experts(const ModelConfig& model);
 
-/// The progress line, of at most `columns` where its first fields allow; `measured` is what the
-/// last measurement found ("valid 1.6000"), "": none yet; `busy` is the processor's share, if
-/// anything is to be said of it. In a narrow line `busy` is shortened and bits per byte go first;
-/// step, loss, sparsity, what was measured and time left stay.
+/// The progress line, with at most `columns` columns where its first fields allow that. `measured`
+/// is the text of the last measurement ("valid 1.6000"); "": none yet. `busy` is the processor's
+/// share, if there is anything to say of it. A narrow line shortens `busy` and first leaves out
+/// bits per byte. It always keeps step, loss, sparsity, `measured` and the time left.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, const std::string& measured,
                           double seconds_left, const std::optional<ProgressField>& busy,
@@ -53,19 +53,20 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
 /// The warnings of all lines of metrics.jsonl as a list of {"step", "name", "finding", "remedy"}.
 nlohmann::ordered_json run_warnings(const std::vector<nlohmann::ordered_json>& lines);
 
-/// finished.json from the lines of metrics.jsonl: medians, memory, where sparsity settled and how
-/// well it was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and
-/// the warnings of all steps.
+/// finished.json, made from the lines of metrics.jsonl: medians, memory, the warnings of all steps,
+/// the step at which sparsity settled, and how well sparsity was held from 50 steps later on (share
+/// of steps whose 20-step mean is within ±0.02 of the target).
 nlohmann::ordered_json finished_record(const Recipe& recipe,
                                        const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine);
 
-/// First step from which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,
-/// and the next 20 steps' means too; -1 when it never settles. sparsity[i] is step i+1's.
+/// First step at which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,
+/// and the same holds for each of the next 20 steps; -1 when sparsity never settles. sparsity[i]
+/// belongs to step i + 1.
 std::int64_t settled_step(const std::vector<double>& sparsity, double target);
 
-/// Share of steps from `first` on whose mean over the 20 steps up to them is within ±0.02 of the
-/// target; NaN when there are none.
+/// Share of the steps from `first` on for which the mean of the 20 steps up to them is within ±0.02
+/// of the target; NaN when there are none.
 double held_share(const std::vector<double>& sparsity, double target, std::int64_t first);
 
 }  // namespace penstock
