@@ -1,5 +1,5 @@
-// The progress line of a run's steps: smoothed loss and accuracy, what was measured last, the time
-// left. When it is shown is the run's to say, and its words stand in run_record.h.
+// The progress line of a run's steps: smoothed loss and accuracy, the last measurement, the time
+// left. The run decides when to show it. run_record.h writes its text.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,18 @@ namespace penstock {
 class StepDisplay {
  public:
   /// Shows `steps` steps on `progress`, which must outlive it.
-  /// @param smoothing  weight of the steps before in loss and accuracy
+  /// @param smoothing  weight of the earlier steps in loss and accuracy
   StepDisplay(ProgressLine& progress, std::int64_t steps, double smoothing);
 
-  /// The next step is the first after `step`; the time left is counted from now.
+  /// Starts the clock after `step`. The steps from here on give the estimate of the time left.
   void begin(std::int64_t step);
   void measured(std::string found) { measured_ = std::move(found); }
 
-  /// Puts a mean over the last steps in the place of the step's own loss and accuracy.
+  /// Replaces the step's own loss and accuracy by an exponential moving average over the steps.
   void smooth(std::int64_t step, StepReport& report);
 
-  /// @param saved  a checkpoint was written since the last line, by a thread of this process: what
-  ///               other programs leave of the processors is not known then
+  /// @param saved  whether a thread of this process wrote a checkpoint since the last line: the
+  ///               share of the processors that other programs leave is then unknown
   void show(std::int64_t step, const StepOutcome& outcome, const MachineRecord& machine,
             bool saved);
 

@@ -1,4 +1,4 @@
-// The position of a step before its update, as watchers get it between micro-batches and layers.
+// The position within a step, before its update. Watchers get it between micro-batches and layers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace penstock {
 
 struct StepPlace {
-  std::size_t part = 0, parts = 1;  ///< of a training step's micro-batches, or fine-tuning's passes
+  std::size_t part = 0, parts = 1;     ///< micro-batch of training, or pass of fine-tuning
   std::int64_t layer = 0, layers = 1;  ///< layer == layers: the head
   PassDirection direction = PassDirection::forward;
 };
@@ -32,13 +32,14 @@ class StepStopped : public std::exception {
 /// update.
 using StepWatch = std::function<void(const StepPlace& place)>;
 
-/// A model's watch that tells `watch` of its layers as those of that part; null where `watch` is.
-/// REQUIRES: `watch` outlives it.
+/// A watch for a model's layers in part `part`. It tells `watch` the place of each layer; null if
+/// `watch` is null.
+/// REQUIRES: `watch` outlives the returned watch.
 LayerWatch watch_of_part(const StepWatch& watch, std::size_t part, std::size_t parts,
                          std::int64_t layers);
 
-/// "micro-batch 2 of 4, layer 3 of 8 forward", "head backward"; `part` is what parts are called,
-/// and they are named where there is more than one.
+/// The place in words: "micro-batch 2 of 4, layer 3 of 8 forward", "head backward". `part` is the
+/// name of a part; the text names the part if there are several.
 std::string place_text(const StepPlace& place, const std::string& part);
 
 }  // namespace penstock

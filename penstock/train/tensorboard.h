@@ -17,15 +17,15 @@ namespace penstock {
 /// One new event file in a run's directory; TensorBoard joins the files of a directory.
 class TensorBoardWriter {
  public:
-  /// @param resume_step  where the run stands; what an earlier file holds from later steps is
-  ///                     withdrawn (TensorBoard purges on a session's start)
+  /// @param resume_step  the run's last step. Later steps in earlier files are withdrawn
+  ///                     (TensorBoard purges them on a session's start)
   TensorBoardWriter(FileSystem& fs, const std::filesystem::path& directory,
                     std::int64_t resume_step);
   /// Appends one event with a value per tag. `wall_seconds` since 1970.
   void scalars(std::int64_t step, double wall_seconds, const std::map<std::string, double>& values);
   /// Makes every event so far durable.
   void sync();
-  /// The file.
+  /// The path of the event file.
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -1,6 +1,6 @@
-// What training and fine-tuning both say of how weights are learned, where it means the same. How
-// long they go on, what a step is made of and when it is evaluated are their own keys: a step
-// counts sequences here and texts there.
+// Keys of learning that mean the same in training and in fine-tuning. Each of the two has its own
+// keys for its length, for the contents of a step and for evaluations: a step of training counts
+// sequences, a step of fine-tuning counts texts.
 #pragma once
 
 #include <cstdint>
