@@ -1,5 +1,5 @@
-// manifest.json of a checkpoint: which files belong to it, with size and checksum. It guards itself
-// with a checksum too. Written last, read first.
+// manifest.json of a checkpoint. It lists the checkpoint's files with sizes and checksums, and has
+// a checksum of its own. It is written last and read first.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ std::string manifest_text(const CheckpointManifest& manifest);
 /// Throws Error, saying what is wrong, for anything that manifest_text did not write.
 CheckpointManifest parse_manifest(const std::string& text);
 
-/// Reads the manifest of a checkpoint; with `contents`, also compares every file with it.
-/// Throws Error when something is missing or differs.
+/// Reads a checkpoint's manifest and compares the sizes of all files with it; with `contents`, also
+/// their checksums. Throws Error when something is missing or differs.
 CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path& directory,
                                      bool contents);
 

@@ -1,6 +1,6 @@
-// The files of a checkpoint that several ranks write, each its own tensors, into a directory that
-// all of them see; and the note by which each says that its files are on the disk. The directory is
-// made, and becomes a checkpoint, elsewhere (checkpoints.h).
+// Pieces of a checkpoint: several ranks write files, each with its own tensors, into a directory
+// that all of them see. A rank's note says that its files are on the disk. checkpoints.h makes the
+// directory and turns it into a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +23,33 @@ struct PiecePlace {
   int rank = 0, ranks = 1;
 };
 
-/// "model-00002-of-00004.safetensors", by Hugging Face's names of shards, of rank 1 of 4.
+/// File name of a rank's piece, by Hugging Face's names of shards:
+/// "model-00002-of-00004.safetensors" for rank 1 of 4.
 std::string piece_name(const std::string& kind, int rank, int ranks);
-/// Whether a file of that kind has such a name.
+/// Whether `name` is the name of a piece of that kind.
 bool is_piece(const std::string& kind, const std::string& name);
 
-/// What a rank says of its files once they are durable.
+/// What a rank reports about its files once they are durable.
 struct WrittenPiece {
   std::map<std::string, FileDigest> files;
-  std::vector<std::string> tensors;  ///< of its file of the model
+  std::vector<std::string> tensors;  ///< names of those in its file of the model
   std::uint64_t model_bytes = 0;
 };
 
-/// Writes and syncs this rank's files. No tensors: no file.
+/// Writes and syncs this rank's files. A kind without tensors gets no file.
 WrittenPiece write_piece(FileSystem& fs, const PiecePlace& place, const TensorMap& model,
                          const TensorMap& optimizer);
 
+/// The text of a note.
 std::string piece_text(const WrittenPiece& piece);
-/// Throws Error for anything that piece_text() did not write; `origin` stands for it.
+/// Throws Error for anything that piece_text() did not write. The error calls the text `origin`.
 WrittenPiece parse_piece(const std::string& text, const std::string& origin);
 
-/// Tells whoever looks there that the files are durable. Touches nothing there once it has.
+/// Writes the note that this rank's files are durable. Touches nothing in the directory after that.
 void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& piece);
-/// What that rank has told; none yet: nothing. Throws Error where it is no such note.
+/// The rank's note; nothing if there is none yet. Throws Error where the file is no such note.
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place);
-/// What ranks have told by another way than a note. Any thread.
+/// What ranks report by another way than a note. Any thread may use it.
 class ToldPieces {
  public:
   void put(int rank, WrittenPiece piece);
@@ -58,10 +60,10 @@ class ToldPieces {
   std::map<int, WrittenPiece> pieces_;
 };
 
-/// The notes are no part of the checkpoint.
+/// Removes the ranks' notes, which are no part of the checkpoint.
 void remove_notes(FileSystem& fs, const std::filesystem::path& directory, int ranks);
 
-/// model.safetensors.index.json. @param pieces  by rank
+/// The text of model.safetensors.index.json.  @param pieces  by rank
 std::string shard_index(const std::vector<WrittenPiece>& pieces);
 
 }  // namespace penstock

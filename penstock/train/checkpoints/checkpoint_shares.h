@@ -1,5 +1,6 @@
-// Which rank writes which tensors of a checkpoint, and what the others send it for them: from the
-// layout alone, so that all ranks know it. Nothing is sent here (share_exchange.h).
+// Decides which rank writes which tensors of a checkpoint, and what the other ranks send it for
+// them. Only the layout decides, so all ranks get the same result. share_exchange.h sends the
+// tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +14,54 @@
 
 namespace penstock {
 
-/// Numbers [begin, end) of a slice, flattened, as a rank gives them.
+/// Numbers [begin, end) of a flattened slice, which `rank` provides.
 struct HeldRange {
-  int rank = 0;  ///< of the world
+  int rank = 0;  ///< in the world
   std::int64_t begin = 0, end = 0;
 };
 
-/// A slice of a tensor of files; together the ranges are all of it.
+/// A slice of a tensor in the checkpoint's files. Its ranges together cover the slice.
 struct SharedSlice {
   Slice slice;
   std::vector<HeldRange> weights, moments;
 };
 
-/// A tensor of files; together the slices are all of it.
+/// A tensor in the checkpoint's files. Its slices together cover the tensor.
 struct TensorShare {
   std::string name;
   std::vector<std::int64_t> shape;
   bool trained = false;  ///< it has moments, which its owner writes too
-  int owner = 0;         ///< of the world; it holds some of the tensor
+  int owner = 0;         ///< rank in the world that writes it; it holds some of the tensor
   std::vector<SharedSlice> slices;
 
-  /// Numbers to write.
+  /// How many numbers the owner writes, moments included.
   std::int64_t numbers() const;
 };
 
 struct ShareSettings {
   dist::Layout layout;
-  int chunks = 1;  ///< of a stage
+  int chunks = 1;  ///< chunks of a pipeline stage
   int zero = 0;    ///< GradientSharing::zero
   /// The parameters that a rank of the stage trains, in its optimizer's order; equal on all ranks.
   std::vector<ParameterSize> trained;
 };
 
-/// Every tensor of a stage's layers once, by name; balancers' state goes with the first stage. A
-/// tensor that fewer ranks hold is given away first, and among equals a larger one, each to the
-/// rank with the least so far: so no rank has more than an even share of what its kind of ranks
-/// hold and a tensor. Cost: ranks of the stage · tensors that they hold.
+/// Lists every tensor of a stage's layers once, by name. Balancers' state goes with the first
+/// stage. Each tensor gets an owner among the ranks that hold some of it. Tensors that the fewest
+/// ranks hold come first, and among equals the largest. Each goes to the rank with the fewest
+/// numbers so far. So no rank has more than an even share of what its kind of ranks hold, plus one
+/// tensor. Cost: ranks of the stage · tensors that they hold.
 /// REQUIRES: config is resolved; check_divides().
 std::vector<TensorShare> checkpoint_shares(const ModelConfig& config, const ShareSettings& settings,
                                            int stage);
 
-/// The shares in turns, each a part of the list of (share, kind): kind 0 is the weights, 1 and 2
-/// the moments. In a turn no rank sends or receives more than `numbers` and one tensor.
+/// The weights or the moments of a share.
 struct ShareItem {
   std::size_t share = 0;
-  int kind = 0;
+  int kind = 0;  ///< 0: weights, 1 and 2: moments
 };
+/// Divides the list of all shares' items into turns. In a turn no rank sends or receives more than
+/// `numbers` numbers plus one tensor.
 std::vector<std::vector<ShareItem>> share_turns(const std::vector<TensorShare>& shares,
                                                 std::int64_t numbers);
 

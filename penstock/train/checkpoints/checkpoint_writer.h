@@ -1,6 +1,6 @@
-// Writes checkpoints while training goes on: training waits until what it will change has been
-// copied, and a thread of its own does the rest. What a checkpoint holds, and when one is due, is
-// for others to say.
+// Writes checkpoints while training goes on. Training waits until the tensors that it will change
+// have been copied. A thread of the writer does the rest. Callers decide what a checkpoint holds
+// and when one is due.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace penstock {
 /// What training does while a checkpoint is written.
 enum class Training { goes_on, waits };
 
-/// A checkpoint that is due: what CheckpointStore::save() takes.
+/// A checkpoint to write: the arguments of CheckpointStore::save().
 struct DueCheckpoint {
   std::int64_t step = 0;
   CheckpointContents contents;
@@ -25,45 +25,46 @@ struct DueCheckpoint {
   std::optional<SharedCheckpoint> shared = std::nullopt;
 };
 
-/// One thread calls it.
+/// Only one thread may call its functions.
 class CheckpointWriter {
  public:
-  /// @param store   nobody else uses it between write() and wait()
-  /// @param before  called by the writing thread before it writes a checkpoint; what it throws is
-  ///                what writing failed with
+  /// @param store   not used elsewhere between write() and wait()
+  /// @param before  called by the writing thread before it writes a checkpoint. An exception that
+  ///                it throws is a failure of writing.
   CheckpointWriter(CheckpointStore& store, std::function<void()> before)
       : save_([&store, before = std::move(before)](const DueCheckpoint& due) {
           before();
           store.save(due.step, due.contents, due.validation_loss, due.superseded, due.shared);
         }) {}
-  /// @param save  called by the writing thread, in place of a store
+  /// @param save  called by the writing thread to write a checkpoint, in place of a store
   explicit CheckpointWriter(std::function<void(const DueCheckpoint&)> save)
       : save_(std::move(save)) {}
-  /// Waits neither for other ranks nor for checkpoints that are not begun.
+  /// Waits neither for other ranks nor for checkpoints whose writing has not begun.
   ~CheckpointWriter() { given_up_ = true; }
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Has the writing thread touch the memory that copies of such contents take, which the first
-  /// copy would else wait for: it then takes about seven times as long.
+  /// Reserves memory for copies of such contents, and makes the writing thread touch it. Without
+  /// this the first copy takes about seven times as long.
   void make_room(const CheckpointContents& contents);
-  /// Where training goes on, returns as soon as the tensors may change: those that anybody else
-  /// refers to have been copied, into memory that is kept for the next time. Else returns when the
-  /// checkpoint is on the disk, and copies nothing.
-  /// REQUIRES: wait() or done() said that the one before is on the disk.
+  /// Hands a checkpoint to the writing thread. Where training goes on, it returns once the tensors
+  /// may change: tensors that others refer to have then been copied, into memory that is kept for
+  /// the next checkpoint. Where training waits, it copies nothing and returns once the checkpoint
+  /// is on the disk.
+  /// REQUIRES: wait() or done() has said that the previous checkpoint is on the disk.
   void write(DueCheckpoint due, Training training);
-  /// The same, but where training waits it is the caller who does, by wait().
+  /// Like write(), but returns at once where training waits; the caller must then call wait().
   void start(DueCheckpoint due, Training training);
-  /// Until all is on the disk. Throws what writing failed with.
+  /// Waits until everything is on the disk. Throws the exception that ended a write.
   void wait() { background_.wait(); }
-  /// Whether all is on the disk; waits for nothing. Throws what writing failed with.
+  /// Whether everything is on the disk; does not wait. Throws the exception that ended a write.
   bool done() { return background_.done(); }
 
  private:
   std::function<void(const DueCheckpoint&)> save_;
   std::atomic<bool> given_up_ = false;
   TensorMap model_copies_, optimizer_copies_;
-  Background background_;  // last: its jobs use the others
+  Background background_;  // last: its jobs use the other members
 };
 
 }  // namespace penstock

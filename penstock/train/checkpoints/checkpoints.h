@@ -1,7 +1,8 @@
-// The checkpoints of a run: `RUN/checkpoints/step-N/`, each a Hugging Face model directory with
-// what resuming needs beside it. Each is complete or absent; a manifest of sizes and checksums
-// tells damage. Knows nothing of the model or the optimizer beyond names and tensors. One process
-// makes and commits them; others may have written pieces (checkpoint_pieces.h).
+// The checkpoints of a run: `RUN/checkpoints/step-N/`. Each is a Hugging Face model directory with
+// further files that resuming needs. A checkpoint is complete or absent; its manifest of sizes and
+// checksums reveals damage. The code knows the model and the optimizer only as names and tensors.
+// One process makes and commits checkpoints; other processes may write pieces
+// (checkpoint_pieces.h).
 #pragma once
 
 #include <cstdint>
@@ -40,35 +41,35 @@ struct CheckpointInfo {
 struct CheckpointSearch {
   std::optional<CheckpointInfo> found;
   std::vector<std::string> ignored;
-  /// Whether a checkpoint went away during the search: the run is still training, and removes those
-  /// that it no longer keeps.
+  /// Whether a checkpoint disappeared during the search. A run that is still training removes
+  /// checkpoints that it no longer keeps.
   bool removed_meanwhile = false;
 };
 
-/// What a save does with those that the policy no longer keeps.
+/// What a save does with checkpoints that the policy no longer keeps.
 enum class Superseded { remove, keep };
 
-/// A checkpoint of which other ranks write pieces, into the directory that CheckpointStore::begin()
+/// A checkpoint of which all ranks write pieces, into the directory that CheckpointStore::begin()
 /// made.
 struct SharedCheckpoint {
   std::shared_ptr<AtomicDirectory> directory;
-  int ranks = 1;  ///< that write, rank 0, which commits, included
+  int ranks = 1;  ///< ranks that write, with rank 0, which also commits
   std::shared_ptr<ToldPieces> told = std::make_shared<ToldPieces>();
-  std::function<bool()> given_up = {};  ///< asked while it waits for the others
+  std::function<bool()> given_up = {};  ///< asked during the wait for other ranks; true: end it
 };
 
-/// The other ranks' side: writes this one's tensors, and tells when they are durable. Throws
-/// DiskFullError as CheckpointStore::save() does.
+/// For ranks other than 0: writes this rank's tensors, and then the note that they are durable.
+/// Throws DiskFullError as CheckpointStore::save() does.
 WrittenPiece save_piece(FileSystem& fs, const PiecePlace& place, std::int64_t step,
                         const TensorMap& model, const TensorMap& optimizer);
 
-/// A checkpoint that was found intact, its tensors mapped from the files: nobody may write to them.
-/// Throws Error where a file is missing or has another size.
+/// Opens a checkpoint that was found intact. Its tensors are mapped from the files, so nobody may
+/// write to them. Throws Error where a file is missing or has another size.
 CheckpointContents open_checkpoint(FileSystem& fs, const std::filesystem::path& directory);
 
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;  // at least 1
-  bool keep_best = true;       // the one with the lowest validation loss, beyond the last ones
+  bool keep_best = true;       // also keep the one with the lowest validation loss
 };
 
 class CheckpointStore {
@@ -78,25 +79,29 @@ class CheckpointStore {
 
   /// Removes unfinished files of dead writers. The writer calls it before its first save.
   void recover();
-  /// Writes `step-N` durably (in place of one of that name), then removes what the policy no longer
-  /// keeps unless told to keep it; never the new one, never one of a later step.
+  /// Writes `step-N` durably, in place of an earlier checkpoint of that name. Then removes
+  /// checkpoints that the policy no longer keeps, unless `superseded` is `keep`. It never removes
+  /// the new checkpoint or one of a later step.
   /// Throws DiskFullError with the bytes needed; the earlier checkpoints are then intact.
-  /// @param shared  given: `contents` are rank 0's, and it waits for the pieces of the others
+  /// @param shared  if given, `contents` are rank 0's tensors, and save() waits for the pieces of
+  ///                the other ranks
   void save(std::int64_t step, const CheckpointContents& contents,
             std::optional<double> validation_loss = std::nullopt,
             Superseded superseded = Superseded::remove,
             const std::optional<SharedCheckpoint>& shared = std::nullopt);
-  /// The directory in which ranks write that step's pieces; it goes unless save() commits it.
+  /// Makes the directory in which ranks write that step's pieces. It is removed unless save()
+  /// commits it.
   std::shared_ptr<AtomicDirectory> begin(std::int64_t step);
-  /// The newest one whose files all match its manifest. Reads them all.
+  /// The newest checkpoint whose files all match its manifest. Reads all its files.
   CheckpointSearch latest();
-  /// As latest(), by lowest validation loss, earliest step first among equals.
+  /// Like latest(), but the checkpoint with the lowest validation loss, among equals the earliest
+  /// step.
   CheckpointSearch best();
-  /// Everything that save() was given. Throws Error when damaged or absent.
+  /// Reads back what save() was given. Throws Error where the checkpoint is damaged or absent.
   CheckpointContents load(std::int64_t step);
-  /// Steps of the checkpoints that are there, ascending, whole or not; none without a folder.
+  /// Steps of all checkpoints in the folder, ascending, intact or not; none without a folder.
   std::vector<std::int64_t> steps() const;
-  /// Where they all lie.
+  /// The folder of all checkpoints.
   const std::filesystem::path& root() const { return root_; }
   /// Where the checkpoint of that step is, or would be.
   std::filesystem::path directory(std::int64_t step) const;
