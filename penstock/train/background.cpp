@@ -39,8 +39,8 @@ bool Background::done() {
 }
 
 void Background::work() {
-  at::internal::lazy_init_num_threads();  // which would set the number of threads again
-  omp_set_num_threads(1);                 // of this thread; the others' stay as they are
+  at::internal::lazy_init_num_threads();  // else ATen would later set the number again
+  omp_set_num_threads(1);                 // for this thread alone
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
@@ -51,7 +51,7 @@ void Background::work() {
     std::exception_ptr failure;
     try {
       if (job) job();
-      job = nullptr;  // what it holds is freed before anybody is told
+      job = nullptr;  // frees what the job holds before anybody is notified
     } catch (...) {
       failure = std::current_exception();
     }

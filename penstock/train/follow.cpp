@@ -60,25 +60,25 @@ class Follower {
       case Order::restore:
         return restore();
       default:
-        return;  // waits on
+        return;  // goes on waiting
     }
   }
 
   void step() {
     const StepWatch watch = [this](const StepPlace&) {
       if (interrupt_.signal() != 0) throw StepStopped(interrupt_.signal());
-      writer_.done();  // throws what writing failed with, which rank 0 then says
+      writer_.done();  // throws the failure of a write, which rank 0 then reports
     };
     try {
       trainer_.advance(watch);
     } catch (const StepStopped&) {
-      // Rank 0 was told with the step's record, and says what comes next.
+      // The step's record has told rank 0, which says what comes next.
     }
   }
 
   void save() {
     const nlohmann::json order = nlohmann::json::parse(next_text(group_));
-    // Rank 0 has seen what was written before.
+    // Rank 0 has seen that the previous piece is written.
     writer_.wait();
     place_ = {.directory = order.at("directory").get<std::string>(),
               .rank = group_.rank(),
@@ -120,8 +120,8 @@ class Follower {
   double left_;
   const InterruptGuard interrupt_;
   PiecePlace place_;
-  WrittenPiece written_;     // as save_piece() says
-  CheckpointWriter writer_;  // last: its thread uses the others
+  WrittenPiece written_;     // the last result of save_piece()
+  CheckpointWriter writer_;  // last: its thread uses the other members
 };
 
 }  // namespace

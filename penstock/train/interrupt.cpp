@@ -14,10 +14,10 @@ namespace {
 std::atomic<int> received = 0;
 std::atomic<std::int64_t> first_time = 0;  // nanoseconds
 std::atomic<int> alive = 0;                // guards
-// What the first signal writes, and where.
+// The text that the handler writes at the first signal, and the file descriptor for it.
 std::atomic<const std::string*> line = nullptr;
 std::atomic<int> descriptor = -1;
-// Or the handler could not use them.
+// A signal handler may use only atomics without locks.
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<const std::string*>::is_always_lock_free);
@@ -52,7 +52,7 @@ void on_signal(int number) {
 InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {
   if (alive++ == 0) received = 0;
   if (out) {
-    // A terminal shows a progress line there that was not ended.
+    // On a terminal an unfinished progress line may stand there, so begin a new line.
     acknowledgement_ = (isatty(fileno(out)) ? "\n" : "") + acknowledgement + "\n";
     descriptor = fileno(out);
     line = &acknowledgement_;

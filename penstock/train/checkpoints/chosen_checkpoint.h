@@ -13,16 +13,17 @@ namespace penstock {
 /// Whether the folder is a run directory: it holds checkpoints and is no model itself.
 bool is_run_directory(const std::string& path);
 
-/// The run's checkpoint of the lowest validation loss, or its newest where none was validated; and
-/// a sentence for each that was passed over as damaged. Throws Error where none is whole.
+/// The run's checkpoint with the lowest validation loss, or its newest checkpoint if none was
+/// validated. Has a sentence for each checkpoint that was passed over as damaged. Throws Error
+/// where no checkpoint is whole.
 CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_directory);
 
-/// The largest number of choices.
+/// How often a checkpoint is chosen at most.
 inline constexpr int kMostChoices = 10;
 
-/// What `use(model)` returns, where `choose()` names the directory `model.path`. When `use` throws
-/// and the directory is not there any more, training has removed it: `gone(model)` is told, and the
-/// choice is made again, kMostChoices times in all. Any other exception goes on to the caller.
+/// Returns use(model) for model = choose(), whose directory is `model.path`. If `use` throws and
+/// the directory is gone, training has removed it: calls gone(model) and chooses again,
+/// kMostChoices times in all. Any other exception goes on to the caller.
 template <class Choose, class Use, class Gone>
 auto using_what_is_there(Choose choose, Use use, Gone gone) {
   for (int choice = 1;; ++choice) {

@@ -1,6 +1,6 @@
-// The two ways in which checkpoints name an optimizer's moments: m.PARAMETER of the model as
-// modules, where one process wrote them, and m.TENSOR of the model's files, where several did, each
-// some tensors. What is no moment keeps its name.
+// The two ways in which checkpoints name an optimizer's moments. One process writes m.PARAMETER, by
+// the parameters of the model's modules. Several processes, which each write some tensors, write
+// m.TENSOR, by the tensors in the model's files. Other tensors keep their names.
 #pragma once
 
 #include "penstock/models/formats/torch_safetensors.h"
@@ -8,11 +8,11 @@
 
 namespace penstock {
 
-/// Every moment under the names of files; views. Throws Error where one has another shape than its
-/// parameter. REQUIRES: config is resolved.
+/// Every moment under its name in files, as a view. Throws Error where a moment has another shape
+/// than its parameter. REQUIRES: config is resolved.
 TensorMap moments_of_files(const ModelConfig& config, const TensorMap& optimizer);
 
-/// Every moment under the names of parameters; those that files have in parts are put together,
+/// Every moment under its parameter's name. Moments that files have in parts are put together,
 /// which takes memory. REQUIRES: config is resolved.
 TensorMap moments_of_modules(const ModelConfig& config, const TensorMap& optimizer);
 

@@ -1,5 +1,5 @@
-// Brings together what each rank writes of a checkpoint: every tensor whole on its owner alone
-// (checkpoint_shares.h).
+// Exchanges tensors so that each rank has what it writes of a checkpoint: every tensor is then
+// whole on its owner alone (checkpoint_shares.h).
 #pragma once
 
 #include <map>
@@ -25,19 +25,21 @@ struct CheckpointShare {
 /// A rank's tensors by their names in files. They alias the live state.
 class HeldState {
  public:
-  /// @param held    parameters and buffers by module name; what is given up between passes (zero =
-  ///                3) is never looked at
-  /// @param pieces  of the optimizer
-  /// @param optimizer  whose moments they are
+  /// @param held       parameters and buffers by module name. Weights that are freed between
+  ///                   passes (zero = 3) are never read.
+  /// @param pieces     the optimizer's pieces
+  /// @param optimizer  config of the optimizer that has the moments
   HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
             const std::vector<OptimizerPiece>& pieces, const OptimizerConfig& optimizer);
 
-  /// Numbers [begin, end) of the slice that this rank holds. REQUIRES: it does.
+  /// Numbers [begin, end) of this rank's slice of the tensor. REQUIRES: this rank holds them.
   /// @param kind  0: the weights, 1 and 2: the moments
   at::Tensor numbers(const std::string& name, int kind, std::int64_t begin, std::int64_t end) const;
   at::TensorOptions options(const std::string& name, int kind) const;
-  /// Takes this rank's part of whole tensors. Throws Error where a moment is missing or misshaped.
-  /// REQUIRES: the weights are there, and all that this rank holds is in `model`, of its shape.
+  /// Copies this rank's part of whole tensors into the live state. Throws Error where a moment is
+  /// missing or has a wrong shape.
+  /// REQUIRES: the weights are in memory, and `model` has all tensors that this rank holds, in
+  /// their shapes.
   /// @param moments  under names of files (moment_names.h)
   void load(const TensorMap& model, const TensorMap& moments) const;
 
@@ -48,12 +50,12 @@ class HeldState {
   OptimizerConfig optimizer_;
 };
 
-/// This rank's tensors. Those that it holds whole alias its state, the others are its own. All
-/// ranks of the world call it, each with the shares of its stage. A rank receives what it writes
-/// and does not hold, and packs up to 64 MiB or a tensor at a time.
+/// Returns the tensors that this rank writes. Tensors that it holds whole alias its state; the
+/// others are new. All ranks of the world call it, each with the shares of its stage. A rank
+/// receives what it writes and does not hold. It packs up to 64 MiB, or one tensor, at a time.
 CheckpointShare exchange_shares(const dist::ProcessGroup& world,
                                 const std::vector<TensorShare>& shares, const HeldState& held);
-/// Those of them that alias its state, without an exchange.
+/// The tensors of exchange_shares() that alias the rank's state. Makes no exchange.
 CheckpointShare own_shares(int rank, const std::vector<TensorShare>& shares, const HeldState& held);
 
 }  // namespace penstock
