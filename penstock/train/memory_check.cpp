@@ -23,8 +23,8 @@ bool fits(const Recipe& recipe, double available, const RunProcesses& processes)
   return bytes_of_process(recipe, processes) <= available;
 }
 
-/// A budget for what is counted as the training's own, where computing layers again meets it; "":
-/// it does not.
+/// A value of train.memory_budget with which training fits, if computing layers again can meet it;
+/// "" if it cannot. The budget covers memory_of_training() alone.
 std::string budget_that_fits(Recipe recipe, double available, const RunProcesses& processes) {
   const double besides = bytes_of_process(recipe, processes) -
                          static_cast<double>(memory_of_training(recipe, processes.all).total());
@@ -35,7 +35,7 @@ std::string budget_that_fits(Recipe recipe, double available, const RunProcesses
   return fits ? recipe.train.memory_budget : "";
 }
 
-/// What to change so that the activations fit, beginning with what changes a run least.
+/// Says what to change so that the activations fit. Changes that affect a run least come first.
 std::string remedy(Recipe recipe, double available, const RunProcesses& processes) {
   TrainConfig& train = recipe.train;
   if (recipe.model.moe_layers() > 0 && !train.recompute_experts) {
@@ -114,7 +114,7 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
   const RankEstimate rank =
       estimate_rank(recipe, layout_of(recipe, processes.all), {.node_ranks = processes.here});
   const auto piece = static_cast<double>(rank.checkpoint_bytes);
-  // What rank 0 alone takes, the others of its machine leave it.
+  // Memory that rank 0 alone takes. The other ranks of its machine leave their shares to it.
   double of_first = static_cast<double>(rank.evaluation_bytes);
   const bool alone = recipe.parallel.local_steps > 1;
   if (alone) of_first += piece;
@@ -124,7 +124,7 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
 
 namespace {
 
-/// The keys of what most of a model's numbers are.
+/// The keys that set the larger part of a model's parameters.
 std::string largest_part(const ModelConfig& model) {
   const ParameterCounts counts = count_parameters(model);
   const std::int64_t half = (counts.total + counts.frozen) / 2,
@@ -144,7 +144,7 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
   if (bytes <= available) return;
   const TrainingMemory memory = memory_of_training(recipe, processes.all);
   const double besides = bytes - static_cast<double>(memory.total());
-  // What does not depend on the tokens of a pass.
+  // Whether the memory that does not depend on the tokens of a pass is too much by itself.
   const bool model = bytes - static_cast<double>(memory.activation_bytes) > available;
   const std::string keys =
       model ? largest_part(recipe.model)
@@ -166,7 +166,7 @@ std::int64_t checkpoint_bytes(const Recipe& recipe) {
 }
 
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {
-  if (recipe.parallel.local_steps > 1) return 0;  // moments of all ranks are gathered to save
+  if (recipe.parallel.local_steps > 1) return 0;  // saving gathers the moments of all ranks
   const TrainConfig& train = recipe.train;
   const bool on_the_way =
       (train.checkpoint_every > 0 && train.checkpoint_every < train.steps) ||

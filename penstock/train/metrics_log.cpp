@@ -34,7 +34,7 @@ void for_each_line(std::string_view text, Keep keep) {
   }
 }
 
-/// Adds the steps from `first` to `last`, if there are any.
+/// Adds the steps from `first` to `last` to the list, if there are any.
 void add_range(std::string& list, std::int64_t first, std::int64_t last) {
   if (first > last) return;
   list += concat(list.empty() ? "" : ", ", first);

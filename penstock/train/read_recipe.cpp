@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-/// Refuses a method from elsewhere that the file, by naming all parts, would silently outvote.
+/// Refuses a method that would silently have no effect because another file names all parts.
 void check_method_counts(const ConfigNode& router) {
   const ConfigNode* method = router.find("method");
   if (!method) return;
@@ -32,7 +32,7 @@ void check_method_counts(const ConfigNode& router) {
       "names only a method");
 }
 
-/// Data order and evaluation where a memory can be carried.
+/// Completes the order of the data and the streams of evaluation.
 void complete_streams(Recipe& recipe, const ConfigNode& node) {
   const bool carries = recipe.model.has_memory();
   const ConfigNode* data = node.find("data");
@@ -45,7 +45,7 @@ void complete_streams(Recipe& recipe, const ConfigNode& node) {
       "(transformer-xl, train.eval_streams)");
 }
 
-/// A run stands for its best checkpoint.
+/// Replaces a run in train.init_from by its best checkpoint.
 void take_checkpoint_of_run(Recipe& recipe) {
   std::string& model = recipe.train.init_from;
   if (!is_run_directory(model)) return;
@@ -58,14 +58,14 @@ void take_checkpoint_of_run(Recipe& recipe) {
   model = directory;
 }
 
-/// What an error says of the keys that may change.
+/// For errors: a list of the keys that may change.
 std::string coefficients_text(const RouterConfig& router) {
   std::string keys;
   for (const std::string& key : coefficient_keys(router)) keys += (keys.empty() ? "" : ", ") + key;
   return keys.empty() ? "" : "; of this model's keys only these may change: " + keys;
 }
 
-/// What is read of the initial model. Errors name the key.
+/// Returns what `read` reads of the initial model. Errors name the key.
 template <class Read>
 auto of_initial_model(const Recipe& recipe, const Read& read) {
   try {
@@ -75,8 +75,8 @@ auto of_initial_model(const Recipe& recipe, const Read& read) {
   }
 }
 
-/// The model that training starts from in place of [model], which may change coefficients of its
-/// router's parts and nothing else.
+/// Replaces [model] by the config of the model that training starts from. [model] may change
+/// coefficients of the router's parts and nothing else.
 void take_initial_model(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
   if (train.init_from.empty()) {
@@ -104,7 +104,7 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
   recipe.model = given.model;
 }
 
-/// A router that no layer has is a contradiction, not a dense model.
+/// Refuses a router that no layer uses: that is a contradiction, not a dense model.
 void check_layers_with_experts(const ModelConfig& model) {
   PENSTOCK_CHECK(resolve(model.router).dense() || model.moe_layers() > 0,
                  "model.moe.first_layers = ", model.moe.first_layers,
@@ -134,7 +134,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
                      (router && (router->find("method") || router->find("scorer"))),
                  "model.moe.experts = ", recipe.model.moe.experts,
                  " without model.router.method; name a method (`penstock routers`), or \"dense\"");
-  // A vocabulary of 0 waits for the corpus.
+  // A vocabulary of 0 stays open until the corpus is known.
   const std::int64_t vocab = recipe.model.vocab;
   if (vocab == 0) recipe.model.vocab = 1;
   recipe.model = recipe.model.resolved();

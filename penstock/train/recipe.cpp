@@ -14,13 +14,13 @@ Recipe result_settings(Recipe recipe) {
   }
   recipe.parallel = apart;
   if (recipe.train.gradient_sum == GradientOrder::in_turn)
-    recipe.train.gradient_sum = defaults.gradient_sum;  // what auto has come to with one process
+    recipe.train.gradient_sum = defaults.gradient_sum;  // auto means in-turn with one process
   recipe.train.checkpoint_every = defaults.checkpoint_every;
   recipe.train.keep_last = defaults.keep_last;
   recipe.train.keep_best = defaults.keep_best;
   recipe.train.recompute_experts = defaults.recompute_experts;
   recipe.train.memory_budget = defaults.memory_budget;
-  // As before these keys were completed: an evaluation of the usual kind goes without saying.
+  // Undoes the completion of these keys where they have their usual values.
   TrainConfig& train = recipe.train;
   EvaluationKeys& evaluation = train.evaluation;
   if (evaluation.sequence_length == train.sequence_length)

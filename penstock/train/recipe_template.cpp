@@ -40,7 +40,7 @@ const std::set<std::string> kFirst = {"name",
                                       "train.checkpoint_every",
                                       "train.eval_every"};
 
-/// What is worth knowing before a key is changed, besides its help.
+/// What a user should know before changing a key, besides its help.
 const std::map<std::string, std::string> kRemarks = {
     {"data.corpus", "Make it with `penstock data prepare INPUT --out corpus`."},
     {"train.weight_decay",
@@ -59,7 +59,7 @@ const ConfigNode* find_dotted(const ConfigNode& root, const std::string& path) {
   return !child || dot == path.npos ? child : find_dotted(*child, path.substr(dot + 1));
 }
 
-/// TOML, key by key.
+/// Writes TOML, key by key.
 class Writer {
  public:
   void comment(const std::string& text) {
@@ -75,7 +75,7 @@ class Writer {
     }
   }
 
-  /// @param active  false: behind a '#'
+  /// @param active  false: commented out with '#'
   void key(const FieldDescription& field, const std::string& value, bool active) {
     const auto dot = field.path.rfind('.');
     const std::string table = dot == field.path.npos ? "" : field.path.substr(0, dot);
@@ -93,7 +93,7 @@ class Writer {
   std::string out_, table_;
 };
 
-/// `action(field, value)` for every option of the router's parts, by the fields' full paths.
+/// Calls action(field, value) for every option of the router's parts. The field has its full path.
 void for_options(const ResolvedRouter& router,
                  const std::function<void(const FieldDescription&, const std::string&)>& action) {
   const auto visit = [&](const auto& registry, const std::string& part) {
@@ -110,7 +110,7 @@ void for_options(const ResolvedRouter& router,
   for (const auto& balancer : router.balancers) visit(balancer_registry(), balancer);
 }
 
-/// What the template says in place of a field's default; "" for nothing else.
+/// The value that the template gives in place of a field's default; "": it gives the default.
 std::string chosen_value(const std::string& path, const RouterConfig& router,
                          const ResolvedRouter& parts) {
   const auto text = [](ConfigNode::Value value) {
@@ -147,8 +147,8 @@ bool gates_are_constant(const ResolvedRouter& parts, const RouterShape& shape) {
          (plan.weight - 1).abs().max().item<double>() < 1e-6;
 }
 
-/// The router with a k that it can learn with: all experts at the end of a schedule, two where the
-/// gate of a single expert is always 1, else one.
+/// The router with a k that lets it learn: all experts where a schedule of k ends, 2 if the gate of
+/// a single expert is always 1, else its own k.
 RouterConfig with_useful_k(RouterConfig router) {
   const ResolvedRouter parts = resolve(router);
   if (parts.dense() || !parts.traits.has_k) return router;
@@ -190,7 +190,7 @@ RouterConfig example_router(const std::string& name) {
   if (methods.empty()) return example_by_parts(name);
   const std::string usual = RouterConfig().method;
   if (std::ranges::find(methods, usual) != methods.end()) return with_useful_k({.method = usual});
-  // The one with the least besides.
+  // The method with the fewest balancers.
   std::ranges::stable_sort(methods, {}, [](const std::string& method) {
     return method_registry().at(method).balancers.size();
   });
@@ -220,7 +220,7 @@ std::string router_recipe(const RouterConfig& router) {
 
 namespace {
 
-/// What a template says where nobody says it better.
+/// The beginning of a template for which the caller gives no sentences.
 std::vector<std::string> about_template(const std::string& method) {
   const Method& entry = method_registry().at(method);
   return {

@@ -16,7 +16,9 @@
 namespace penstock {
 namespace {
 
-/// The first `whole` layers, and of the next ones up to `experts` their experts.
+/// Computes the first `whole` layers again whole, and the experts of the next layers, up to layer
+/// `experts`.
+/// @param within  whether the whole layers compute their experts again within them
 Recomputation of_first(const ModelConfig& config, std::int64_t whole, std::int64_t experts,
                        bool within) {
   Recomputation out(static_cast<std::size_t>(config.layers), Recomputed::nothing);
@@ -30,10 +32,10 @@ Recomputation of_first(const ModelConfig& config, std::int64_t whole, std::int64
   return out;
 }
 
-/// Of more layers only so many counts are tried: each choice costs a count of every layer.
+/// The most values tried for a number of layers. Each choice costs a count of every layer.
 constexpr std::int64_t kCounts = 128;
 
-/// Calls `look(layers)` with all that is looked at, nothing first.
+/// Calls look(layers) with every choice that is considered, beginning with the fewest layers.
 template <class Look>
 void each_choice(const Recipe& recipe, const ModelConfig& config, bool alike, const Look& look) {
   const std::int64_t layers = config.layers,
@@ -42,7 +44,7 @@ void each_choice(const Recipe& recipe, const ModelConfig& config, bool alike, co
   for (std::int64_t count = 0; count < layers; count += step) counts.push_back(count);
   counts.push_back(layers);
   const bool moe = config.moe_layers() > 0;
-  // Where experts are recomputed anyway, those of all layers.
+  // With train.recompute_experts the experts of all layers are computed again.
   const std::int64_t least = !moe || recipe.train.recompute_experts ? layers : 0;
   for (const std::int64_t whole : counts)
     for (const std::int64_t experts : counts) {

@@ -12,7 +12,7 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 
-/// "a.b.c" to the value as TOML.
+/// Adds the node's values as TOML, by dotted keys such as "a.b.c".
 void add_settings(const ConfigNode& node, const std::string& prefix, Settings& out) {
   for (const auto& [key, child] : node.table()) {
     if (child.is_table()) {
@@ -54,7 +54,7 @@ std::string difference(const Recipe& before, const Recipe& now) {
     for (const auto& [key, value] : *settings) keys.insert(key);
   std::string first;
   std::size_t more = 0;
-  // What a recipe chooses explains more than what follows from it.
+  // The method comes first: it explains the differences in keys that follow from it.
   const auto look_at = [&](const std::string& key) {
     const std::string a = value_of(old_settings, key), b = value_of(new_settings, key);
     if (a == b) return;

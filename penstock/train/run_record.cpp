@@ -34,19 +34,19 @@ bool on_target(const std::vector<double>& sparsity, std::size_t end, double targ
   return std::fabs(sum / settle_window - target) <= settle_tolerance;
 }
 
-/// REQUIRES: bytes that are known.
+/// REQUIRES: the report's bytes are known.
 double bits_per_byte(const StepReport& report) {
   return report.loss * static_cast<double>(report.tokens) / std::numbers::ln2 /
          static_cast<double>(report.bytes);
 }
 
-/// Of the CPU's multiply-add peak; none for work that another device did, or nobody counted.
+/// Share of the CPU's multiply-add peak; none if another device did the work or nobody counted it.
 std::optional<double> share_of_peak(const StepOutcome& outcome, const MachineRecord& machine) {
   if (!outcome.on_cpu || outcome.report.flops == 0) return std::nullopt;
   return outcome.report.flops / outcome.seconds / machine.peak_flops;
 }
 
-/// The auxiliary losses by name, and their sum where there is no room for names.
+/// The auxiliary losses by name, or their sum if the line has no space for names.
 ProgressField auxiliary_field(const StepReport& report) {
   std::string text = "aux";
   double sum = 0;
@@ -197,7 +197,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
   std::vector<double> speed, share, sparsity;
   double flops = 0, tokens = 0;
   for (const auto& line : lines) {
-    if (line.at("step") == 0) continue;  // no step: what was measured before the first
+    if (line.at("step") == 0) continue;  // not a step: measured before the first
     speed.push_back(line.at("tokens_per_second").get<double>());
     if (const auto& value = line.at("share_of_peak"); value.is_number())
       share.push_back(value.get<double>());
@@ -223,7 +223,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
   out["causal"] = recipe.model.causal();
   out["by_thresholds"] = recipe.model.by_thresholds();
   out["warnings"] = run_warnings(lines);
-  // Only steered sparsity settles; top-k is where it is from the first step.
+  // Only steered sparsity settles; top-k has its sparsity from the first step.
   if (!sparsity.empty() && recipe.model.traits().steers_sparsity) {
     const double target =
         1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
