@@ -1,4 +1,5 @@
-// A training as the run loop has it: recipe, corpus and machine; validations, test, finished.json.
+// A training as a task of the run loop: recipe, corpus and machine; validations, test,
+// finished.json.
 #include "penstock/train/run.h"
 
 #include <fmt/format.h>
@@ -39,8 +40,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The recipe as rank 0 has it, which sees the directory: a run that goes on has some settings of
-/// its beginning.
+/// The recipe on rank 0, which sees the directory. A run that goes on keeps some settings of its
+/// beginning.
 Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume, int processes) {
   const std::string path = directory + "/config.toml";
   Recipe recipe = with_initial_hash(read_recipe(node));
@@ -52,7 +53,7 @@ Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resu
   return recipe;
 }
 
-/// The same on every rank, which need not see the directory.
+/// The same recipe on every rank. Ranks other than 0 need not see the directory.
 Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
                        const TrainControl& control) {
   const dist::ProcessGroup& group = control.group;
@@ -75,7 +76,7 @@ RunProcesses processes_of_run(const dist::ProcessGroup& group, int here) {
   return {.all = group.size(), .here = std::min(here, group.size()), .first = group.rank() == 0};
 }
 
-/// Refuses a model that this machine cannot hold, rather than be killed for it.
+/// Refuses a model that this machine cannot hold, because the system would later kill the process.
 Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh,
                      double available) {
   RunText text = open_text(given.data, /*verify=*/true);
@@ -102,13 +103,13 @@ class TrainTask : public RunTask {
 
   Trainer& trainer() { return trainer_; }
   Leader& leader() { return leader_; }
-  /// Bytes that training leaves, as counted.
+  /// Bytes of memory that training leaves, by bytes_of_process().
   double memory_left() const {
     if (!recipe().run.on_cpu()) return available_;
     return available_ - bytes_of_process(recipe(), processes_of_run(group_, processes_here_));
   }
 
-  /// After all ranks have made their tasks.
+  /// Call it after all ranks have made their tasks.
   void meet_others() {
     check_same_beginning(group_, trainer_.recipe(), trainer_.text().content_hash());
     const at::Tensor peak = at::full({1}, peak_flops_, at::kDouble);
@@ -155,7 +156,7 @@ class TrainTask : public RunTask {
   std::int64_t check_same_run(const std::string& directory) const override {
     Recipe begun = recorded_recipe(directory + "/config.toml");
     if (group_.size() > 1)
-      begun.train.gradient_sum = recipe().train.gradient_sum;  // said in a note
+      begun.train.gradient_sum = recipe().train.gradient_sum;  // a note says so
     return check_continues(directory, begun, recipe());
   }
 
@@ -204,11 +205,11 @@ class TrainTask : public RunTask {
 
   CheckpointContents to_copy() override {
     if (same_files_) {
-      leader_.give(Order::room);  // nobody waits for anybody in it
+      leader_.give(Order::room);  // no rank waits for another in it
       CheckpointShare share = trainer_.own_share();
       return contents_with(std::move(share.model), std::move(share.optimizer));
     }
-    // What rank 0 gathers is its own, and is not copied.
+    // Rank 0 owns the tensors that it gathers, so they are not copied.
     return trainer_.divides_checkpoints() ? CheckpointContents{} : contents();
   }
 
@@ -229,7 +230,7 @@ class TrainTask : public RunTask {
     leader_.together(Order::restore, shared, [&] {
       if (!same_files_)
         return trainer_.restore(info.step, contents.model, contents.optimizer, where);
-      check_none_failed(group_, nullptr);  // to open it
+      check_none_failed(group_, nullptr);  // in opening the checkpoint
       trainer_.restore_from_files(info.step, contents.model, contents.optimizer, where);
     });
   }
@@ -267,7 +268,7 @@ class TrainTask : public RunTask {
   }
 
  private:
-  /// With the corpus's vocabulary.
+  /// The recipe, with the corpus's vocabulary.
   const Recipe& recipe() const { return trainer_.recipe(); }
 
   CheckpointContents contents_with(TensorMap model, TensorMap optimizer) const {
@@ -283,7 +284,7 @@ class TrainTask : public RunTask {
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
 
-  /// What would stop the run at its first evaluation stops it here, before it has cost anything.
+  /// Throws now where the run's first evaluation would throw, before the run has cost anything.
   void check_evaluations() const {
     const TrainConfig& train = recipe().train;
     if (train.evaluation.streams == 0) return;
@@ -317,10 +318,10 @@ class TrainTask : public RunTask {
   Trainer trainer_;
   Leader leader_;
   dist::ProcessGroup group_;
-  bool same_files_ = false;  // all ranks see those of the run
+  bool same_files_ = false;  // all ranks see the run's files
 };
 
-/// The task of each rank, once all could make theirs and they are alike.
+/// This rank's task, once all ranks have made theirs and the tasks agree.
 std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& directory,
                                      const TrainControl& control) {
   const Recipe recipe = recipe_on_ranks(node, directory, control);
@@ -328,7 +329,7 @@ std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& 
       on_all_ranks(control.group, [&] { return layout_of(recipe, control.group.size()); });
   check_same_layout(control.group, layout, recipe.parallel);
   const dist::Mesh mesh = make_mesh(control.group, layout);
-  // What does not fit the corpus or the machine is a recipe's mistake too.
+  // A recipe that does not fit the corpus or the machine is a mistake in the recipe too.
   auto task = on_all_ranks(control.group, [&] {
     return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control, mesh); });
   });

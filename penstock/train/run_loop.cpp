@@ -27,10 +27,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-/// A signal during a measurement, which the resumed run begins again.
+/// Thrown if a signal stops a measurement. The resumed run begins the measurement again.
 struct StoppedWhileMeasuring {};
 
-/// Saves of so many bytes may take seconds, and are told of before.
+/// A save of this many bytes may take seconds, so the progress line announces it.
 constexpr std::int64_t kSaidBytes = 128 << 20;
 
 std::int64_t tensor_bytes(const CheckpointContents& contents) {
@@ -91,7 +91,7 @@ class RunLoop {
  private:
   std::string result_path() const { return directory_ + "/" + plan_.result_file; }
   std::string log_path() const { return directory_ + "/metrics.jsonl"; }
-  /// The last step in metrics.jsonl: the state's, but for one whose measurement was stopped.
+  /// The last step in metrics.jsonl. It is one less than the state's if a measurement was stopped.
   std::int64_t logged_step() const { return task_.step() - (unmeasured_.is_null() ? 0 : 1); }
   double seconds() const {
     return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();
@@ -112,7 +112,7 @@ class RunLoop {
     }
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
-    // Before the longer recipe is there: what says "finished" is of the shorter one.
+    // Removed before the longer recipe is written: this result is that of the shorter run.
     if (longer_than_ > 0) files_.remove_all(result_path());
     write_file_atomically(files_, path, text);
   }
@@ -142,11 +142,11 @@ class RunLoop {
     const auto& state = contents.trainer;
     if (const auto line = state.find("unvalidated_line"); line != state.end())
       unmeasured_ = Json::parse(line->get<std::string>());
-    else if (state.value("unscored", false))  // a fine-tuning of before, which logged it already
+    else if (state.value("unscored", false))  // an older fine-tuning, which has logged it
       unmeasured_ = line_of(lines, task_.step());
     for (const auto& line : lines) {
       if (line.at("step") > 0 && line.at("step") <= logged_step())
-        watch_.see(watched_step(line));  // said when it was seen
+        watch_.see(watched_step(line));  // its warnings were shown before
       if (line.at("step") == logged_step()) earlier_seconds_ = line.value("seconds", 0.0);
     }
     if (!unmeasured_.is_null()) watch_.see(watched_step(unmeasured_));
@@ -180,7 +180,7 @@ class RunLoop {
     while (task_.step() < plan_.steps) {
       if (told_to_stop()) return stopped(interrupt_->signal());
       one_step(monitor);
-      writer_.done();  // throws what it failed with
+      writer_.done();  // throws the failure of a write
     }
     if (unwanted_) return stopped(interrupt_->signal());
     finish();
@@ -189,7 +189,7 @@ class RunLoop {
 
   bool told_to_stop() const { return unwanted_ || interrupt_->signal() != 0; }
 
-  /// @param signal  0: TrainControl::logged said so
+  /// @param signal  0: TrainControl::logged asked for the stop
   RunOutcome stopped(int signal, const std::string& unfinished = "") {
     save(std::nullopt, Training::waits);
     const std::string by = signal != 0 ? fmt::format(" by signal {}", signal) : " as asked";
@@ -213,7 +213,8 @@ class RunLoop {
   }
 
   [[noreturn]] void diverged(const std::string& failure) {
-    // Nothing is removed for it: if this state's own update blew up, an earlier one is wanted.
+    // Keeps earlier checkpoints: if the last update made this state diverge, an earlier one is
+    // needed.
     save(std::nullopt, Training::waits, Superseded::keep);
     const std::string kept = task_.step() > 0
                                  ? fmt::format("The state after step {} is saved", task_.step())
@@ -228,7 +229,7 @@ class RunLoop {
     const bool last = step == plan_.steps;
     const auto due = [&](std::int64_t every) { return every > 0 && step % every == 0; };
     std::optional<double> loss;
-    unmeasured_ = line;  // as long as the measurement may be stopped
+    unmeasured_ = line;  // while the measurement may be stopped
     if (due(plan_.measure_every) || (last && (plan_.measure_every > 0 || plan_.measure_last)))
       loss = measure(line);
     unmeasured_ = nullptr;
@@ -256,8 +257,8 @@ class RunLoop {
     return found->loss;
   }
 
-  /// Where the measure begins, as step 0 of the log. No bit of training depends on it, and no
-  /// checkpoint is the best for it.
+  /// Measures before the first step, as step 0 of the log. No bit of training depends on it, and it
+  /// makes no checkpoint the best.
   void measure_the_beginning() {
     Json line = {{"step", 0}};
     if (measure(line)) append(std::move(line));
@@ -292,15 +293,16 @@ class RunLoop {
     return plan_.copy_bytes > 0 && no_copy_.empty() ? Training::goes_on : Training::waits;
   }
 
-  /// Waits for the checkpoint before. Where other ranks wrote pieces of it, they are asked: a rank
-  /// that failed could not be waited for.
+  /// Waits for the previous checkpoint. If other ranks write pieces of it, asks them first: a wait
+  /// for the piece of a rank that failed would not end.
   void finish_writing() {
     if (told_ && !writer_.done()) task_.await_pieces(*told_);
     writer_.wait();
     told_ = nullptr;
   }
 
-  /// Saves the state, unless it is saved already. Where training waits, it is on the disk then.
+  /// Saves the state, unless it is saved already. Where training waits, returns once it is on the
+  /// disk.
   void save(std::optional<double> loss, Training training,
             Superseded superseded = Superseded::remove) {
     const Clock::time_point begun = Clock::now();
@@ -369,9 +371,9 @@ class RunLoop {
   std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
   double saving_seconds_ = 0;  // that training waited for checkpoints since the last step
-  bool wrote_ = false;         // a checkpoint, since a step was shown
+  bool wrote_ = false;         // a checkpoint, since the last step that was shown
   bool unwanted_ = false;      // control_.logged said that the run is to stop
-  CheckpointWriter writer_;    // last: its thread uses the others
+  CheckpointWriter writer_;    // last: its thread uses the other members
 };
 
 }  // namespace

@@ -79,7 +79,8 @@ TensorBoardWriter::TensorBoardWriter(FileSystem& fs, const std::filesystem::path
   std::string version = begin_event(now_seconds(), 0);
   put_bytes(version, 3, "brain.Event:2");  // file_version
   record(version);
-  // Event.session_log = 7, SessionLog.status = 1, START = 1. The first step that comes anew.
+  // Event.session_log = 7, SessionLog.status = 1, START = 1. Its step is the first to be logged
+  // anew.
   std::string start = begin_event(now_seconds(), resume_step + 1);
   std::string session_log;
   put_tag(session_log, 1, kVarint);

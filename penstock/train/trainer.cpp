@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-// Streams of the recipe's seed, so that data order does not depend on what the model draws.
+// Random streams of the recipe's seed. They keep the data's order independent of the model's draws.
 constexpr std::uint64_t model_stream = 1, data_stream = 2, router_stream = 3;
 
 void check_device(const std::string& name) {
@@ -72,7 +72,7 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
   PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
                  " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),
                  "); raise it, or set it to 0 to take the corpus's");
-  recipe.model = recipe.model.resolved();  // what is said of the vocabulary fits it
+  recipe.model = recipe.model.resolved();  // checks keys that depend on the vocabulary
   return recipe;
 }
 
@@ -115,7 +115,7 @@ GradientSharing Trainer::gradient_sharing() const {
   GradientSharing out = exchange_.sharing();
   out.tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree;
   out.zero = static_cast<int>(recipe_.parallel.zero);
-  // A part's gradients are together only once it is through all chunks.
+  // The gradients of a micro-batch are complete only once it is through all chunks.
   out.overlap = recipe_.parallel.overlap && model_->place().part.chunks() == 1;
   out.local = {.steps = recipe_.parallel.local_steps,
                .lr = recipe_.parallel.outer_lr,
@@ -155,7 +155,7 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
                         .learning_rate = learning_rate(train.optimizer, step(), train.steps),
                         .precision = train.precision};
   if (!prefetcher_) start_prefetch();
-  const Batch batch = prefetcher_->next();  // of this rank's parts alone
+  const Batch batch = prefetcher_->next();  // of this rank's micro-batches alone
   std::vector<Batch> micro_batches(parts());
   std::int64_t first = 0;
   for (std::size_t p = own_parts().first; p < own_parts().last; ++p, first += train.micro_batch)
@@ -163,7 +163,7 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
   LanguageWork work(*model_, std::move(micro_batches), text_.measured.token_bytes());
   try {
     StepOutcome out = engine_.advance(work, input, watch);
-    if (!out.failure.empty()) prefetcher_.reset();  // it would go on with the next step's batch
+    if (!out.failure.empty()) prefetcher_.reset();  // its next batch is the next step's
     return out;
   } catch (...) {
     prefetcher_.reset();
@@ -184,7 +184,7 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
 }
 
 void Trainer::gather_whole() {
-  PENSTOCK_ASSERT(!engine_.apart());  // layout_of() sees to it
+  PENSTOCK_ASSERT(!engine_.apart());  // layout_of() ensures it
   engine_.optimizer().gather_weights();
   if (!exchange_.divided()) return;
   const TensorMap tensors = exchange_.gather(held_tensors(*model_));
@@ -196,7 +196,7 @@ void Trainer::gather_whole() {
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() {
   engine_.optimizer().gather_weights();
-  if (engine_.apart()) {  // the model is what the ranks share; their own weights are state
+  if (engine_.apart()) {  // the model is the shared weights; each rank's own weights are state
     TensorMap shared = engine_.shared_weights();
     shared.merge(held_tensors(*model_));
     return file_views(model_->config(), shared);
@@ -206,7 +206,7 @@ std::map<std::string, at::Tensor> Trainer::model_tensors() {
   return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
 }
 
-/// Names what this rank holds of the model.
+/// Names the part of the model that this rank holds.
 std::string Trainer::part_text() const {
   const ModelPart& part = model_->place().part;
   const int stage = coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline;
@@ -304,7 +304,7 @@ void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
     return;
   }
   const torch::NoGradGuard no_grad;
-  // What does not fit is said before the others wait for tensors.
+  // Rank 0 reports tensors that do not fit before the other ranks wait for tensors.
   const TensorMap whole = on_all_ranks(mesh_.world, [&] {
     if (mesh_.world.rank() > 0) return TensorMap();
     const auto loaded = make_model(recipe_.model);
@@ -337,7 +337,7 @@ void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>
     return true;
   };
   if (engine_.apart())
-    load();  // ranks that train apart exchange in it what is theirs, and agree on that
+    load();  // exchanges the state of ranks that train apart, and has them agree
   else
     on_all_ranks(mesh_.world, load);
   prefetcher_.reset();

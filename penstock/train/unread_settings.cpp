@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// "a.x = 1, a.y = 2": the fields directly in the table that do not stand at their defaults.
+/// "a.x = 1, a.y = 2": the fields directly in the table that differ from their defaults.
 template <class Config>
 std::string changed(const Config& config, const std::string& prefix) {
   const ConfigNode now = write_config(config), usual = write_config(Config());
@@ -32,7 +32,7 @@ std::string both(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
 }
 
-/// Fields of the router that count for any parts; the parts have been checked by themselves.
+/// Changed fields of the router that matter for any parts. Options of parts are checked elsewhere.
 std::string changed_of_router(const RouterConfig& router) {
   std::string out;
   const RouterConfig usual;
@@ -50,7 +50,7 @@ class Unread {
   Unread(const Recipe& asked, const Recipe& complete) : asked_(asked), complete_(complete) {}
 
   std::vector<std::string> notes(bool by_hand) && {
-    // With an initial model, [model] may only repeat what that is.
+    // With an initial model, [model] may only repeat that model's config.
     if (asked_.train.init_from.empty()) {
       look_at_experts();
       look_at_layers_with_experts();
