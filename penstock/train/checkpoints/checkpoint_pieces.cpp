@@ -39,7 +39,7 @@ WrittenPiece write_piece(FileSystem& fs, const PiecePlace& place, const TensorMa
     write_tensors(*file, tensors, metadata);
     file->close();
   };
-  write("model", model, {{"format", "pt"}});  // as of a whole model
+  write("model", model, {{"format", "pt"}});  // as in the file of a whole model
   write("optimizer", optimizer, {});
   return out;
 }
@@ -71,7 +71,7 @@ void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& pie
   const auto file = fs.open(made, OpenMode::kTruncate);
   file->write(bytes_of(piece_text(piece)));
   file->close();
-  fs.rename(made, path);  // rank 0 may take the directory away from here on
+  fs.rename(made, path);  // from here on rank 0 may rename the directory
 }
 
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place) {

@@ -11,15 +11,16 @@
 namespace penstock {
 namespace {
 
-/// Ranks that hold the same slice, by group: those of one divide its moments, in their order.
+/// Ranks that hold the same slice, by group. The ranks of a group divide the slice's moments, in
+/// their order.
 struct Holders {
   Slice slice;
-  std::int64_t offset = 0;                 // FilePart::offset, which is alike
+  std::int64_t offset = 0;                 // FilePart::offset, equal on all holders
   std::map<int, std::vector<int>> groups;  // by color, ascending
 };
 
 struct HeldTensor {
-  FilePart first;  // of the first rank
+  FilePart first;  // the part of the first rank
   std::vector<Holders> holders;
 
   std::vector<int> ranks() const {
@@ -32,9 +33,9 @@ struct HeldTensor {
   }
 };
 
-/// What ranks of a group keep of a parameter: by their index.
+/// The spans of a parameter that the ranks of a group keep, by the rank's index in the group.
 struct ParameterSpans {
-  bool moves = false;  // with zero = 3 they keep no more than that of the weights either
+  bool moves = false;  // with zero = 3 ranks keep only these spans of the weights too
   std::vector<std::pair<std::size_t, Span>> spans;
 };
 
@@ -84,14 +85,15 @@ std::map<std::string, HeldTensor> held_by_stage(const ModelConfig& config,
   return out;
 }
 
-/// Those of the group that holds the owner, or of the first.
+/// The ranks of the group that holds the owner, or of the first group if no group holds it.
 const std::vector<int>& nearest_group(const Holders& holders, int owner) {
   for (const auto& [color, group] : holders.groups)
     if (std::ranges::binary_search(group, owner)) return group;
   return holders.groups.begin()->second;
 }
 
-/// @param spans  of the parameter; null: each rank has all
+/// The ranges of a slice and the ranks that provide them.
+/// @param spans  the parameter's spans; null: each rank has all numbers
 std::vector<HeldRange> ranges_of(const Holders& holders, std::int64_t numbers, int owner,
                                  const ParameterSpans* spans) {
   const std::vector<int>& group = nearest_group(holders, owner);

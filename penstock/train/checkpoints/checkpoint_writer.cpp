@@ -16,7 +16,7 @@ bool alike(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() && a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
 }
 
-/// Where `tensor` is copied to.
+/// The tensor that `tensor` is copied to.
 at::Tensor& room_for(const std::string& name, const at::Tensor& tensor, TensorMap& copies) {
   at::Tensor& copy = copies[name];
   if (!alike(copy, tensor))
@@ -24,7 +24,7 @@ at::Tensor& room_for(const std::string& name, const at::Tensor& tensor, TensorMa
   return copy;
 }
 
-/// The memories that nobody but these tensors refers to, as those that ranks have gathered into.
+/// Finds memory that only these tensors refer to, such as memory into which ranks have gathered.
 class OwnMemory {
  public:
   explicit OwnMemory(const TensorMap& tensors) {
@@ -34,14 +34,14 @@ class OwnMemory {
       holders.shared = holders.shared || tensor.use_count() > 1;
       if (!tensor.is_view()) continue;
       const at::TensorBase& base =
-          tensor._base();  // another tensor of the memory, which views hold
+          tensor._base();  // another tensor of the memory, which the view holds
       ++holders.views;
       holders.bases[base.unsafeGetTensorImpl()] = base.use_count();
     }
   }
   bool holds(const at::Tensor& tensor) const {
     const Holders& holders = by_memory_.at(memory_of(tensor));
-    std::size_t references = 0;  // to bases
+    std::size_t references = 0;  // to all bases
     for (const auto& [base, count] : holders.bases) references += count;
     return !holders.shared && references == holders.views &&
            tensor.storage().use_count() == holders.tensors + holders.bases.size();
@@ -50,7 +50,7 @@ class OwnMemory {
  private:
   struct Holders {
     std::size_t tensors = 0, views = 0;
-    bool shared = false;  // somebody else has one of the tensors
+    bool shared = false;  // others refer to one of the tensors
     std::map<const void*, std::size_t> bases;
   };
   static const void* memory_of(const at::Tensor& tensor) {
@@ -62,7 +62,7 @@ class OwnMemory {
 void copy_what_may_change(TensorMap& tensors, TensorMap& copies) {
   const torch::NoGradGuard no_grad;
   const OwnMemory own(tensors);
-  std::vector<std::pair<at::Tensor*, at::Tensor>> copied;  // once all have been asked about
+  std::vector<std::pair<at::Tensor*, at::Tensor>> copied;  // assigned after all checks
   for (auto& [name, tensor] : tensors)
     if (!own.holds(tensor))
       copied.emplace_back(&tensor, room_for(name, tensor, copies).copy_(tensor));

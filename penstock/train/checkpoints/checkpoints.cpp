@@ -40,7 +40,7 @@ void write_tensor_file(AtomicDirectory& directory, const char* name, const Tenso
   file->close();
 }
 
-/// The same words whoever's disk is full.
+/// Runs `action`. A full disk gives the same error on every rank.
 template <class Action>
 void explain_full_disk(std::int64_t step, const std::filesystem::path& root, const TensorMap& model,
                        const TensorMap& optimizer, const Action& action) {
@@ -60,7 +60,7 @@ void write_whole(AtomicDirectory& directory, const CheckpointContents& contents)
   write_tensor_file(directory, kOptimizer, contents.optimizer, {});
 }
 
-/// What another rank has told of its files.
+/// Waits for what another rank reports about its files.
 WrittenPiece wait_for_piece(FileSystem& fs, const PiecePlace& place,
                             const SharedCheckpoint& shared) {
   std::chrono::milliseconds pause(1);
@@ -75,7 +75,7 @@ WrittenPiece wait_for_piece(FileSystem& fs, const PiecePlace& place,
   }
 }
 
-/// This rank's piece, and what joins it with those of the others.
+/// Writes rank 0's piece, and the index that joins it with the pieces of the other ranks.
 void write_pieces(FileSystem& fs, const CheckpointContents& contents,
                   const SharedCheckpoint& shared) {
   AtomicDirectory& directory = *shared.directory;
@@ -110,7 +110,7 @@ bool of_optimizer(const std::string& name) {
   return name == kOptimizer || is_piece("optimizer", name);
 }
 
-/// @param tensors  reads those of a file, or of a directory's model
+/// @param tensors  reads the tensors of a file, or of a directory's model
 CheckpointContents read_contents(FileSystem& fs, const std::filesystem::path& path,
                                  const CheckpointManifest& manifest,
                                  TensorMap (&tensors)(const std::filesystem::path&)) {
@@ -219,7 +219,7 @@ std::vector<CheckpointInfo> CheckpointStore::list(CheckpointSearch& search,
 
 void CheckpointStore::note_unusable(Ignored unusable, CheckpointSearch& search,
                                     std::vector<Ignored>& ignored) {
-  // Removed since it was listed is not damaged.
+  // A checkpoint that was removed since it was listed is not damaged.
   if (fs_.exists(directory(unusable.step)))
     ignored.push_back(std::move(unusable));
   else
@@ -271,7 +271,7 @@ void CheckpointStore::remove_superseded(std::int64_t step) {
   CheckpointSearch search;
   std::vector<Ignored> ignored;
   auto candidates = list(search, ignored);
-  // Later ones belong to a run that was given up; they must not push the new one out.
+  // Later checkpoints belong to a run that was given up; they must not push the new one out.
   std::erase_if(candidates, [&](const auto& info) { return info.step > step; });
   std::set<std::int64_t> kept = {step};
   const CheckpointInfo* best = nullptr;

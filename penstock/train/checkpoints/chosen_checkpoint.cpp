@@ -9,7 +9,7 @@ CheckpointSearch search_once(FileSystem& fs, const std::string& run_directory) {
   CheckpointStore store(fs, run_directory);
   CheckpointSearch search = store.best();
   if (search.found) return search;
-  // The newest is judged anew; what only the first search looked into is said as well.
+  // latest() judges all checkpoints anew. Sentences that only the first search found are kept too.
   CheckpointSearch newest = store.latest();
   for (auto& sentence : newest.ignored)
     if (std::ranges::find(search.ignored, sentence) == search.ignored.end())

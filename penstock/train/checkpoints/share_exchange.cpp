@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kNumbersInATurn = 16 << 20;  // of 4 bytes
 
-/// The live tensor, where that rank has all of it.
+/// The live tensor, if that rank has all of it; else undefined.
 at::Tensor own_alias(int rank, const TensorShare& share, int kind, const HeldState& held) {
   if (share.slices.size() > 1) return {};
   const SharedSlice& slice = share.slices.front();
@@ -59,7 +59,7 @@ class Turn {
   };
 
   void add(const TensorShare& share, int kind, const SharedSlice& slice, const at::Tensor& whole) {
-    at::Tensor flat;  // where the ranges come together
+    at::Tensor flat;  // the slice into which the ranges are copied
     if (whole.defined()) {
       const bool direct = slice.slice.whole();
       const at::Tensor part = direct ? whole : at::empty(slice.slice.part_shape(), whole.options());
@@ -150,7 +150,7 @@ CheckpointShare exchange_shares(const dist::ProcessGroup& world,
   const torch::NoGradGuard no_grad;
   const auto turns = share_turns(shares, kNumbersInATurn);
   const at::Tensor most = at::full({1}, static_cast<std::int64_t>(turns.size()), at::kLong);
-  world.all_reduce(most, dist::Reduction::max);  // stages differ
+  world.all_reduce(most, dist::Reduction::max);  // stages have different numbers of turns
   CheckpointShare out;
   for (std::size_t i = 0; i < static_cast<std::size_t>(most.item<std::int64_t>()); ++i) {
     Turn turn(world, held, out);
