@@ -10,9 +10,9 @@
 
 namespace penstock {
 
-/// Returns `recipe`, which was read from `node`. If it has more steps than `before`, the recipe of
-/// the run that it continues, and leaves train.warmup_steps open, it gets the warm-up steps of
-/// `before`. The default warm-up would follow from the new number of steps.
+/// Returns `recipe`, which was read from `node` and continues the run of the recipe `before`. If
+/// `recipe` has more steps and `node` leaves train.warmup_steps open, the result has the warm-up
+/// steps of `before`. The default warm-up would follow from the new number of steps.
 Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& node);
 
 /// Why a run of the recipe `before` cannot go on to `steps` steps with the same result as a run

@@ -91,7 +91,8 @@ class RunLoop {
  private:
   std::string result_path() const { return directory_ + "/" + plan_.result_file; }
   std::string log_path() const { return directory_ + "/metrics.jsonl"; }
-  /// The last step in metrics.jsonl. It is one less than the state's if a measurement was stopped.
+  /// The last step in metrics.jsonl: the state's step, or the one before if the measurement of the
+  /// state's step was stopped.
   std::int64_t logged_step() const { return task_.step() - (unmeasured_.is_null() ? 0 : 1); }
   double seconds() const {
     return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();

@@ -163,7 +163,7 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
   LanguageWork work(*model_, std::move(micro_batches), text_.measured.token_bytes());
   try {
     StepOutcome out = engine_.advance(work, input, watch);
-    if (!out.failure.empty()) prefetcher_.reset();  // its next batch is the next step's
+    if (!out.failure.empty()) prefetcher_.reset();  // it would give the batch of the next step
     return out;
   } catch (...) {
     prefetcher_.reset();

@@ -14,8 +14,8 @@ namespace penstock {
 bool is_run_directory(const std::string& path);
 
 /// The run's checkpoint with the lowest validation loss, or its newest checkpoint if none was
-/// validated. Has a sentence for each checkpoint that was passed over as damaged. Throws Error
-/// where no checkpoint is whole.
+/// validated. `ignored` has a sentence for each checkpoint that was passed over as damaged. Throws
+/// Error where no checkpoint is whole.
 CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_directory);
 
 /// How often a checkpoint is chosen at most.
