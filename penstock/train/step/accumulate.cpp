@@ -29,10 +29,11 @@ void add_part(const StepReport& part, StepReport& out) {
   out.accuracy += part.accuracy;
 }
 
-/// The passes of a part's layers, whoever computed them, in the order of one process.
+/// The passes of a part through its layers, of all ranks, in the order in which one process makes
+/// them.
 std::vector<const RoutingRecord*> in_order(const std::vector<const PartRecord*>& records) {
   struct Pass {
-    int index;  // of the layer's passes over the part
+    int index;  // which pass of the part through the layer
     const RoutingRecord* layer;
   };
   std::vector<Pass> passes;
@@ -48,8 +49,8 @@ std::vector<const RoutingRecord*> in_order(const std::vector<const PartRecord*>&
   return out;
 }
 
-/// What was not finite in the first part where an objective was not; "": nothing.
-/// @param replays  whether the layer was looked for
+/// Describes the first part whose objective was not finite; "": all were finite.
+/// @param replays  whether the parts ran again to find the layer
 std::string non_finite_text(const std::vector<RankRecord>& ranks, bool replays) {
   std::optional<NotFinite> found;
   for (const RankRecord& rank : ranks)
@@ -58,7 +59,7 @@ std::string non_finite_text(const std::vector<RankRecord>& ranks, bool replays) 
       found = rank.not_finite;
   if (!found) return "";
   if (!replays) return "the loss is " + found->value;
-  std::string culprit;  // of the first stage that has one
+  std::string culprit;  // from the first stage that found a layer
   for (const RankRecord& rank : ranks)
     if (culprit.empty() && rank.not_finite && rank.not_finite->part == found->part)
       culprit = rank.not_finite->culprit;
@@ -66,7 +67,7 @@ std::string non_finite_text(const std::vector<RankRecord>& ranks, bool replays) 
                      culprit.empty() ? "the output head or an auxiliary loss" : culprit);
 }
 
-/// One report of all parts, added up in their order whoever computed them.
+/// One report of all parts. The sums are in the order of the parts, for any number of ranks.
 StepReport report_of(const std::vector<RankRecord>& ranks, StepWork& work, bool replays) {
   StepReport out;
   out.non_finite = non_finite_text(ranks, replays);
@@ -87,8 +88,8 @@ StepReport report_of(const std::vector<RankRecord>& ranks, StepWork& work, bool 
   return out;
 }
 
-/// Lets balancers that ask know what the whole step asks of its experts.
-/// @return false where a rank failed; if this one, `thrown` says how
+/// Counts the expert loads of the whole step and gives them to the balancers, if any needs them.
+/// @return false where a rank failed; if this rank failed, `thrown` is its exception
 bool know_loads(StepWork& work, std::uint64_t draw_seed, const std::vector<ModelMemory>& memory,
                 const PartSharing& sharing, RoutingContext& context, std::exception_ptr& thrown) {
   if (!work.pools() || work.parts() == 1) return true;

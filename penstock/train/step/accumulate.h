@@ -1,4 +1,4 @@
-// The gradients of a step's parts, and one report of all of them. The update is step.h's.
+// Computes the gradients of a step's parts and one report of all parts. step.h makes the update.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace penstock {
 
-/// Adds the gradients of what this rank's parts (parts_of_rank) minimise to those of the model's
-/// parameters: of the whole model, or, where stages hold it between them, of this stage's layers.
-/// Stops early, without gradients to trust, when a loss is not finite. With several ranks each
-/// returns the same report of all parts (but for the seconds), and what stops or fails one is
-/// thrown on all. Peers stop between two passes; what fails one of them in the middle of a pass is
-/// thrown there at once, and the others lose that rank.
+/// Adds the gradients of this rank's parts (parts_of_rank) to the gradients of the model's
+/// parameters. With a pipeline the parameters are those of this stage's layers.
+/// Stops early when a loss is not finite; the gradients are then not valid. Every rank returns the
+/// same report of all parts, except for the seconds. If a signal stops one rank or one rank fails,
+/// all ranks throw. A signal stops peers between two passes. A peer that fails in the middle of a
+/// pass throws at once, and the other ranks lose that rank.
 /// @param context  without a generator
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
-/// @param memory  by part, what its rows carry from step to step; grows to their number. To be
-///                thrown away where the step fails.
-/// @param watch  told of each part's layers, may be null; what it throws is passed on, and leaves
-///               part of the gradients behind
+/// @param memory  by part, the memory that its rows carry from step to step. The vector grows to
+///                the number of parts. The caller discards the vector if the step fails.
+/// @param watch  is called for each part's layers; may be null. accumulate() passes on its
+///               exceptions; some gradients have then been added.
 StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                       std::vector<ModelMemory>& memory, const StepWatch& watch = {},
                       const PartSharing& sharing = {});

@@ -29,7 +29,7 @@ BatchTensors tensors_of(const LanguageModel& model, const Batch& batch, const Pa
   return out;
 }
 
-/// A pass's part of the objective: the sum of those that are defined.
+/// a + b; an undefined tensor counts as 0.
 at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() ? a : b;
   return a + b;
@@ -40,10 +40,10 @@ at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
 /// The passes over one micro-batch, before the backward pass.
 struct LanguageWork::Passes {
   at::Tensor total;                 // scalar: Σ of cross-entropies and auxiliary losses
-  double cross_entropy = 0;         // mean of the passes
-  std::vector<at::Tensor> hidden;   // [R, d] of each
-  std::vector<at::Tensor> streams;  // [B, T, d] of each, before the last layer
-  ModelMemory memory;               // what the first hands to the next step
+  double cross_entropy = 0;         // mean over the passes
+  std::vector<at::Tensor> hidden;   // [R, d] of each pass
+  std::vector<at::Tensor> streams;  // [B, T, d] of each pass, before the last layer
+  ModelMemory memory;               // of the first pass, for the next step
 };
 
 LanguageWork::LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,

@@ -12,13 +12,14 @@
 namespace penstock {
 
 /// Minimises the training objective (objective.h), averaged over the micro-batches. With two passes
-/// the graphs of both are held until the backward pass, tokens count once, FLOPs twice, and the
-/// first pass's memory is carried on. What a pass with all experts routes is no part of the report;
-/// its FLOPs are. Memory is not read where a batch begins anew.
+/// both graphs are held until the backward pass, the report counts tokens once and FLOPs twice, and
+/// the next step gets the first pass's memory. The report contains the FLOPs of a pass with all
+/// experts, but not its routing. A batch that begins anew (Batch::fresh) does not read the memory.
 class LanguageWork : public StepWork {
  public:
-  /// @param micro_batches  all of the step; those that another process computes may be empty
-  /// REQUIRES: model and token_bytes outlive it.
+  /// @param micro_batches  all micro-batches of the step. Micro-batches that another process
+  ///                       computes may be empty.
+  /// REQUIRES: model and token_bytes outlive this object.
   LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,
                std::span<const std::int32_t> token_bytes);
 
@@ -35,9 +36,10 @@ class LanguageWork : public StepWork {
  private:
   struct Passes;
   Passes run_passes(const PartInput& part) const;
-  /// Rows [R, d] of a pass with all experts, without gradient, as outside training.
+  /// Rows [R, d] of a pass with all experts, without gradient, in evaluation mode.
   at::Tensor all_experts(const PartInput& part) const;
-  /// Adds what goes between two passes to the outcome, and its value to the report.
+  /// Computes the disagreement of two passes, or the divergence from the pass with all experts.
+  /// Adds its gradients to the outcome and its value to the report.
   void compare(const PartInput& part, std::vector<at::Tensor> hidden, PartOutcome& out,
                StepReport& report) const;
   void count(const PartInput& part, StepReport& report) const;

@@ -16,7 +16,7 @@ LayerStepOutcome LayerStep::advance(const at::Tensor& x, const at::Tensor& direc
   const double forward = ops::profile_seconds();
   std::vector<at::Tensor> roots, gradients;
   const auto add = [&](const at::Tensor& root, const at::Tensor& gradient) {
-    if (!root.defined() || !root.requires_grad()) return;  // as where all is frozen
+    if (!root.defined() || !root.requires_grad()) return;  // nothing is trained
     roots.push_back(root);
     gradients.push_back(gradient);
   };

@@ -1,6 +1,6 @@
-// One training step of one layer by itself: forward, backward against a direction, and the
-// optimizer's update. Whoever measures or examines a layer makes it. A model's step, with parts,
-// ranks and balancers, is step.h's.
+// One training step of a single layer: forward, backward against a direction, and the optimizer's
+// update. The layer benchmark and `penstock doctor` use it. A model's step, with parts, ranks and
+// balancers, is step.h's.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What a step of a layer did.
+/// The result of a step of a layer.
 struct LayerStepOutcome {
   MoeOutput output;  ///< its routing is empty where the layer has none
   UpdateOutcome update;
@@ -23,15 +23,15 @@ class LayerStep {
  public:
   using Forward = std::function<MoeOutput(const at::Tensor& x, const RoutingContext& context)>;
 
-  /// @param layer  whose parameters are updated
-  /// @param forward  its pass over x [T, d] or [B, L, d]
-  /// REQUIRES: what `forward` refers to outlives this.
+  /// @param layer  the layer whose parameters are updated
+  /// @param forward  the layer's pass over x [T, d] or [B, L, d]
+  /// REQUIRES: everything that `forward` refers to outlives this object.
   LayerStep(const torch::nn::Module& layer, Forward forward, const OptimizerConfig& config)
       : forward_(std::move(forward)), optimizer_(layer, config) {}
 
-  /// Minimises Σ y · direction and what the router adds to that. Gradients stay until the next
-  /// step. Balancers do not move.
-  /// @param x, direction  of y's shape. REQUIRES: x has no gradient yet, or none is asked for.
+  /// Minimises Σ y · direction + the router's auxiliary loss. Gradients stay until the next step.
+  /// Balancers do not move.
+  /// @param x, direction  of y's shape. REQUIRES: x has no gradient yet, or requires none.
   LayerStepOutcome advance(const at::Tensor& x, const at::Tensor& direction,
                            const RoutingContext& context, double lr);
 

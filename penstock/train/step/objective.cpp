@@ -11,18 +11,19 @@
 namespace penstock {
 namespace {
 
-/// Some of the rows of which a mean is taken, and what their share of it comes to.
+/// A chunk of the rows of a mean, and its share of the mean.
 class ChunkOf {
  public:
-  /// @param share  of the mean;  @param scale  of the gradient
+  /// @param share  the chunk's share of the mean;  @param scale  factor of the gradient
   ChunkOf(IndexRange rows, double share, double scale, double& value)
       : rows_(rows), share_(share), scale_(scale), value_(value) {}
 
-  /// Those rows as a leaf.
+  /// The chunk's rows as a leaf of a new graph.
   at::Tensor of(const at::Tensor& hidden) const {
     return hidden.detach().narrow(0, rows_.first, rows_.size()).clone().requires_grad_();
   }
-  /// @param mean  over those rows
+  /// Makes the backward pass and adds share · mean to the value.
+  /// @param mean  over the chunk's rows
   void backward(const at::Tensor& mean) const {
     const at::Tensor value = share_ * mean;
     (scale_ * value).backward();
@@ -38,8 +39,8 @@ class ChunkOf {
   double& value_;
 };
 
-/// Has `work` take the rows of `like` chunk by chunk, so that no more than a chunk's logits are
-/// held, and returns the mean; where ranks divide the rows, that of all.
+/// Calls work(chunk) for each chunk of the rows of `like`, so that it holds only one chunk's
+/// logits. Returns the mean over the rows of all ranks.
 double by_chunks(const LanguageModel& model, const at::Tensor& like, double scale,
                  std::int64_t logits_bytes, const std::function<void(const ChunkOf&)>& work) {
   const RankRows& of_all = model.place().rows;

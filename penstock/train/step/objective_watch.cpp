@@ -56,7 +56,7 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
   const auto& losses = step.auxiliary_losses;
   const auto largest = std::ranges::max_element(
       losses, [](const auto& a, const auto& b) { return a.second < b.second; });
-  // Below that the gradient is hardly an auxiliary loss's doing.
+  // An auxiliary loss below this fraction of the cross-entropy hardly causes a large gradient.
   constexpr double kToBlame = 0.5;
   const bool auxiliary = largest != losses.end() && largest->second > kToBlame * step.loss;
   const std::string usual = fmt::format(

@@ -11,13 +11,13 @@
 namespace penstock {
 namespace {
 
-using Plain = nlohmann::json;  // whose integers and doubles keep their bits as MessagePack
+using Plain = nlohmann::json;  // as MessagePack it keeps the bits of integers and doubles
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoutingRecord, layer, tokens, experts, merges, expert_tokens,
                                    lowest_taken, sparsity, losses, statistics)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotFinite, part, value, culprit)
 
-/// Calls field(name, member) for what a part adds to a report, the consistency excepted.
+/// Calls field(name, member) for every number that a part adds to a report, except consistency.
 template <class Report, class Field>
 void for_fields_of_part(Report& report, const Field& field) {
   field("loss", report.loss);
@@ -123,7 +123,7 @@ std::vector<RankRecord> exchange_records(const dist::ProcessGroup& group, const 
   std::vector<RankRecord> out;
   for (const std::string& text : group.gather(std::string(bytes.begin(), bytes.end())))
     out.push_back(record_from(Plain::from_msgpack(text)));
-  // A rank that failed has failed for all, also where others were to stop.
+  // A failure comes before a signal: if one rank failed, no rank throws StepStopped.
   std::vector<std::string> failures;
   for (const RankRecord& record : out) failures.push_back(record.failure);
   throw_first_failure(group, failures, thrown);

@@ -1,5 +1,5 @@
-// What the parts of a step saw, as plain numbers, so that ranks can exchange it and each puts the
-// same report together: in the order of the parts, as one process would.
+// The results of a step's parts as plain numbers. Ranks exchange these records, and each rank makes
+// the same report of them, in the order of the parts, as one process does.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// A layer's pass.
+/// The routing of one pass through a layer.
 struct RoutingRecord {
   std::int64_t layer = 0, tokens = 0, experts = 0;
   bool merges = false;
@@ -25,7 +25,7 @@ struct RoutingRecord {
   std::map<std::string, double> losses, statistics;
 };
 
-/// A layer's pass as it is seen, its scores, losses and statistics still on the model's device.
+/// The same during the pass: scores, losses and statistics are still on the model's device.
 struct RoutingPass {
   RoutingRecord record;
   std::map<std::string, at::Tensor> losses, statistics;  ///< scalars without gradient
@@ -33,11 +33,11 @@ struct RoutingPass {
 };
 
 RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result);
-/// The record with its numbers read.
+/// Reads the numbers from the device into the record.
 RoutingRecord read(RoutingPass pass);
 
-/// A part: what its work added to the report, and its layers' passes. Of a part whose layers
-/// several ranks hold, each has a record.
+/// A part's contribution to the report, and its passes through layers. Where several ranks hold the
+/// layers, each rank has a record of the part.
 struct PartRecord {
   std::size_t part = 0;
   double weight = 1;
@@ -48,24 +48,24 @@ struct PartRecord {
 /// A part whose objective was not finite.
 struct NotFinite {
   std::size_t part = 0;
-  std::string value;    ///< in words, where this rank has the objective
+  std::string value;    ///< the objective in words, on the rank that computes it
   std::string culprit;  ///< the first layer of this rank whose output was not finite; "": none
 };
 
-/// A rank's result: its parts up to the first that was not finite, or the reason it gave up.
+/// A rank's result: its parts up to the first that was not finite, or why the rank gave up.
 struct RankRecord {
   std::vector<PartRecord> parts;
-  double seconds = 0;  ///< that it computed
+  double seconds = 0;  ///< time that the rank computed
   std::optional<NotFinite> not_finite;
-  int signal = 0;       ///< that stopped it
-  std::string failure;  ///< another exception's message
+  int signal = 0;       ///< the signal that stopped the rank; 0: none
+  std::string failure;  ///< message of any other exception; "": none
 };
 
-/// What an exception in the middle of a step says of its rank.
+/// The record of a rank that an exception ended in the middle of a step.
 RankRecord record_of_failure(const std::exception_ptr& thrown);
 
-/// Every rank's record, in rank order. If one failed, all throw (throw_first_failure()); if one was
-/// stopped, all throw StepStopped.
+/// Every rank's record, in rank order. If a rank failed, all throw (throw_first_failure()). If a
+/// signal stopped a rank, all throw StepStopped.
 std::vector<RankRecord> exchange_records(const dist::ProcessGroup& group, const RankRecord& mine,
                                          const std::exception_ptr& thrown);
 

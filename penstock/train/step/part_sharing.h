@@ -1,5 +1,5 @@
-// Which processes share the parts of a step, and what each is told on the way. What they come to
-// together is accumulate.h's.
+// The groups of processes that share the parts of a step, and the functions that a step calls on
+// the way. accumulate.h puts the results of the processes together.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,23 @@ namespace penstock {
 /// How the parts of a step are shared between processes.
 struct PartSharing {
   dist::ProcessGroup data;  ///< the ranks that divide the parts
-  /// Those that hold one model between them, in the order of its layers.
+  /// The ranks of a pipeline, in the order of the model's layers.
   dist::ProcessGroup stages;
-  dist::ProcessGroup world;  ///< all
-  /// Of ranks that take part in each other's passes, by tensors or experts, and so go through the
-  /// same schedule side by side; none where every rank passes by itself.
+  dist::ProcessGroup world;  ///< all ranks
+  /// Groups of ranks that divide tensors or experts. They take part in each other's passes, so they
+  /// follow the same schedule at the same time. Empty where each rank makes its passes alone.
   std::vector<dist::ProcessGroup> peers;
-  /// Whether what this rank sees is of the report: not where another one sees the same.
+  /// Whether this rank's records count in the report. False where another rank records the same.
   bool counts = true;
   /// Called after the backward pass of each part; may be null.
   std::function<void()> after_part = {};
-  /// Called once after this rank's parts, also where one failed, before the ranks tell each other
-  /// what they saw; may be null.
+  /// Called once after this rank's parts, also where one failed, before the ranks exchange their
+  /// records; may be null.
   std::function<void()> after_parts = {};
   /// Seconds that this rank's passes have waited for weights of other ranks; null: never.
   std::function<double()> waited = {};
-  /// Whether weights are there to run a part again and see in which layer it was not finite.
+  /// Whether a part can run again to find the layer whose output is not finite. The weights have
+  /// to be present for that.
   bool replays = true;
 };
 

@@ -15,7 +15,7 @@ std::int64_t elements(const StreamForm& form) {
                          std::multiplies<>());
 }
 
-/// Uninitialised: the tensors of all passes, and the sender's state in the last element.
+/// An uninitialised message: the tensors of all passes, then the sender's state.
 at::Tensor empty_message(const StreamForm& form) {
   return torch::empty({form.passes * elements(form) + 1}, form.options.device(at::kCPU));
 }

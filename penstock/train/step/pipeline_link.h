@@ -1,6 +1,6 @@
-// The messages between the stages of a pipeline in a step: the rows between layers, their
-// gradients, and tied embeddings. Every message says how its sender is, so that a stage which gives
-// up the step takes part in the rest of the schedule, and no other waits for it in vain.
+// The messages between the stages of a pipeline in a step: rows between layers, their gradients,
+// and tied embeddings. Every message contains the sender's state. So a stage that gives up the step
+// still follows the rest of the schedule, and no other stage waits for it in vain.
 #pragma once
 
 #include <functional>
@@ -11,35 +11,36 @@
 
 namespace penstock {
 
-/// How a stage is. One that computes no longer still sends what others wait for, without content.
+/// The state of a stage. A stage that no longer computes still sends its messages, with zeros.
 enum class StageState {
   computing,
-  gave_up,     ///< something was thrown, here or on a stage that said so
-  not_finite,  ///< a loss was not finite, of the part that this was first said with
+  gave_up,     ///< an exception was thrown, on this stage or on a stage that sent this state
+  not_finite,  ///< a loss was not finite; its part is that of the first message with this state
 };
 
 class PipelineLink {
  public:
   struct Message {
     StageState state = StageState::computing;
-    std::vector<at::Tensor> tensors;  ///< of each pass; without content unless it is computing
+    std::vector<at::Tensor> tensors;  ///< one for each pass; zeros unless `state` is computing
   };
 
-  /// @param stages  the ranks that hold one model between them, in the order of its layers
+  /// @param stages  the ranks of the pipeline, in the order of the model's layers
   explicit PipelineLink(dist::ProcessGroup stages) : stages_(std::move(stages)) {}
 
   int stage() const { return stages_.rank(); }
   int stages() const { return stages_.size(); }
-  /// The stage that holds the layers before a chunk of this one, and that with those after it; -1:
-  /// none. Chunks are dealt to the stages in turn.
+  /// The stages that hold the layers before and after a chunk of this stage; -1: none. Stages get
+  /// chunks in turn.
   int before(int chunk) const;
   int after(int chunk, int chunks) const;
 
-  /// Goes on beside what follows, until finish(). @param tensors  of that form, or none
+  /// Starts to send; finish() waits for the end.
+  /// @param tensors  of the shape in `form`; not read unless `state` is computing
   void send(const std::vector<at::Tensor>& tensors, const StreamForm& form, StageState state,
             int to);
   Message receive(const StreamForm& form, int from);
-  /// Waits until all is sent.
+  /// Waits until all messages are sent.
   void finish();
 
  private:

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// The forward passes in their order: by group of `stages` parts, by chunk, by part.
+/// The forward passes, ordered by group of `stages` parts, then by chunk, then by part.
 std::vector<StageAction> forward_passes(std::size_t parts, std::size_t stages, int chunks) {
   std::vector<StageAction> out;
   for (std::size_t group = 0; group < parts; group += stages)
@@ -18,7 +18,7 @@ std::vector<StageAction> forward_passes(std::size_t parts, std::size_t stages, i
   return out;
 }
 
-/// Forward passes before the first one back.
+/// The number of forward passes before the first backward pass.
 std::size_t warm_up(std::size_t parts, std::size_t stage, std::size_t stages, int chunks) {
   const std::size_t behind = stages - 1 - stage;
   if (chunks == 1) return std::min(parts, behind);

@@ -13,7 +13,7 @@ void prepare_products(const ProductSettings& settings) {
                  " = 'bf16': this processor has neither AMX nor AVX512-BF16; use fp32, or set ",
                  settings.emulate_key,
                  " = true (the bits of AVX512-BF16, several times slower than fp32)");
-  // Only ever on: another trainer of this process may need it.
+  // Never switched off: another trainer of this process may need the emulation.
   if (settings.emulate) ops::emulate_bf16(true);
 }
 

@@ -9,22 +9,24 @@
 
 namespace penstock {
 
-/// A run's settings, and what its user calls them.
+/// A run's settings, and their names for error messages.
 struct ProductSettings {
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;
   bool emulate = false;
   std::string precision_key = "precision", emulate_key = "emulate_bf16";
 };
-/// Throws Error where bf16 is asked for, the processor has none and the run does not allow to
-/// emulate it. Sets for this process how bf16 products are computed.
+/// Throws Error if the run asks for bf16, the processor has no bf16 and the run does not allow its
+/// emulation. Sets for this process how bf16 products are computed.
 void prepare_products(const ProductSettings& settings);
-/// train.precision and run.emulate_bf16; on another device there is nothing to prepare.
+/// The same with train.precision and run.emulate_bf16. On a device other than the CPU it does
+/// nothing.
 void prepare_products(const Recipe& recipe);
 
-/// What a checkpoint says of its run's bf16 products on the CPU: in whose order they are added up.
-/// Nothing where the precision is fp32.
+/// Writes into a checkpoint's `trainer` the unit whose order of sums the bf16 products on the CPU
+/// have. Writes nothing where the precision is fp32.
 void record_product_unit(ops::ProductPrecision precision, nlohmann::json& trainer);
-/// What is to be said where a run goes on from such a record in another order, or "".
+/// The note for a run that resumes from a checkpoint with another order of sums; "" if the order is
+/// the same.
 std::string product_unit_note(const nlohmann::json& trainer);
 
 }  // namespace penstock

@@ -37,7 +37,7 @@ void RoutingSums::finish(double weights, StepReport& out) {
   for (auto& [part, loss] : report_.auxiliary_losses) loss /= weights;
   const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
   if (layers > 0) out.active_experts = assignments_ / (tokens_ / layers) / layers;
-  // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
+  // The sparsity comes from whole counts, so that k·T·L assignments give 1 − k/E to the last bit.
   out.routing = counts_.take();
   out.sparsity = out.routing.sparsity;
   out.sparsity_by_layer = std::move(report_.sparsity_by_layer);

@@ -9,11 +9,11 @@ namespace penstock {
 
 class RoutingSums {
  public:
-  /// @param weight  of the part that the layer's pass belongs to, in means by layer
+  /// @param weight  weight of the part of this pass, in means by layer
   void add(const RoutingRecord& layer, double weight);
-  /// Assignments of all layers and passes; of merging layers one per token.
+  /// Assignments of all layers and passes. Layers that merge experts count one per token.
   double assignments() const { return assignments_; }
-  /// Puts the means into the step's report.  @param weights  of all passes together
+  /// Puts the means into the step's report.  @param weights  sum of the weights of all passes
   void finish(double weights, StepReport& out);
 
  private:

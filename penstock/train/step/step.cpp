@@ -16,7 +16,7 @@ std::string memory_name(std::size_t part, std::size_t layer) {
   return concat("memory.", part, ".", layer);
 }
 
-/// What the optimizer of this rank shares with others: nothing where they train apart.
+/// How this rank's optimizer shares gradients with other ranks. Ranks that train apart share none.
 GradientSharing sharing_of_optimizer(const GradientSharing& sharing) {
   if (sharing.local.steps == 1) return sharing;
   PENSTOCK_ASSERT(sharing.zero == 0 && sharing.world.size() == sharing.data.size());
@@ -63,7 +63,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
     if (place.layer < place.layers) optimizer_->enter(place.layer);
     if (watch) watch(place);
   };
-  std::function<void()> after_part;  // in turn, gradients stay where they add up
+  std::function<void()> after_part;  // null without a tree: gradients add up in place
   if (sharing_.tree) after_part = [&] { optimizer_->after_part(); };
   StepReport out;
   const ops::PrecisionScope products(input.precision);
@@ -79,7 +79,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
                       .waited = [&] { return optimizer_->pass_waits(); },
                       .replays = !moves});
   } catch (const dist::LostRank&) {
-    throw;  // there is nobody to finish with
+    throw;  // the other ranks are gone, so the step cannot be finished with them
   } catch (...) {
     optimizer_->finish(false);
     throw;
@@ -90,7 +90,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
 
 UpdateOutcome StepEngine::update(std::size_t parts, double lr) {
   if (!outer_) return optimizer_->update(lr);
-  // The objective is a mean over all parts, and this rank's gradients are of its own.
+  // The objective is a mean over all parts; this rank has the gradients of its own parts only.
   const double scale = static_cast<double>(parts) / static_cast<double>(own_parts(parts).size());
   const UpdateOutcome mine = optimizer_->measure(scale);
   UpdateOutcome out = outer_->agree(mine);
@@ -105,7 +105,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
                   .expert_ranks = sharing_.expert_ranks,
                   .on_cpu = device_.is_cpu()};
   const double communication = group.seconds();
-  std::vector<ModelMemory> memory = memory_;  // kept where the step fails
+  std::vector<ModelMemory> memory = memory_;  // memory_ does not change if the step fails
   out.report = accumulate_all(work, input, memory, watch);
   out.failure = out.report.non_finite;
   if (!out.failure.empty()) return out;
@@ -118,7 +118,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
     for (const auto& balancer : work.model().balancers()) balancer->after_step(out.report.routing);
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
-  if (outer_ && !outer_->apart(step_ + 1)) {  // the step is complete with it
+  if (outer_ && !outer_->apart(step_ + 1)) {  // an outer step is due
     outer_->step();
     out.outer_step = (step_ + 1) / sharing_.local.steps;
   }

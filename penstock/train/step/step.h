@@ -1,7 +1,7 @@
-// One optimizer step, whatever is trained: its parts forward and backward, the guard against values
-// that are not finite, the update, the balancers, and what was seen on the way. What a part
-// computes is a StepWork's: micro-batches of text (language_work.h), or passes over labelled texts
-// (finetune/text_passes.h). It writes no files.
+// One optimizer step of any training: its parts forward and backward, the guard against values that
+// are not finite, the update, the balancers, and the step's report. A StepWork computes the parts:
+// micro-batches of text (language_work.h), or passes over labelled texts (finetune/text_passes.h).
+// It writes no files.
 #pragma once
 
 #include <chrono>
@@ -21,14 +21,14 @@
 
 namespace penstock {
 
-/// What a step of an engine is made with.
+/// The inputs of a step.
 struct StepInput {
   std::int64_t total_steps = 1;
   std::uint64_t draw_seed = 0;
   double learning_rate = 0;
   std::int64_t k = 0;  ///< experts per token; 0: the model's own
-  ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of the passes' products
-  bool moves_balancers = true;  ///< whether their shared state moves after the step
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of the passes' GEMMs
+  bool moves_balancers = true;  ///< whether balancers update their state after the step
   /// When the step began, its data included.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
@@ -36,12 +36,13 @@ struct StepInput {
 class OuterOptimizer;
 class SharedOptimizer;
 
-/// The optimizer's state, the memory that parts carry on, and the number of steps done. With
-/// several ranks each has an engine, and after a step all have the same weights; but where they
-/// train apart (GradientSharing::local), only after an outer step.
+/// The optimizer's state, the memory that parts carry from step to step, and the number of steps
+/// done. Every rank has an engine. After a step all ranks have the same weights. Ranks that train
+/// apart (GradientSharing::local) have the same weights only after an outer step.
 class StepEngine {
  public:
-  /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
+  /// @param trained  the module whose parameters are updated. REQUIRES: `trained` outlives the
+  /// engine.
   StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
              const LrScale& lr_scale = {}, const GradientSharing& sharing = {});
   ~StepEngine();
@@ -50,38 +51,39 @@ class StepEngine {
   std::int64_t step() const { return step_; }
   /// The engine that sums gradients and updates; only advance() makes steps.
   SharedOptimizer& optimizer() { return *optimizer_; }
-  /// Whether the ranks' weights differ, as between outer steps.
+  /// Whether the ranks' weights differ. They do between outer steps.
   bool apart() const;
-  /// By name, the trained weights after the last outer step, whole. Every rank calls it.
+  /// The whole trained weights after the last outer step, by name. Every rank calls it.
   /// REQUIRES: apart().
   std::map<std::string, at::Tensor> shared_weights() const;
-  /// By part, what the last step handed on.
+  /// The memory that the last step leaves for the next one, by part.
   const std::vector<ModelMemory>& memory() const { return memory_; }
   /// The routing context of the current step's training passes.
   RoutingContext context(const StepInput& input) const;
 
-  /// Accumulates, clips, updates, moves the balancers. Where a value is not finite the outcome says
-  /// so, and nothing but gradients has changed; so it is where `watch` throws.
+  /// Accumulates gradients, clips them, updates the weights and moves the balancers. If a value is
+  /// not finite, the outcome says so, and only gradients have changed. If `watch` throws, only
+  /// gradients have changed too.
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
-  /// The state that resuming needs beside the weights: moments, and memory.PART.LAYER of this
-  /// rank's parts. They alias it, but for moments that ranks divide: those are put together on the
-  /// first of these ranks, and every rank calls it. Where ranks train apart, what
-  /// OuterOptimizer::state() has is in the place of moments.
+  /// The state that resuming needs in addition to the weights: moments, and memory.PART.LAYER of
+  /// this rank's parts. The tensors alias the engine's state. Moments that ranks divide are instead
+  /// gathered on the first of these ranks; every rank calls it then. If ranks train apart, the
+  /// result has OuterOptimizer::state() in place of the moments.
   std::map<std::string, at::Tensor> tensors() const;
-  /// Continues after that step from what tensors() was, with whole moments on every rank; where
-  /// they train apart what rank 0 gives counts, and the weights are the shared ones. Throws Error
-  /// where they do not fit.
+  /// Continues after `step` from the result of tensors(). Every rank passes whole moments. If ranks
+  /// train apart, only rank 0's tensors are read, and the weights are the shared weights. Throws
+  /// Error if the tensors do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
-  /// The same once the weights and the optimizer's pieces have been written to. Not where ranks
-  /// train apart.  @param memory  of all parts
+  /// The same after the caller has written the weights and the optimizer's pieces. REQUIRES: the
+  /// ranks do not train apart (asserted).  @param memory  of all parts
   void restored(std::int64_t step, const std::map<std::string, at::Tensor>& memory);
-  /// memory.PART.LAYER of this rank's parts, which tensors() has too.
+  /// memory.PART.LAYER of this rank's parts. tensors() contains them too.
   std::map<std::string, at::Tensor> memory_tensors() const;
 
  private:
   void restore_memory(const std::map<std::string, at::Tensor>& tensors);
-  /// Accumulates, and leaves the optimizer the sum over all parts.
+  /// Computes the gradients; the optimizer then has their sum over all parts.
   StepReport accumulate_all(StepWork& work, const StepInput& input,
                             std::vector<ModelMemory>& memory, const StepWatch& watch);
 

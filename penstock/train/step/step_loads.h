@@ -1,5 +1,5 @@
-// What all micro-batches of a step ask of its experts, for balancers that count over the whole
-// step: known before the passes that are trained. What they make of it is their own.
+// The expert loads of all micro-batches of a step, for balancers that count over the whole step.
+// They are counted before the training passes. It does not balance.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace penstock {
 
-/// Counts by a forward pass without gradient over each of this rank's parts, with the draws of the
-/// passes that are trained, and adds up over the ranks that divide the parts: whole numbers, so
-/// that neither order nor ranks change them. Every rank calls it; where one fails, that one throws
-/// its failure when all have counted, or at once where others are in the middle of a pass with it.
-/// @return [L, E + 1] f64 by MoE layer: choices of each expert and tokens (requested_of_experts);
+/// Counts in a forward pass without gradient over each of this rank's parts. The pass draws the
+/// same random numbers as the training pass. Sums the counts over the ranks that divide the parts.
+/// Counts are whole numbers, so neither the order nor the number of ranks changes the sums. Every
+/// rank calls it. A rank that fails throws after all ranks have counted; with peers it throws at
+/// once.
+/// @return [L, E + 1] f64 by MoE layer: choices of each expert, then tokens (requested_of_experts);
 /// NaN where another rank failed
 at::Tensor count_step(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                       const std::vector<ModelMemory>& memory, const PartSharing& sharing);

@@ -45,7 +45,7 @@ std::string StepMonitor::text() const {
 }
 
 void StepMonitor::talk(const std::stop_token& stop) {
-  // Looks now and then and is not woken by steps: those of milliseconds should not pay for it.
+  // Polls. Steps do not wake the thread, because a wake-up would slow steps of milliseconds.
   using Seconds = std::chrono::duration<double>;
   const Seconds look = std::clamp(options_.quiet, Seconds(0.01), Seconds(1));
   std::unique_lock lock(mutex_);

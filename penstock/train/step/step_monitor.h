@@ -1,5 +1,5 @@
-// Watches the steps of a run for a person: stops one between layers after a signal, and says of a
-// long one what it is doing. The steps themselves are the trainer's.
+// Watches the steps of a run for its user: stops a step between layers after a signal, and shows
+// the progress of a long step. The trainer makes the steps.
 #pragma once
 
 #include <atomic>
@@ -20,30 +20,30 @@ namespace penstock {
 class StepMonitor {
  public:
   struct Options {
-    std::string part = "micro-batch";        ///< what the parts of a step are called
-    std::chrono::duration<double> quiet{3};  ///< how long a step goes on without a word
-    std::chrono::duration<double> pause{5};  ///< between two words on it
+    std::string part = "micro-batch";        ///< name of a step's parts in the text
+    std::chrono::duration<double> quiet{3};  ///< time in a step before the first text
+    std::chrono::duration<double> pause{5};  ///< time between two texts
   };
-  /// Talks on `progress`, which belongs to a thread of its own while a step lasts, unless it is
-  /// silent. REQUIRES: both outlive it.
+  /// Shows texts on `progress`, unless `progress` is silent. During a step only the monitor's
+  /// thread may use `progress`. REQUIRES: both outlive the monitor.
   StepMonitor(const InterruptGuard& interrupt, ProgressLine& progress, Options options);
   ~StepMonitor();
   StepMonitor(const StepMonitor&) = delete;
   StepMonitor& operator=(const StepMonitor&) = delete;
 
-  /// What `action(watch)` returns, which computes step `step` of `steps` and calls the StepWatch on
-  /// its way. The watch throws StepStopped once a signal has come.
+  /// Returns action(watch). `action` computes step `step` of `steps` and calls the StepWatch on its
+  /// way. The watch throws StepStopped once a signal has come.
   template <class Action>
   auto during(std::int64_t step, std::int64_t steps, const Action& action) {
     const Step scope(*this, step, steps);
     return action([this](const StepPlace& place) { at(place); });
   }
-  /// Whether something was said of the last step: its end is worth a line then.
+  /// Whether a text was shown in the last step. The caller then also reports the step's end.
   bool spoke() const { return spoke_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// While a step lasts.
+  /// Marks a step as running during its lifetime.
   class Step {
    public:
     Step(StepMonitor& monitor, std::int64_t step, std::int64_t steps);
@@ -60,15 +60,15 @@ class StepMonitor {
   const InterruptGuard& interrupt_;
   ProgressLine& progress_;
   Options options_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // protects all members below
   std::condition_variable_any changed_;
   bool running_ = false;
-  bool said_stopping_ = false;  // where a signal met the step
+  bool said_stopping_ = false;  // a text has said that a signal stops the run
   std::int64_t step_ = 0, steps_ = 0;
   std::optional<StepPlace> place_;
   Clock::time_point start_{}, next_word_{};
   std::atomic<bool> spoke_ = false;
-  std::jthread talker_;  // last: it uses the others
+  std::jthread talker_;  // last member: the thread uses the other members
 };
 
 }  // namespace penstock

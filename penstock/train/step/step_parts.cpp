@@ -23,7 +23,7 @@ bool finite(const std::vector<at::Tensor>& tensors) {
   return true;
 }
 
-/// @param streams  gradients of what the part handed to the next stage
+/// @param streams  gradients of the streams that the part sent to the next stage
 void run_backward(const PartOutcome& part, const PartShare& share,
                   const std::vector<at::Tensor>& streams) {
   std::vector<at::Tensor> roots, gradients;
@@ -40,12 +40,12 @@ void run_backward(const PartOutcome& part, const PartShare& share,
   torch::autograd::backward(roots, gradients);
 }
 
-/// The tensor's gradient, of zeros where nothing came to it.
+/// The tensor's gradient; zeros if it has none.
 at::Tensor gradient_of(const at::Tensor& tensor) {
   return tensor.grad().defined() ? tensor.grad() : torch::zeros_like(tensor);
 }
 
-/// Of tied embeddings.
+/// The form of the message with tied embeddings.
 StreamForm form_of_ties(const LanguageModel& model) {
   return {.sizes = {model.config().vocab, model.config().d_model},
           .options = model.parameters().front().options().requires_grad(false)};
@@ -176,7 +176,7 @@ void StepParts::keep_apart(std::size_t part, bool complete) {
   kept.resize(parameters.size());
   for (std::size_t i = 0; i < kept.size(); ++i) {
     at::Tensor& gradient = parameters[i].mutable_grad();
-    if (gradient.defined()) kept[i] = std::move(gradient);  // a parameter is of one chunk
+    if (gradient.defined()) kept[i] = std::move(gradient);  // only one chunk has the parameter
     gradient = complete ? kept[i] : at::Tensor();
   }
   if (complete) gradients_.erase(part);
@@ -240,7 +240,7 @@ void StepParts::backward(const StageAction& action, std::size_t part) {
   if (after >= 0) {
     PipelineLink::Message message = link_.receive(work_.stream_form(part), after);
     hear(message.state);
-    // A later stage may have said so of a part that follows this one: asked of each, then.
+    // A later stage may have sent not_finite for a later part, so each part is checked.
     if (message.state == StageState::not_finite && held.computed) guarded([&] { blame(held); });
     gradients = std::move(message.tensors);
   }
@@ -265,7 +265,7 @@ void StepParts::blame(const Held& held) {
   PartInput again = held.input;
   again.context.generator =
       generator_of_part(draw_seed_, again.index);  // draws the same numbers again
-  bool seen = !finite(held.input.streams);         // elsewhere
+  bool seen = !finite(held.input.streams);         // another stage's layer is the first
   std::string culprit;
   work_.replay(again, [&](std::int64_t layer, const at::Tensor& hidden) {
     if (seen || finite({hidden})) return;

@@ -1,5 +1,5 @@
-// The parts of a step that this process computes: the whole model's passes, or a stage's, which go
-// through its layers in the schedule's order. What the ranks come to together is accumulate.h's.
+// The parts of a step that this process computes: passes through the whole model, or through a
+// stage's layers in the schedule's order. accumulate.h puts the ranks' results together.
 #pragma once
 
 #include <algorithm>
@@ -19,63 +19,65 @@
 
 namespace penstock {
 
-/// What a part's passes draw from.
+/// The random generator of a part's passes.
 at::Generator generator_of_part(std::uint64_t draw_seed, std::size_t part);
 
-/// Computes parts forward and backward. A stage that is stopped or fails, or is told by another
-/// that the step is lost, computes no longer and goes on with what the schedule sends, so that all
-/// stages come to its end.
+/// Computes parts forward and backward. A stage stops computing if a signal stops it, if it fails,
+/// or if another stage sends that the step is lost. It still sends and receives all messages of the
+/// schedule, so that all stages reach the end of the schedule.
 class StepParts {
  public:
-  /// As accumulate().  REQUIRES: the arguments outlive it.
+  /// Arguments as for accumulate().  REQUIRES: the arguments outlive this object.
   StepParts(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
             std::vector<ModelMemory>& memory, const StepWatch& watch, const PartSharing& sharing);
 
   void run();
-  /// The record of all parts. Reads the layers' statistics from the device. REQUIRES: thrown() is
-  /// null.
+  /// The record of this rank's parts. Reads the layers' statistics from the device. REQUIRES:
+  /// thrown() is null.
   RankRecord record();
   /// The exception that stopped this rank; null: none.
   const std::exception_ptr& thrown() const { return thrown_; }
   double forward_seconds() const { return forward_seconds_; }
   double backward_seconds() const { return backward_seconds_; }
-  /// Of both, without what they waited for other ranks.
+  /// Forward and backward seconds, without the time spent waiting for other ranks.
   double computed_seconds() const { return forward_seconds_ + backward_seconds_ - waited_; }
 
  private:
-  /// A part between its passes forward and backward.
+  /// A part between its forward and backward pass.
   struct Held {
     PartInput input;
     PartOutcome out;
     bool computed = false;
   };
 
-  /// What `action` throws is kept, and the step lost. It is passed on where a rank is gone, since
-  /// nobody waits for this one any more, and where peers are in the middle of a pass with this one.
+  /// Calls action(). Keeps its exception in thrown_ and marks the step as lost. Passes on the
+  /// exception where a rank is gone, because no rank waits for this rank any more. With peers it
+  /// throws FailedRank, because peers are in the middle of a pass with this rank.
   template <class Action>
   void guarded(const Action& action);
-  /// The same, unless the step is lost already.
+  /// The same, unless the step is lost already; then it does nothing.
   template <class Action>
   void attempt(const Action& action);
   void hear(StageState state) { state_ = std::max(state_, state); }
-  /// Peers are all as the worst of them is.
+  /// Gives all peers the worst state of any peer.
   void agree();
-  /// So far, in operations with peers and for weights.
+  /// Seconds so far in operations with peers and in waiting for weights.
   double seconds_of_others() const;
-  /// Adds the time since `start` to `seconds`, and to waited_ what others took of it.
+  /// Adds the time since `start` to `seconds`, and the part of it spent on others to waited_.
   void count(double start, double waited_before, double& seconds);
-  /// The watch of a part's layers; where there are peers what it throws waits for agree().
+  /// The watch of a part's layers. With peers its exception is kept in thrown_ until agree().
   LayerWatch watch_of(std::size_t part);
   void lend_ties();
   void return_ties(const at::Tensor& tied);
   void forward(const StageAction& action, std::size_t part);
   void compute(Held& held);
   void backward(const StageAction& action, std::size_t part);
-  /// Where parts go through several chunks in turn: keeps the gradients of this part's pass apart
-  /// from other parts', and gives the model all of the part's once they are complete.
+  /// With several chunks the passes of different parts alternate. Keeps the gradients of this
+  /// part's pass apart from other parts' gradients. Once the part's gradients are complete, puts
+  /// all of them into the model.
   void keep_apart(std::size_t part, bool complete);
   /// Runs the part's passes again and notes the first of this rank's layers whose output is not
-  /// finite, unless what came in was not.
+  /// finite. Notes nothing if the stage's input was not finite.
   void blame(const Held& held);
 
   StepWork& work_;
@@ -88,11 +90,11 @@ class StepParts {
   std::vector<dist::ProcessGroup> peers_;
   StageState state_ = StageState::computing;
   std::exception_ptr thrown_;
-  std::vector<IndexRange> chunks_;  // layers of each; one empty range: all that the model holds
+  std::vector<IndexRange> chunks_;  // each chunk's layers; one empty range: all layers held
   std::map<std::pair<int, std::size_t>, Held> held_;          // by chunk and part
   std::map<std::size_t, std::vector<at::Tensor>> gradients_;  // by part, kept apart
   RankRecord record_;
-  std::vector<std::vector<RoutingPass>> passes_;  // of record_'s parts
+  std::vector<std::vector<RoutingPass>> passes_;  // by part of record_
   double forward_seconds_ = 0, backward_seconds_ = 0, waited_ = 0;
 };
 
