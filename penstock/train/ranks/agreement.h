@@ -1,5 +1,5 @@
-// What the processes of a run settle between them: that all of them could begin, that they begin
-// with the same program, recipe and text, and that their weights are still equal.
+// Checks between the processes of a run: that all of them could begin, that they begin with the
+// same program, recipe and text, and that their weights are still equal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ namespace penstock {
 struct ParallelConfig;
 struct Recipe;
 
-/// The run failed, here or elsewhere, and rank 0 says why: what the other ranks throw.
+/// All ranks but rank 0 throw it when a rank of the run failed. Rank 0 reports the reason.
 class ReportedByRankZero : public Error {
  public:
   using Error::Error;
@@ -33,15 +33,17 @@ class FailureOfRank : public Error {
   using Error::Error;
 };
 
-/// Throws where one of the failures, by rank, is not "": on rank 0 what it threw itself, or
-/// FailureOfRank; the others ReportedByRankZero.
-/// @param thrown  what this rank's part of the work threw, or null
+/// Throws if one of the failures, by rank, is not "". Rank 0 rethrows `thrown` if it failed itself,
+/// otherwise it throws FailureOfRank for the first rank that failed. The other ranks throw
+/// ReportedByRankZero.
+/// @param thrown  the exception of this rank's part of the work, or null
 void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std::string>& failures,
                          const std::exception_ptr& thrown);
-/// The same after an exchange of what each rank threw.
+/// The same, after the ranks have exchanged the messages of their exceptions.
 void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr& thrown);
 
-/// @return the result of `action`, once it has succeeded on all ranks; see check_none_failed().
+/// @return the result of `action`, once it has succeeded on all ranks. Throws as
+/// check_none_failed().
 template <class Action>
 auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   std::optional<std::invoke_result_t<Action>> out;
@@ -56,19 +58,19 @@ auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   return std::move(*out);
 }
 
-/// Throws, as check_none_failed(), where a rank divides the work otherwise than rank 0: before
-/// groups are made by it, in which ranks that differ would wait for each other.
+/// Throws, as check_none_failed(), if a rank's layout differs from rank 0's. Call it before the
+/// layout's groups are made: ranks with different layouts would wait for each other there.
 void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layout,
                        const ParallelConfig& parallel);
 
-/// Throws, as check_none_failed(), where a rank has another build, another kind of processor (their
-/// updates would differ in the last bits), another recipe or another corpus than rank 0.
+/// Throws, as check_none_failed(), if a rank's build, kind of processor, recipe or corpus differs
+/// from rank 0's. Updates on different kinds of processors differ in the last bits.
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash);
 
-/// Throws, as check_none_failed(), where a rank's weights are not those of the first rank that
+/// Throws, as check_none_failed(), if a rank's weights differ from those of the first rank that
 /// holds the same part of the model.
-/// @param part  names it
+/// @param part  name of the part of the model that this rank holds
 void check_same_weights(const dist::ProcessGroup& group,
                         const std::map<std::string, at::Tensor>& weights,
                         const std::string& part = "");

@@ -15,9 +15,9 @@ struct Node;
 
 namespace penstock {
 
-/// From construction to destruction calls done(i) in every backward pass, on its thread, after the
-/// gradient of parameters[i] was added to its grad(). A parameter that the pass does not reach is
-/// not heard of.
+/// Calls done(i) in every backward pass after the pass has added the gradient of parameters[i] to
+/// its grad(). The call is on the thread of the backward pass. There is no call for a parameter
+/// that the pass does not reach. The destructor ends the calls.
 class GradientHooks {
  public:
   GradientHooks(const std::vector<at::Tensor>& parameters,
@@ -28,7 +28,7 @@ class GradientHooks {
 
  private:
   struct Hook {
-    std::shared_ptr<torch::autograd::Node> node;  // that adds up the gradient
+    std::shared_ptr<torch::autograd::Node> node;  // it adds up the parameter's gradient
     std::uintptr_t key;
   };
   std::vector<Hook> hooks_;

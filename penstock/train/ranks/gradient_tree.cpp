@@ -25,8 +25,8 @@ void add_nodes_within(PartRange node, PartRange range, std::vector<PartRange>& o
   add_nodes_within(right(node), range, out);
 }
 
-/// The sum of two neighbours, in the memory of one that is not borrowed. Its bits do not depend on
-/// which of the two that is.
+/// The sum of two neighbours. It is written into the memory of a node that is not borrowed, if
+/// there is one. The bits do not depend on the choice of the node.
 GradientTree::Node sum_of(GradientTree::Node first, GradientTree::Node second) {
   const PartRange both{first.range.first, second.range.last};
   if (first.borrowed) std::swap(first, second);
@@ -78,7 +78,7 @@ void GradientTree::add(Node node) {
   };
   while (true) {
     if (at + 1 != nodes_.end() && make_a_node(*at, *(at + 1))) {
-      // With the one behind it.
+      // *at is the first half; the node after it is the second half.
     } else if (at != nodes_.begin() && make_a_node(*(at - 1), *at)) {
       --at;
     } else {

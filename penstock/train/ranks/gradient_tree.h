@@ -1,5 +1,5 @@
-// The sum of a step's gradients over its parts in a fixed order, whichever process computes a part.
-// Not for gradients that are summed in turn, in place; and it sends nothing (unit_exchange.h).
+// Sums a step's gradients over its parts in a fixed order, which does not depend on the process
+// that computes a part. It does not sum in turn, in place. It sends nothing (unit_exchange.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,37 +18,38 @@ struct PartRange {
   friend bool operator==(const PartRange&, const PartRange&) = default;
 };
 
-/// The parts that a rank computes: consecutive ones, as many as the others' or one more.
+/// The parts that a rank computes. They are consecutive. Two ranks differ by at most one part.
 PartRange parts_of_rank(std::size_t parts, int rank, int ranks);
 
-/// A binary tree over the parts' indices: a range of more than one is the sum of its first
-/// 2^j parts (the most that leave some) and the rest.
+/// A binary tree over the parts' indices. The sum of a range of more than one part is the sum of
+/// its first 2^j parts plus the sum of the rest; 2^j is the largest power of two that leaves a
+/// rest.
 ///   sum [a, b) = sum [a, m) + sum [m, b),  m − a = the largest power of two below b − a
-/// So the bits depend on the number of parts alone, not on the number of ranks. A rank holds the
-/// largest ranges that its parts make whole: about log2(parts) copies of the gradients at most.
+/// So the bits depend on the number of parts only, not on the number of ranks. A rank holds the
+/// largest nodes within its parts: at most about log2(parts) copies of the gradients.
 class GradientTree {
  public:
   using Gradients = std::vector<at::Tensor>;
   struct Node {
     PartRange range;
     Gradients gradients;
-    /// They are views of a memory that is to be freed soon: a sum goes elsewhere.
+    /// The gradients are views of memory that is freed soon. Sums are not written into them.
     bool borrowed = false;
   };
   explicit GradientTree(std::size_t parts) : parts_(parts) {}
 
-  /// A node of the tree, which it may change, and adds to the other half of the node above as soon
-  /// as both are there.
+  /// Adds a node. As soon as both halves of a node are there, replaces them with their sum. May
+  /// write into the gradients of `node`, unless they are borrowed.
   void add(Node node);
-  /// Copies what is borrowed, so that its memory can be freed.
+  /// Copies borrowed gradients, so that their memory can be freed.
   void settle();
-  /// Ascending; no two make a node together.
+  /// Ascending. No two of them are the halves of a node.
   const std::vector<Node>& nodes() const { return nodes_; }
   std::vector<Node> take() { return std::exchange(nodes_, {}); }
 
-  /// The largest nodes that parts of that range make whole, ascending.
+  /// The largest nodes that lie within `range`, ascending.
   static std::vector<PartRange> nodes_within(std::size_t parts, PartRange range);
-  /// Copies of the gradients that one rank holds at most, where each keeps those of its own parts.
+  /// The most copies of the gradients that a rank holds, if it keeps those of all its own parts.
   static std::size_t copies(std::size_t parts, int ranks);
 
  private:

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-/// The same memory as a tensor that knows no autograd.
+/// A tensor of the same memory, without autograd.
 at::Tensor alias_of(const at::Tensor& weight) {
   return at::from_blob(weight.data_ptr(), {weight.numel()},
                        at::device(at::kCPU).dtype(weight.dtype()));
@@ -57,7 +57,7 @@ std::vector<LayerUnit*> LayerWeights::units_of(std::int64_t layer) {
   return out;
 }
 
-/// A tensor's memory comes and goes while views and autograd hold on to its storage.
+/// Views and autograd keep the tensor's storage object; only its memory is replaced.
 void LayerWeights::allocate(const at::Tensor& weight) {
   c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
   const auto bytes = static_cast<std::size_t>(weight.numel()) * weight.element_size();
@@ -74,7 +74,7 @@ void LayerWeights::allocate(const at::Tensor& weight) {
 void LayerWeights::release(const at::Tensor& weight) {
   c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
   at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, at::kCPU));
-  // There is more where all layers were whole.
+  // More memory than two layers need is freed; there is more after all layers were whole.
   if (memory && spare_.count(storage->nbytes()) < most_spare_[storage->nbytes()])
     spare_.emplace(storage->nbytes(), std::move(memory));
   storage->set_nbytes(0);

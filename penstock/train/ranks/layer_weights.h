@@ -1,5 +1,5 @@
-// Weights of layers that a rank holds only while a pass is in the layer (ZeRO's third stage); in
-// between it keeps its spans of them.
+// Weights of layers that a rank holds only while a pass is in the layer (ZeRO stage 3). At other
+// times the rank keeps only its spans of the weights.
 #pragma once
 
 #include <cstddef>
@@ -12,37 +12,42 @@
 
 namespace penstock {
 
-/// A layer's unit, its whole weights, whose memory comes and goes, and this rank's spans of them.
+/// A layer's unit, its whole weights, and this rank's spans of the weights. The memory of the whole
+/// weights is allocated and freed during a step.
 struct LayerUnit {
   ParameterUnit unit;
-  std::vector<at::Tensor> weights;  ///< by parameter, each with a memory of its own
-  std::vector<Span> spans;          ///< of this rank
-  UnitTensors own;                  ///< by span; they count while the weights are not whole
+  std::vector<at::Tensor> weights;  ///< by parameter; each has its own storage
+  std::vector<Span> spans;          ///< this rank's spans
+  UnitTensors own;  ///< this rank's weights by span; used while `weights` are not whole
 };
 
-/// The ranks go through the same layers in the same order: in each round of parts through all
-/// forward, for each pass, and through all backward. While a pass is in a layer, a thread gathers
-/// the next one. Weights are written past libtorch, so that what autograd saved of them is valid
-/// again when their memory is.
+/// All ranks go through the same layers in the same order. In each round of parts, every pass goes
+/// forward through all layers, then every pass goes backward through all layers. While a pass is in
+/// a layer, a thread gathers the weights of the next layer. Weights are written directly into their
+/// memory, without libtorch. So tensors that autograd saved are valid again once the memory is
+/// back.
 class LayerWeights {
  public:
   /// The weights are whole at first.
   explicit LayerWeights(std::vector<LayerUnit> units);
 
-  /// Connects the ranks; by experts or not.
+  /// Sets the exchanges of units of experts and of all other units.
   void connect(UnitExchange dense, UnitExchange experts);
-  /// Before a step of so many rounds with so many passes each: frees all, gathers the first layer.
+  /// Called before a step. Frees all layers and starts to gather the first layer.
+  /// @param rounds  of parts in the step;  @param passes  of each part through the layers
   void begin(std::size_t rounds, int passes);
-  /// Before a pass goes into that layer, forward or backward: waits for its weights, frees those of
-  /// the layer before it, gathers those of the next.
+  /// Called before a pass goes into a layer, forward or backward. Waits for the layer's weights,
+  /// frees those of the layer that the pass leaves, and starts to gather those of the next layer.
   void enter(std::int64_t layer);
-  /// Goes through what is left of the step without computing, for the other ranks, and frees all.
+  /// Goes through the rest of the step without computing, because the other ranks gather with this
+  /// rank. Then frees all layers.
   void pass_through();
 
-  /// Makes all weights whole until begin(). Every rank calls it.
+  /// Gathers all weights. They stay whole until begin(). Every rank calls it.
   void gather();
   bool whole() const { return whole_; }
-  /// Keeps this rank's spans of weights that were written to. REQUIRES: whole().
+  /// Copies this rank's spans from the whole weights, after these were written to. REQUIRES:
+  /// whole().
   void take();
 
  private:
@@ -55,14 +60,14 @@ class LayerWeights {
 
   std::vector<LayerUnit> units_;
   std::vector<std::int64_t> layers_;  // ascending
-  // Memory of weights that went, for those that come, by bytes: a heap would be left with gaps.
+  // Memory of freed weights, by bytes. It is used again, so that the heap gets no gaps.
   std::multimap<std::size_t, at::DataPtr> spare_;
-  std::map<std::size_t, std::size_t> most_spare_;  // what two layers have of that size
+  std::map<std::size_t, std::size_t> most_spare_;  // by bytes, the number that two layers need
   UnitExchange dense_, experts_;
   bool whole_ = true;
-  std::vector<std::int64_t> order_;  // of the step's passes
+  std::vector<std::int64_t> order_;  // the layers that the step's passes enter, in order
   std::size_t next_ = 0;
-  Background background_;  // last: its jobs use the others
+  Background background_;  // last member: its jobs use the other members
 };
 
 }  // namespace penstock

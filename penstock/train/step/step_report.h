@@ -50,7 +50,7 @@ struct StepOutcome {
   int expert_ranks = 1;              ///< ranks that a layer's experts are divided between
   /// Number, from 1, of the outer step that followed where ranks train apart; 0: none.
   std::int64_t outer_step = 0;
-  /// Whether the step ran on the CPU. Its share of peak refers to the CPU's peak.
+  /// Whether the step ran on the CPU. Only such a step has a share of peak FLOP/s.
   bool on_cpu = true;
   /// "", or why the update was not made. The state is then that of the last good step.
   std::string failure;
