@@ -21,9 +21,8 @@ struct PartRange {
 /// The parts that a rank computes. They are consecutive. Two ranks differ by at most one part.
 PartRange parts_of_rank(std::size_t parts, int rank, int ranks);
 
-/// A binary tree over the parts' indices. The sum of a range of more than one part is the sum of
-/// its first 2^j parts plus the sum of the rest; 2^j is the largest power of two that leaves a
-/// rest.
+/// A binary tree over the parts' indices. A range of more than one part is split so that the first
+/// half has 2^j parts, with the largest power of two that leaves a rest.
 ///   sum [a, b) = sum [a, m) + sum [m, b),  m − a = the largest power of two below b − a
 /// So the bits depend on the number of parts only, not on the number of ranks. A rank holds the
 /// largest nodes within its parts: at most about log2(parts) copies of the gradients.

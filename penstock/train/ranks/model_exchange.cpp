@@ -31,8 +31,9 @@ Slice slice_from(const nlohmann::json& ranges, const std::vector<std::int64_t>& 
   return out;
 }
 
-/// What a rank that shares no steps with this one does not hold before: the dense tensors that the
-/// first rank along `data` holds first, and the experts that the first with the same ones does.
+/// The tensors that this rank counts in the global norm (GradientSharing::counted): dense tensors
+/// of which the first rank along `data` is the first holder, and experts of which the first rank
+/// with the same experts is the first holder.
 std::set<std::string> first_beside_data(const LanguageModel& model, const dist::Mesh& mesh,
                                         const std::set<std::string>& of_experts) {
   const dist::Coordinates at = dist::coordinates_of(mesh.layout, mesh.world.rank());
@@ -48,7 +49,7 @@ std::set<std::string> first_beside_data(const LanguageModel& model, const dist::
   return out;
 }
 
-/// Those whose names begin with `prefix`.
+/// The tensors whose names begin with `prefix`.
 TensorMap with_prefix(const TensorMap& tensors, const std::string& prefix) {
   TensorMap out;
   for (const auto& [name, value] : tensors)

@@ -1,5 +1,5 @@
-// Between a model whose parts lie on several ranks and its whole tensors, which files hold. Names
-// are those of parameters and buffers, with a prefix for what belongs to them (moments).
+// Converts between a model that is divided over several ranks and its whole tensors, as files hold
+// them. Names are those of parameters and buffers, with a prefix for their moments.
 #pragma once
 
 #include <map>
@@ -16,31 +16,31 @@ namespace penstock {
 
 class ModelExchange {
  public:
-  /// @param model  this rank's part
+  /// @param model  this rank's part of the model
   ModelExchange(const LanguageModel& model, const dist::Mesh& mesh);
 
-  /// Whether any rank holds less than all.
+  /// Whether any rank holds less than the whole model.
   bool divided() const;
 
-  /// How the gradients of such a model are summed, in a tree: by which groups, and what each rank
-  /// counts in the global norm.
+  /// How the gradients of this model are summed in a tree: the groups, and the parameters that this
+  /// rank counts in the global norm.
   GradientSharing sharing() const;
 
-  /// The whole tensors on rank 0, nothing on the others; where none is divided those of this rank.
-  /// All ranks call it.
-  /// @param parts   what this rank holds, by `prefix` and name; what is not there is not gathered,
-  ///                which has to be alike on all ranks that hold it
+  /// The whole tensors on rank 0, nothing on the other ranks. If no tensor is divided, every rank
+  /// gets its own tensors. All ranks call it.
+  /// @param parts   this rank's tensors, by `prefix` and name. A tensor that is missing is not
+  ///                gathered; all ranks that hold its parts have to leave it out.
   TensorMap gather(const TensorMap& parts, const std::string& prefix = "") const;
-  /// This rank's parts of what rank 0 gives whole; with one process the same tensors. All ranks
-  /// call it. One tensor at a time is sent whole.
+  /// This rank's parts of rank 0's whole tensors. With one process it returns the whole tensors.
+  /// All ranks call it. Whole tensors are sent one at a time.
   TensorMap scatter(const TensorMap& whole, const std::string& prefix = "") const;
 
  private:
   dist::Mesh mesh_;
-  // Nothing where no model is divided: to find these takes a while.
+  // The following are empty if the model is not divided, because it takes time to compute them.
   std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
   std::set<std::string> first_held_;
-  std::set<std::string> beside_data_;  // the same among ranks that share no steps with this one
+  std::set<std::string> beside_data_;  // see first_beside_data()
   std::set<std::string> of_experts_, in_shares_;
 };
 

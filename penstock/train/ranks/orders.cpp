@@ -11,7 +11,7 @@ Leader::~Leader() {
   try {
     give(Order::failed);
   } catch (const Error&) {
-    // They are gone too.
+    // The other ranks are gone too.
   }
 }
 

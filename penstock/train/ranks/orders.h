@@ -1,6 +1,6 @@
-// How rank 0 leads a run: before it does something that all ranks take part in it says so, and the
-// others wait for the next order. So only rank 0 decides what comes next: which step, when to
-// measure and to save, and when to stop.
+// Orders, by which rank 0 leads a run. Rank 0 sends an order before each action of all ranks; the
+// other ranks wait for the next order. So only rank 0 decides what comes next: a step, a
+// measurement, a checkpoint or the end.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ enum class Order : std::int64_t {
   step,
   gather,
   gather_whole,
-  meet,   // in a directory: whether all see it
-  room,   // for the copies of their pieces
-  save,   // their pieces of a checkpoint, into the directory that follows
-  saved,  // which waits for their pieces
+  meet,   // check whether all ranks see a directory
+  room,   // get memory for copies of checkpoint pieces
+  save,   // save checkpoint pieces into the directory in the text
+  saved,  // wait for the pieces and report them
   restore,
   wait,
   finished,
@@ -33,24 +33,26 @@ enum class Order : std::int64_t {
 class Leader {
  public:
   explicit Leader(dist::ProcessGroup group) : group_(std::move(group)) {}
-  /// Without a given end: the run failed.
+  /// If end() was not called, tells the other ranks that the run failed.
   ~Leader();
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
 
-  /// From here on the others wait for orders.
+  /// Called once the other ranks wait for orders.
   void begin() { begun_ = true; }
+  /// Sends an order to the other ranks.
   void give(Order order);
-  /// Gives it, and does this rank's part, in which the others wait for it. What ends that other
-  /// than by agreement ends the run's group: a failure of this rank alone is thrown as FailedRank.
+  /// Gives an order and returns part(), this rank's part of the work. The other ranks wait for it
+  /// in their parts. A failure of this rank alone is thrown as FailedRank and ends the run's group.
   template <class Part>
   auto together(Order order, const Part& part);
-  /// With what the order is about, which next_text() gets on the other ranks.
+  /// The same with a text for the order. The other ranks get the text from next_text().
   template <class Part>
   auto together(Order order, const std::string& text, const Part& part);
-  /// Lets the others go on waiting while rank 0 works alone, once in a while.
+  /// Sends Order::wait if the last order is more than a second old. Rank 0 calls it while it works
+  /// alone, so that the other ranks keep waiting.
   void keep_waiting();
-  /// Lets the others go.
+  /// Sends the end of the run to the other ranks.
   void end(RunOutcome outcome);
 
  private:
@@ -73,20 +75,20 @@ auto Leader::together(Order order, const Part& part) {
   give(order);
   try {
     return part();
-  } catch (const StepStopped&) {  // after which an order comes
+  } catch (const StepStopped&) {  // all ranks agree on it; another order follows
     throw;
   } catch (const dist::LostRank&) {
     ended_ = true;
     throw;
   } catch (const std::exception& error) {
     ended_ =
-        true;  // the others have thrown, too, or wait in the middle, where no order reaches them
+        true;  // the other ranks have thrown too, or wait inside the part, where they get no order
     if (group_.size() == 1 || group_.failed_together()) throw;
     throw dist::FailedRank(group_.name(), error);
   }
 }
 
-/// The other ranks' side: the next order, and what it is about.
+/// The other ranks' side: the next order, and the text of an order.
 Order next_order(const dist::ProcessGroup& group);
 std::string next_text(const dist::ProcessGroup& group);
 

@@ -21,7 +21,7 @@ std::string name_of_rank(std::size_t rank, const std::string& name) {
   return concat(kOuterState, "rank.", rank, ".", name);
 }
 
-/// The part of each rank in a sum of one each.
+/// By rank, the nodes of a tree in which each rank has one part.
 std::vector<std::vector<PartRange>> one_each(int ranks) {
   std::vector<std::vector<PartRange>> out;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank)
@@ -94,7 +94,7 @@ void OuterOptimizer::update(std::size_t span, const at::Tensor& mean) {
   const at::Tensor gradient = shared - mean;
   momentum.mul_(local_.momentum).add_(gradient);
   shared.copy_(mean);
-  // A product with zero could still turn the sign of a zero.
+  // Adding a product with 0 could change the sign of a zero, so it is left out.
   if (local_.lr != 1) shared.add_(gradient, 1 - local_.lr);
   if (local_.momentum != 0) shared.sub_(momentum, local_.lr * local_.momentum);
 }

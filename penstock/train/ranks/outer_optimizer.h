@@ -1,6 +1,6 @@
-// What brings ranks together that train apart (DiLoCo, Douillard et al. 2023, arXiv:2311.08105): an
-// outer optimizer over their weights. The steps in between are SharedOptimizer's, of each rank by
-// itself.
+// The outer optimizer of ranks that train apart (DiLoCo, Douillard et al. 2023, arXiv:2311.08105).
+// It brings the ranks' weights together. The steps in between are made by each rank's own
+// SharedOptimizer.
 #pragma once
 
 #include <cstdint>
@@ -17,38 +17,42 @@ namespace penstock {
 /// The prefix of all names in OuterOptimizer::state().
 inline constexpr const char* kOuterState = "outer.";
 
-/// With the shared weights s, those of rank r of R now w_r, and a momentum b that begins at 0:
+/// An outer step, with the shared weights s, the weights w_r of rank r of R, and the momentum b,
+/// which begins at 0:
 ///   g = s − Σ_r w_r / R;  b ← μ·b + g;  s ← s − lr·(g + μ·b);  w_r ← s
-/// which is SGD with Nesterov momentum along the mean way of the ranks. The ranks' weights are
-/// added in a tree over the ranks, so the same ranks come to the same bits; and s is computed as
+/// This is SGD with Nesterov momentum; −g is the mean change of the ranks' weights. The ranks'
+/// weights are added in a tree over the ranks, so the same number of ranks gives the same bits. s
+/// is computed as
 ///   Σ_r w_r / R + (1 − lr)·g − lr·μ·b
-/// so that lr = 1 without momentum leaves the mean as it is. A rank keeps s and b of its spans of
-/// each unit (parameter_units.h) and updates these for all. Every rank makes the same calls.
+/// so that lr = 1 without momentum gives exactly the mean. Each rank keeps s and b of its spans of
+/// each unit (parameter_units.h) and updates these spans for all ranks. Every rank makes the same
+/// calls.
 class OuterOptimizer {
  public:
-  /// The weights that the parameters have now are shared ones. REQUIRES: equal on all ranks.
+  /// The shared weights are the present weights. REQUIRES: these are equal on all ranks.
   OuterOptimizer(std::vector<Updated> parameters, dist::ProcessGroup group,
                  const LocalSteps& local);
 
-  /// Whether the ranks' weights differ after that many steps.
+  /// Whether the ranks' weights differ after `step` steps.
   bool apart(std::int64_t step) const { return step % local_.steps != 0; }
-  /// What is said of the step of all ranks: the mean of their norms, and the failure of the first
+  /// The common outcome of all ranks: the mean of their norms, and the failure of the first rank
   /// that cannot update.
   UpdateOutcome agree(const UpdateOutcome& mine) const;
-  /// The outer step, after which the weights are shared ones.
+  /// Makes an outer step. All ranks then have the shared weights.
   void step();
 
-  /// By name, whole.
+  /// The whole shared weights, by name.
   std::map<std::string, at::Tensor> shared_weights() { return whole(shared_); }
-  /// What resuming needs beside the shared weights, on the first rank: the momentum as
-  /// outer.momentum.NAME, the moments of each rank as outer.rank.R.m.NAME and .v.NAME, and where
-  /// the ranks are apart after that step also their weights, outer.rank.R.w.NAME.
-  /// @param moments  of this rank, "m.NAME" and "v.NAME"
+  /// The state that resuming needs in addition to the shared weights; on the first rank only. It is
+  /// the momentum as outer.momentum.NAME, each rank's moments as outer.rank.R.m.NAME and
+  /// outer.rank.R.v.NAME and, if the ranks are apart after `step`, each rank's weights as
+  /// outer.rank.R.w.NAME.
+  /// @param moments  this rank's moments, "m.NAME" and "v.NAME"
   std::map<std::string, at::Tensor> state(const std::map<std::string, at::Tensor>& moments,
                                           std::int64_t step);
-  /// From that of the first rank, once the parameters have the shared weights. Where it is of
-  /// another number of ranks each gets the mean of their moments and weights. Throws Error, on all
-  /// ranks, where something is missing or misshaped.
+  /// Restores the first rank's `state`. If it was saved with another number of ranks, each rank
+  /// gets the mean of the saved moments and weights. Throws Error, on all ranks, if a tensor is
+  /// missing or has the wrong shape. REQUIRES: the parameters have the shared weights.
   /// @return this rank's moments
   std::map<std::string, at::Tensor> load(const std::map<std::string, at::Tensor>& state,
                                          std::int64_t step);
@@ -63,13 +67,14 @@ class OuterOptimizer {
   /// This rank's spans of the sum of all ranks' weights.
   UnitTensors sum_of_ranks(const ParameterUnit& unit);
   void update(std::size_t span, const at::Tensor& mean);
-  /// Puts every rank's spans of the unit in place.
+  /// Copies every rank's spans of the unit into `whole`, on every rank.
   void gather(const ParameterUnit& unit, const UnitTensors& spans, const UnitTensors& whole);
-  /// @param spans  of all units
+  /// Whole tensors by parameter name.  @param spans  this rank's spans of all units
   Named whole(const UnitTensors& spans);
-  /// Names of what each rank has of its own.
+  /// The names "m.NAME", "v.NAME" and, if the ranks are apart, "w.NAME" of each rank's own tensors,
+  /// with the parameter's weight.
   std::vector<std::pair<std::string, at::Tensor>> own_state(std::int64_t step) const;
-  /// By rank, what it gets of a state.
+  /// The tensors that each rank gets from a state, by rank.
   std::vector<Named> dealt(const Named& state, std::int64_t step) const;
 
   LocalSteps local_;

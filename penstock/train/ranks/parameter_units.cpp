@@ -18,7 +18,7 @@ void cut(ParameterUnit& unit, const std::vector<ParameterSize>& parameters, int 
     const std::int64_t elements = parameters[unit.parameters[p]].elements;
     for (std::int64_t begin = 0; begin < elements;) {
       const std::int64_t rank = (offset + begin) * ranks / total;
-      // The next rank's elements begin with the first piece that begins behind that many.
+      // The next rank's elements begin with the first piece that starts at `behind` or later.
       const std::int64_t behind = ((rank + 1) * total + ranks - 1) / ranks - offset;
       const std::int64_t pieces = (behind + ops::kSquarePiece - 1) / ops::kSquarePiece;
       const std::int64_t end = std::min(pieces * ops::kSquarePiece, elements);
@@ -47,7 +47,7 @@ std::vector<ParameterSize> sizes_of(const std::vector<Updated>& parameters) {
 std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& parameters,
                                            const ParameterPredicate& of_experts, int ranks,
                                            int replicas) {
-  // By descending layer, the rest (-1) last; within a layer its experts first.
+  // By descending layer, with the unit of no layer (-1) last. A layer's experts come first.
   std::map<std::pair<std::int64_t, bool>, ParameterUnit, std::greater<>> units;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::string& name = parameters[p].name;

@@ -20,7 +20,7 @@ fs::path answer_path(const fs::path& place, int rank) {
   return place / fmt::format("rank-{}", rank);
 }
 
-/// A text that no other run has.
+/// A random text, different in every run.
 std::string new_token() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -32,7 +32,7 @@ void write_text(FileSystem& files, const fs::path& path, const std::string& text
   file->close();
 }
 
-/// Where a file is not there or cannot be read: "".
+/// The file's text; "" if the file does not exist or cannot be read.
 std::string text_of(FileSystem& files, const fs::path& path) {
   try {
     return files.exists(path) ? files.read(path) : "";
@@ -41,7 +41,7 @@ std::string text_of(FileSystem& files, const fs::path& path) {
   }
 }
 
-/// The folder with the token in it, or no folder.
+/// Makes a folder with the token in it. If that fails, removes the folder and throws.
 void make_meeting(FileSystem& files, const fs::path& place, const std::string& token) {
   files.remove_all(place);
   try {
@@ -69,7 +69,7 @@ std::string first_rank_without(const dist::ProcessGroup& group, const fs::path& 
                                FileSystem& files) {
   const bool first = group.rank() == 0;
   const std::string token = group.broadcast_bytes(first ? new_token() : "");
-  // What a run that dies leaves of it is cleaned up with other leftovers.
+  // If the run dies here, the temporary folder is removed with other leftovers later.
   const fs::path place = group.broadcast_bytes(
       first ? temporary_path(fs::absolute(directory) / "meeting").string() : "");
   on_all_ranks(group, [&] {

@@ -1,4 +1,4 @@
-// Whether the ranks of a run see the same files.
+// Checks whether the ranks of a run see the same files.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// Asks all ranks whether they see, and can write, what rank 0 has in that directory. Every rank
-/// calls it; the directory counts on rank 0, where it exists. Throws, as check_none_failed(), where
-/// rank 0 cannot write there.
-/// @return the name of the first rank that does not, or ""
+/// Checks whether all ranks see rank 0's files in a directory and can write there. Every rank calls
+/// it. Throws, as check_none_failed(), if rank 0 cannot write there.
+/// @param directory  read on rank 0 only.  REQUIRES: it exists there.
+/// @return the name of the first rank that does not see the files or cannot write, or ""
 std::string first_rank_without(const dist::ProcessGroup& group,
                                const std::filesystem::path& directory, FileSystem& files);
 

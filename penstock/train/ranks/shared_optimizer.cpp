@@ -37,7 +37,7 @@ SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const Optimiz
     for (const std::size_t p : units_[u].parameters) unit_of_[p] = u;
 }
 
-/// This rank's spans of all units, in their order.
+/// This rank's spans of all units, in the order of the units.
 std::vector<Updated> SharedOptimizer::updated_spans() const {
   std::vector<Updated> out;
   for (const ParameterUnit& unit : units_)
@@ -68,7 +68,7 @@ void SharedOptimizer::connect() {
   exchange_ = UnitExchange(sharing_.data.split("gradients", 0));
   const bool experts = std::ranges::any_of(units_, &ParameterUnit::experts);
   if (experts) expert_exchange_ = UnitExchange(sharing_.replicas.split("expert gradients", 0));
-  if (layers_)  // a thread of its own, whose operations are in another order
+  if (layers_)  // own groups, because another thread gathers weights, in another order
     layers_->connect(
         UnitExchange(sharing_.data.split("weights", 0)),
         experts ? UnitExchange(sharing_.replicas.split("expert weights", 0)) : UnitExchange());
@@ -101,7 +101,7 @@ void SharedOptimizer::begin(std::size_t parts, int passes) {
   }
   seen_.assign(parameters_.size(), false);
   part_ = next_ = 0;
-  // With zero >= 2 every part of a rank is exchanged, side by side with one of each other.
+  // With zero >= 2 the ranks exchange one part each at a time.
   rounds_ = sharing_.zero >= 2 ? rounds : 1;
   active_ = true;
   if (layers_) layers_->begin(rounds, passes);
@@ -113,7 +113,7 @@ bool SharedOptimizer::due() const {
 
 void SharedOptimizer::gradient_done(std::size_t parameter) {
   const std::size_t u = unit_of_[parameter];
-  // What is of no one layer may get more than one gradient in a pass.
+  // A parameter of no single layer may get more than one gradient in a pass.
   if (!active_ || !due() || units_[u].layer < 0 || seen_[parameter]) return;
   seen_[parameter] = true;
   --progress_[u].missing;
@@ -155,8 +155,8 @@ void SharedOptimizer::after_part() {
 }
 
 void SharedOptimizer::after_parts() {
-  // Others may have more parts. They go on to their next layer, whose weights this rank gathers
-  // with them, only while few of their gradients wait for this rank: so these are handed in first.
+  // Other ranks may have more parts. They enter their next layer, whose weights this rank gathers
+  // too, only while few of their gradients wait for this rank. So exchanges come first.
   if (active_) hand_in_the_rest(part_ == progress_.front().range.size());
   if (layers_) layers_->pass_through();
 }
@@ -175,8 +175,8 @@ void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
     add_up(unit, round, std::move(gradients), complete);
     hidden_seconds_ += exchange_.seconds() + expert_exchange_.seconds() - before;
   };
-  // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
-  // nobody, and a rank that has none never waits.
+  // Waits, so that whole gradients do not pile up. Ranks with peers do not wait here, because they
+  // already wait for each other in a pass. A rank without gradients never waits.
   const bool alone = sharing_.world.size() == sharing_.data.size() && sharing_.expert_ranks == 1;
   const bool waits = sharing_.zero >= 2 && alone && holds;
   const auto start = Clock::now();
@@ -254,16 +254,16 @@ void SharedOptimizer::finish(bool complete) {
   try {
     background_.wait();
   } catch (...) {
-    if (complete) throw;  // otherwise what made this step incomplete is what is told
+    if (complete) throw;  // otherwise the caller reports why the step is incomplete
   }
   waited_seconds_ = seconds_since(start);
   if (complete) sum_shares();
 }
 
-/// Once in a step, of what this rank has of the sums over parts: with zero of its spans alone.
+/// Called once in a step, after the sums over parts. With zero > 0 it sums this rank's spans only.
 void SharedOptimizer::sum_shares() {
   if (!sharing_.in_shares) return;
-  std::vector<at::Tensor> vectors;  // which travel together; a matrix by itself, for less memory
+  std::vector<at::Tensor> vectors;  // summed together; each matrix alone, to need less memory
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ParameterUnit& unit = units_[u];
     for (std::size_t i = 0; i < progress_[u].sum.size(); ++i) {

@@ -1,5 +1,5 @@
-// The update of shared_optimizer.h: which gradients a rank updates with, their norm over all ranks,
-// and the weights that come back.
+// The update of shared_optimizer.h: the gradients that a rank updates with, their norm over all
+// ranks, and the gathering of the updated weights.
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -50,7 +50,8 @@ std::vector<at::Tensor> SharedOptimizer::gradients_to_update() const {
   return out;
 }
 
-/// The bits of one process: the pieces of all spans in the order of the parameters.
+/// The norm with the bits of one process: adds the pieces of all spans in the order of the
+/// parameters.
 double SharedOptimizer::norm_in_order(const std::vector<at::Tensor>& spans) const {
   const auto pieces = [](std::int64_t elements) {
     return (elements + ops::kSquarePiece - 1) / ops::kSquarePiece;
@@ -90,7 +91,7 @@ double SharedOptimizer::norm_of(const std::vector<at::Tensor>& gradients) const 
                             (!sharing_.of_experts || ranks == sharing_.replicas.size());
   if (whole_models && !divides()) return ops::global_norm(gradients);
   if (whole_models) return norm_in_order(gradients);
-  std::vector<at::Tensor> counted;  // each element of the model on one rank alone
+  std::vector<at::Tensor> counted;  // each element of the model is on one rank only
   std::size_t next = 0;
   for (const ParameterUnit& unit : units_)
     for (const Span& span : own_spans(unit)) {
@@ -120,7 +121,7 @@ std::string SharedOptimizer::non_finite_parameter(const std::vector<at::Tensor>&
     const auto& [place, name] = *std::ranges::min_element(found);
     first = fmt::format("{:08} {}", place, name);
   }
-  std::string out;  // of all ranks; texts order as places do
+  std::string out;  // the first on any rank; texts have the order of places
   for (const std::string& theirs : sharing_.world.gather(first))
     if (!theirs.empty() && (out.empty() || theirs < out)) out = theirs;
   return out.empty() ? "" : out.substr(out.find(' ') + 1);

@@ -34,7 +34,7 @@ void sum_tensors(const dist::ProcessGroup& group, const std::vector<at::Tensor>&
   const std::int64_t ranks = group.size();
   std::int64_t elements = 0;
   for (const at::Tensor& tensor : tensors) elements += tensor.numel();
-  const std::int64_t own = (elements + ranks - 1) / ranks;  // of a rank, as an all-gather asks for
+  const std::int64_t own = (elements + ranks - 1) / ranks;  // all-gather needs equal shares
   const at::Tensor packed = torch::zeros({own * ranks}, tensors.front().options());
   const auto each = [&](const at::Tensor& flat, const auto& action) {
     std::int64_t at = 0;

@@ -1,5 +1,5 @@
-// Named tensors between the processes of a run: what a checkpoint held goes to all ranks, what each
-// rank carries on comes together for a checkpoint.
+// Exchanges of named tensors between the processes of a run: from a checkpoint to all ranks, and
+// from all ranks into a checkpoint.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// The root's tensors, names and shapes included; on the root its own. CPU.
+/// The root's tensors with their names, on every rank. The root gets its own tensors. On the CPU.
 TensorMap broadcast_tensors(const dist::ProcessGroup& group, const TensorMap& mine, int root = 0);
 
-/// Adds up tensors in place, in the order of the ranks. They travel together.
-/// REQUIRES: of one type; of the same sizes on all ranks, and contiguous.
+/// Sums the ranks' tensors in place, in the order of the ranks. All tensors are sent together.
+/// REQUIRES: the tensors are contiguous, have one dtype, and have the same sizes on all ranks.
 void sum_tensors(const dist::ProcessGroup& group, const std::vector<at::Tensor>& tensors);
 
 /// The tensors of all ranks together. REQUIRES: no name on two ranks.

@@ -14,7 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
-/// This rank's nodes of what another one adds up; zeros where it has none.
+/// This rank's gradients of the spans that rank `rank` adds up, for all its nodes; zeros if it has
+/// none.
 dist::Pieces sent_to(int rank, const ParameterUnit& unit,
                      const std::vector<GradientTree::Node>& mine, std::int64_t nodes,
                      const at::TensorOptions& options) {
@@ -57,7 +58,8 @@ void UnitExchange::sum(const ParameterUnit& unit, const std::vector<std::vector<
     seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
   const auto& kept = unit.spans[static_cast<std::size_t>(me)];
-  // A tensor that holds more than one node is not to outlive this sum.
+  // A received tensor of more than one node must be freed after this sum, so its nodes are
+  // borrowed.
   const bool many = received.defined() && received.numel() > unit.elements(me);
   std::int64_t from = 0;
   for (int rank = 0; rank < ranks; from += receive[static_cast<std::size_t>(rank)], ++rank) {

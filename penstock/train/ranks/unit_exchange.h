@@ -1,5 +1,5 @@
-// Exchanges of one unit of parameters between the ranks of a group: gradients to who adds them up,
-// and what each rank keeps to all.
+// Exchanges of one unit of parameters between the ranks of a group. Gradients go to the ranks that
+// add them up, and each rank's spans go to all ranks.
 #pragma once
 
 #include "penstock/train/ranks/gradient_tree.h"
@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// Tensors by ParameterUnit::parameters, contiguous; or by a rank's spans.
+/// Contiguous tensors, one for each of ParameterUnit::parameters or one for each span of a rank.
 using UnitTensors = std::vector<at::Tensor>;
 
-/// From one thread at a time.
+/// Only one thread at a time may use an exchange.
 class UnitExchange {
  public:
   UnitExchange() = default;
@@ -20,14 +20,15 @@ class UnitExchange {
   double seconds() const { return seconds_; }
 
   /// Adds this rank's spans of all ranks' nodes to a tree of spans.
-  /// @param nodes  of each rank, known to all
-  /// @param mine   this rank's, whole; empty: others get zeros for them, since the step has failed
+  /// @param nodes  each rank's nodes; equal on all ranks
+  /// @param mine   this rank's nodes, with whole gradients. Empty if the step has failed; the other
+  ///               ranks then get zeros.
   void sum(const ParameterUnit& unit, const std::vector<std::vector<PartRange>>& nodes,
            const std::vector<GradientTree::Node>& mine, const at::TensorOptions& options,
            GradientTree& spans);
-  /// Puts every rank's spans in place.
-  /// @param mine   by this rank's spans; they may be views of `whole`
-  /// @param whole  by parameter, written through their memory: nobody else notices
+  /// Copies every rank's spans into `whole`, on every rank.
+  /// @param mine   by this rank's spans; may be views of `whole`
+  /// @param whole  by parameter. Written directly in memory, so autograd does not notice.
   void gather(const ParameterUnit& unit, const UnitTensors& mine, const UnitTensors& whole);
 
  private:
