@@ -18,7 +18,7 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return out;
 }
 
-/// Calls visit() for every [parallel] of so many ranks, plain data parallelism first.
+/// Calls visit() for every [parallel] with `ranks` ranks, plain data parallelism first.
 void for_layouts(const Recipe& recipe, int ranks,
                  const std::function<void(const ParallelConfig&)>& visit) {
   ParallelConfig parallel = recipe.parallel;
@@ -44,7 +44,7 @@ void for_layouts(const Recipe& recipe, int ranks,
     }
 }
 
-/// The faster first; of equals the smaller, and then the one that asks for less.
+/// Sort key: time, then memory, then the size of each axis.
 auto order_of(const PlannedLayout& planned) {
   const ParallelConfig& p = planned.parallel;
   return std::tuple(planned.estimate.step_seconds, planned.estimate.memory_bytes(), p.tensor,

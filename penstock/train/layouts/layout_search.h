@@ -1,5 +1,5 @@
-// Searches the layouts of a number of processes for the one with the fastest estimate that fits
-// their memory. It measures nothing and starts nothing.
+// Searches the layouts of a number of processes for the layout with the fastest estimate that fits
+// the memory. It measures nothing and starts nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +11,25 @@
 namespace penstock {
 
 struct PlannedLayout {
-  ParallelConfig parallel;  ///< the recipe's, with the layout, `sequence`, `zero` and
-                            ///< `pipeline_chunks` in it
+  ParallelConfig parallel;  ///< the recipe's, with this layout's axes, `sequence`, `zero` and
+                            ///< `pipeline_chunks`
   RankEstimate estimate;
 };
 
 struct LayoutPlan {
-  std::size_t taken = 0;               ///< layouts that the recipe takes
-  std::size_t fitting = 0;             ///< of these, with a rank's memory in the limit
-  std::vector<PlannedLayout> fastest;  ///< of those that fit, the fastest first
-  std::optional<PlannedLayout> least;  ///< of all, the one that takes the least memory of a rank
+  std::size_t taken = 0;               ///< number of layouts that are valid for the recipe
+  std::size_t fitting = 0;             ///< number of these that fit into a rank's memory
+  std::vector<PlannedLayout> fastest;  ///< layouts that fit, the fastest first
+  std::optional<PlannedLayout> least;  ///< the valid layout with the least memory of a rank
 };
 
-/// Estimates every layout that a recipe takes: tensor × pipeline × data = ranks, with each divisor
-/// of data (of data × tensor with the recipe's whole_experts) as `expert`, each stage of ZeRO, each
-/// number of chunks, and rows divided or not. The micro-batch is the recipe's. One that needs more
-/// of several axes for the same estimates comes behind. Throws Error that says why the recipe takes
-/// none, if so.
-/// @param memory  bytes of a rank; 0: no limit.  @param kept  how many of the fastest
-/// Cost: about a millisecond a layout for hundreds of ranks; nothing of the model is built.
+/// Estimates every layout that is valid for a recipe: tensor × pipeline × data = ranks, with each
+/// divisor of data as `expert` (of data × tensor with the recipe's whole_experts), each ZeRO stage,
+/// each number of chunks, and with and without divided rows. The micro-batch is the recipe's. Of
+/// layouts with equal estimates, the layout with smaller axes comes first. Throws Error with the
+/// reason if no layout is valid.
+/// @param memory  bytes of a rank; 0: no limit.  @param kept  number of layouts in `fastest`
+/// Cost: about a millisecond a layout for hundreds of ranks. It does not build the model.
 LayoutPlan search_layouts(const Recipe& recipe, int ranks, double memory,
                           const MachineSpeeds& speeds, std::size_t kept = 5);
 

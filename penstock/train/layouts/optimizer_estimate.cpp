@@ -28,7 +28,7 @@ void OptimizerEstimate::add(const std::vector<ParameterSize>& sizes, const Share
   carriers += share == 0 ? bytes.files : bytes.packed;
   gradients.add(static_cast<double>(bytes.sent_gradients), share,
                 others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
-  // A rank packs its own once for all others, and puts it in place too.
+  // A rank packs its own bytes once for all other ranks, and also copies them into place.
   sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
            others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + more),
            kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, others));
@@ -46,7 +46,7 @@ void OptimizerEstimate::add(const std::vector<ParameterSize>& sizes, const Share
 void OptimizerEstimate::add_shares(double numbers, bool alone) {
   shares += numbers;
   share_sums = std::max(1.0, share_sums) + (alone ? 1 : 0);
-  // What is sent, what is received, and the sums.
+  // Buffers of the bytes sent, of the bytes received and of the sums.
   exchange = std::max(exchange, static_cast<std::int64_t>(3 * numbers * kBytes));
 }
 

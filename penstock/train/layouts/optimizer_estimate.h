@@ -1,5 +1,5 @@
-// What a rank's optimizer holds, receives and sends in a step, added up group by group of
-// parameters, for the estimate of a rank. How long sending takes is rank_traffic.h's.
+// Estimates the bytes that a rank's optimizer holds, receives and sends in a step. It adds up
+// groups of parameters for the estimate of a rank. rank_traffic.h estimates the time of sending.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,30 @@
 
 namespace penstock {
 
-/// What a stage's rank holds for the optimizer, and what it sends for it.
+/// The memory and the traffic of the optimizer, of a rank of one stage.
 struct OptimizerEstimate {
   TrainingMemory memory;
-  double shares = 0, share_sums = 0;        ///< numbers of gradients in shares, and of their sums
-  std::int64_t exchange = 0, carriers = 0;  // what arrives; files, or messages
+  /// Gradient elements that ranks of `tensor` have shares of, and the number of their all-reduces.
+  double shares = 0, share_sums = 0;
+  std::int64_t exchange = 0, carriers = 0;  // bytes of received data; of files or messages
   rank_traffic::Sent gradients{"gradients"}, sums{"summed_gradients"};
-  // Numbers, of all those whose gradients are exchanged, and of these those that come last.
+  // Elements: of all parameters, of those that this rank updates, of those whose gradients are
+  // exchanged, and of those whose gradients the backward pass completes last.
   double parameters = 0, updated = 0, exchanged = 0, last = 0;
-  std::int64_t to_make_whole = 0;
+  std::int64_t to_make_whole = 0;  ///< SharingBytes::to_make_whole
 
-  /// @param units   layers, and what no layer has, of whose parameters these are
-  /// @param stride  between neighbours that exchange them
+  /// Adds a group of parameters.
+  /// @param units   number of layers that the parameters belong to
+  /// @param rest    whether some parameters belong to no layer
+  /// @param stride  difference in rank between neighbours that exchange the parameters
   void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
            bool rest, int stride, const MachineSpeeds& speeds);
-  /// What ranks of `tensor` have shares of the gradient of: matrices are summed by themselves.
-  /// @param numbers  that this rank sums up;  @param alone  whether by itself
+  /// Adds a parameter of which ranks of `tensor` have shares of the gradient.
+  /// @param numbers  elements that this rank sums;  @param alone  whether in an all-reduce of its
+  ///                 own, as matrices are
   void add_shares(double numbers, bool alone);
-  /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
-  /// all, their weights and momentum.
+  /// Adds all parameters of ranks that train apart: the optimizer of one process, and this rank's
+  /// spans of the outer step's weights and momentum.
   void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
                  double local_steps, const MachineSpeeds& speeds);
 };

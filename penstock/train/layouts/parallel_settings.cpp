@@ -22,8 +22,8 @@ std::string product_of(const ParallelConfig& parallel, bool with_expert) {
   return with_expert ? concat(out, " x expert ", parallel.expert) : out;
 }
 
-/// Ranks of `tensor` and those that share experts with them have to lie within each other, so that
-/// what stops one of them in a step stops the same ranks of both.
+/// One of the groups `tensor` and `expert` has to contain the other. Then a rank that stops in a
+/// step stops the same ranks of both groups.
 void check_whole_experts(const dist::Layout& layout) {
   const int tensor = layout.tensor, ranks = layout.data * tensor, expert = layout.expert;
   const auto fits = [&](int e) { return ranks % e == 0 && (e % tensor == 0 || tensor % e == 0); };
@@ -52,7 +52,7 @@ std::int64_t ranks_of(std::initializer_list<std::int64_t> axes) {
   return out;
 }
 
-/// The layout whose product the processes are.
+/// The layout whose axes multiply to the number of processes.
 dist::Layout divided(const Recipe& recipe, int processes) {
   const ParallelConfig& parallel = recipe.parallel;
   dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
@@ -128,7 +128,7 @@ void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
                  "parallel.pipeline_chunks to 1");
 }
 
-/// Loads of a whole step are counted by a forward pass of the whole model before it.
+/// Loads of a whole step are counted by a forward pass through the whole model before the step.
 void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
   const std::string part = part_that_pools(recipe.model);
   const bool stages = layout.pipeline > 1;
@@ -140,8 +140,8 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
                  ", or scope to \"sequence\" or \"micro-batch\"");
 }
 
-/// A pass with all experts comes before each part's own, outside the order in which stages pass
-/// parts on and layers are gathered.
+/// Each part also has a pass with all experts. The order of a pipeline's messages and the order in
+/// which layers are gathered do not contain this pass.
 void check_distillation(const Recipe& recipe, const dist::Layout& layout) {
   if (training_objective(recipe.model.traits()).distillation == 0) return;
   const bool stages = layout.pipeline > 1;
@@ -167,7 +167,7 @@ void check_sequence(const Recipe& recipe) {
                  "; set one of these so that they are, or parallel.sequence to ", "false");
 }
 
-/// A stage draws its own layers alone, and balancers' state is one on all ranks.
+/// A stage initialises only its own layers, but all ranks need the same state of balancers.
 void check_start(const Recipe& recipe, const dist::Layout& layout) {
   PENSTOCK_CHECK(
       layout.pipeline == 1 || !recipe.model.traits().needs_matrix,
@@ -177,9 +177,9 @@ void check_start(const Recipe& recipe, const dist::Layout& layout) {
       "\"dense\", or parallel.pipeline to 1");
 }
 
-/// Ranks that train apart hold a whole model and moments of their own each, and share weights after
-/// outer steps alone, which is when validations and checkpoints are to be due. (A signal may save
-/// in between.)
+/// Ranks that train apart each hold a whole model and their own moments. They share weights only
+/// after outer steps, so validations and checkpoints have to be due after outer steps. (A signal
+/// may save a checkpoint at any step.)
 void check_local_steps(const Recipe& recipe) {
   const ParallelConfig& parallel = recipe.parallel;
   const std::int64_t steps = parallel.local_steps;
@@ -210,7 +210,8 @@ void check_local_steps(const Recipe& recipe) {
   multiple("checkpoint_every", recipe.train.checkpoint_every);
 }
 
-/// A selector's segments divide sequences. (Its option is called as the trait is.)
+/// The length of a selector's segments has to divide the sequence length. The selector's option has
+/// the name of the trait.
 void check_segments(const Recipe& recipe) {
   if (recipe.model.moe_layers() == 0) return;
   const ResolvedRouter router = resolve(recipe.model.router);

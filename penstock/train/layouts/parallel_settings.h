@@ -1,4 +1,4 @@
-// What several processes ask of a recipe, and what they change in it.
+// Checks that a recipe suits several processes, and sets what depends on their number.
 #pragma once
 
 #include "penstock/dist/mesh.h"
@@ -6,21 +6,23 @@
 
 namespace penstock {
 
-/// How so many processes divide the work, by the recipe's [parallel]: parallel.expert lies within
-/// parallel.data, or beside it where there are as many processes as that takes. Throws Error, with
-/// what would fit, where they cannot, and where the recipe cannot be divided so: its model, or its
-/// step, of which each needs a micro-batch.
+/// The layout in which `processes` processes divide the work by the recipe's [parallel]. If
+/// parallel.data > 0, there have to be data × tensor × pipeline processes, or expert times as many;
+/// the layout's data axis then has data × expert ranks. Throws Error with a value that fits, if the
+/// number of processes does not fit or the recipe's model or step cannot be divided so. Each data
+/// rank needs a micro-batch.
 dist::Layout layout_of(const Recipe& recipe, int processes);
 
-/// The processes that the recipe is meant for: those that its [parallel] names.
+/// The number of processes that the recipe's [parallel] names.
 int processes_of(const Recipe& recipe);
 
-/// Puts in the place of train.gradient_sum = "auto" what the run began with, and tree with several
-/// processes; says so in the notes where a run that was begun in turn goes on in a tree.
-/// @param begun  the recipe of the run that goes on, or null
+/// Replaces train.gradient_sum = "auto": with "tree" for several processes or if the run began with
+/// it, otherwise with "in-turn". Adds a note if a run that began in turn continues with a tree.
+/// @param begun  the recipe of the run that continues, or null
 void choose_gradient_sum(Recipe& recipe, const Recipe* begun, int processes);
 
-/// run.threads; where that is open this process's share of the cores, at least one.
+/// run.threads. If it is 0 and a machine has several processes: this process's share of the cores,
+/// at least one.
 int threads_of_process(const Recipe& recipe, int processes_here);
 
 }  // namespace penstock

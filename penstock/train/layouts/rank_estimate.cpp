@@ -26,12 +26,12 @@ std::int64_t elements(const Slice& slice) {
 
 }  // namespace
 
-/// Numbers of a recipe under a layout that several of the sums below need.
+/// Numbers of a recipe with a layout that several functions below need.
 struct RankEstimator::Shape {
-  std::int64_t parts = 1;  ///< of a step
-  double own = 1;          ///< of these a data rank's, at the most
-  double rows = 1;         ///< numbers of the rows of a micro-batch, T·d
-  double held = 1;         ///< of these between products
+  std::int64_t parts = 1;  ///< micro-batches of a step
+  double own = 1;          ///< the most micro-batches of a data rank
+  double rows = 1;         ///< elements of the rows of a micro-batch, T·d
+  double held = 1;         ///< elements of the rows that a rank holds between GEMMs
   double layers = 1;       ///< of a stage
   double moe_layers = 0;   ///< of a stage
   double passes = 1;
@@ -40,7 +40,7 @@ struct RankEstimator::Shape {
 
 RankEstimator::RankEstimator(const Recipe& recipe)
     : recipe_(recipe), config_(recipe.model), tensors_(model_tensors(config_)) {
-  // What balancers keep is a few numbers, which no other estimate counts.
+  // Balancers keep only a few numbers; no other estimate counts them either.
   std::erase_if(tensors_, [](const auto& tensor) { return tensor.role == TensorRole::balancer; });
   for (const ModelTensor& tensor : tensors_) {
     if (!tensor.trained) frozen_.insert(tensor.module);
@@ -79,7 +79,7 @@ OptimizerEstimate RankEstimator::optimizer_of(const ParallelConfig& parallel,
   const auto slices =
       model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks));
   std::vector<ParameterSize> dense, experts;
-  std::int64_t frozen = 0;  // held, and nothing else
+  std::int64_t frozen = 0;  // elements that are held, but have no gradient and no moments
   for (const auto& [name, slice] : slices) {
     const bool apart = layout.divides_experts() && of_experts_.contains(name);
     if (frozen_.contains(name))
@@ -109,15 +109,15 @@ OptimizerEstimate RankEstimator::optimizer_of(const ParallelConfig& parallel,
   steps.parts = static_cast<std::size_t>(shape.own) * static_cast<std::size_t>(steps.ranks);
   out.add(experts, steps, shape.moe_layers, false, layout.expert_stride() * layout.expert, speeds);
   if (parallel.zero > 0) out.sums.kind = "weights";
-  // Of several chunks the gradients of as many parts as there are stages are held apart until the
-  // first chunk is through: those of all chunks but that one.
+  // With several chunks, the gradients of as many parts as there are stages are kept apart until
+  // the first chunk's backward pass. They are the gradients of all chunks but the first.
   out.memory.gradient_bytes +=
       out.memory.parameter_bytes * layout.pipeline * (shape.chunks - 1) / shape.chunks;
   out.memory.parameter_bytes += frozen_bytes;
   return out;
 }
 
-/// Stages differ; the ranks of the other axes hold as much as each other.
+/// The largest values over all stages. Ranks along the other axes hold equal amounts.
 OptimizerEstimate RankEstimator::largest_optimizer(const ParallelConfig& parallel,
                                                    const dist::Layout& layout, const Shape& shape,
                                                    const MachineSpeeds& speeds) const {
@@ -159,7 +159,7 @@ RecomputeChoice RankEstimator::recomputation(const dist::Layout& layout, const S
   const auto held = static_cast<double>(
       passes_held(static_cast<std::size_t>(shape.own), 0, layout.pipeline, shape.chunks));
   const double of_stage = of_piece / static_cast<double>(config_.layers) * held;
-  // A stage's share is counted as that of any: its layers have to be alike.
+  // The count takes an equal share of the layers for every stage, so layers have to be alike.
   return choose_recomputation(
       recipe_, count,
       {.others = others, .share_of_layers = of_stage, .alike = layout.pipeline > 1});
@@ -180,7 +180,7 @@ double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, doubl
   return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
 }
 
-/// Of whole tensors.
+/// Elements of a stage's tensors, whole: not divided over `tensor` or `expert`.
 double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, int chunks) const {
   const ModelPart part =
       part_of_rank(config_, layout, rank_at(layout, {.pipeline = stage}), chunks);
@@ -191,13 +191,13 @@ double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, in
   return out;
 }
 
-/// Weights are 4 bytes, moments 8 or 4. Ranks get of each other what they divide: of every tensor
-/// the ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
+/// Weights take 4 bytes, both moments 8 or 4. A rank receives what ranks divide: with tensor > 1
+/// weights and moments, with zero > 0 moments, with zero = 3 also weights.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
                                              const dist::Layout& layout, const Shape& shape,
                                              const OptimizerEstimate& first) const {
   const auto moments = static_cast<double>(2 * moment_bytes(recipe_.train.optimizer.moments));
-  if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
+  if (parallel.local_steps > 1)  // the moments of every other rank, and the outer momentum
     return std::llround(first.parameters * (moments * (layout.data - 1) + kBytes));
   const bool divides = parallel.zero > 0 && layout.data > 1;
   const double bytes = layout.tensor > 1 || (divides && parallel.zero == 3) ? kBytes + moments
@@ -219,11 +219,11 @@ std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
   return std::llround(out);
 }
 
-/// What a step saves by exchanging beside the computation.
+/// The time that a step saves because exchanges overlap the computation.
 double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
                                      const OptimizerEstimate& optimizer, double part,
                                      const MachineSpeeds& speeds) const {
-  // A part's gradients are together only once it is through all chunks.
+  // A part's gradients are complete only after its passes through all chunks.
   const bool beside =
       parallel.overlap && parallel.local_steps == 1 && (shape.chunks == 1 || parallel.zero >= 2);
   const bool sums = parallel.zero == 0 || parallel.zero == 3;
@@ -242,15 +242,15 @@ double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape
 
 namespace {
 
-/// Rows leave beside the first products of a shared expert, two thirds of it, and come back beside
-/// the last one; their gradients too.
+/// Sending rows overlaps the first GEMMs of a shared expert, two thirds of its time. Receiving the
+/// results overlaps the last GEMM. The same holds for their gradients.
 double hidden_tokens(double tokens, double shared_expert) {
   return std::min(tokens / 2, shared_expert * 2 / 3) + std::min(tokens / 2, shared_expert / 3);
 }
 
 }  // namespace
 
-/// Of a micro-batch in a stage, at even loads.
+/// FLOPs of the experts for a micro-batch in a stage, at even loads.
 double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shape) const {
   const TrainConfig& train = recipe_.train;
   return 6 * shape.passes * static_cast<double>(train.micro_batch * train.sequence_length) *
@@ -290,8 +290,8 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   if (layout.expert > 1)
     part += (speeds.rank_load - 1) * expert_flops(layout, shape) / speeds.flops;
   out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
-  // AdamW reads a weight, a gradient and two moments and writes all but the gradient, which the
-  // norm reads too; a gradient is added to another.
+  // AdamW reads a weight, a gradient and two moments, and writes the weight and the moments. The
+  // norm reads the gradient again. Adding up reads two gradients and writes one.
   const auto moment = static_cast<double>(moment_bytes(recipe_.train.optimizer.moments));
   out.update_seconds = seconds_of_memory((4 * kBytes + 4 * moment) * optimizer.updated +
                                              3 * kBytes * (shape.own - 1) * optimizer.parameters,

@@ -1,5 +1,5 @@
-// Estimates of the memory, traffic and waiting of one process of a layout, from the recipe alone,
-// to plan for machines that are not at hand. Nothing is measured here.
+// Estimates the memory, traffic and waiting of one process of a layout from the recipe only, for
+// planning without the machines. Nothing is measured here.
 #pragma once
 
 #include <algorithm>
@@ -20,66 +20,71 @@ namespace penstock {
 
 struct OptimizerEstimate;
 
-/// Of the rank that has most of each.
+/// Each value is that of the rank where it is largest.
 struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
   RecomputeChoice recomputation;
-  std::int64_t exchange_bytes = 0;  ///< buffers of what is sent and received at a time
-  /// Besides, what it gets of others to write its even share of a checkpoint, at the most; where
-  /// ranks train apart rank 0 alone, which writes all.
+  std::int64_t exchange_bytes = 0;  ///< buffers of data sent and received at a time
+  /// Upper bound of the additional bytes that a rank receives to write its even share of a
+  /// checkpoint. If ranks train apart: the bytes that rank 0 receives; rank 0 writes the whole
+  /// checkpoint.
   std::int64_t checkpoint_bytes = 0;
-  /// Of rank 0 besides, to evaluate: what it gathers, and the whole model that it makes of it.
+  /// Additional bytes of rank 0 in an evaluation: gathered tensors, and the whole model from them.
   std::int64_t evaluation_bytes = 0;
-  /// Sent in a step, by what it is: "gradients", "summed_gradients", "weights", "tensor", "stages",
-  /// "tokens". Of ranks that train apart the mean of a step, with what an outer step sends.
+  /// Bytes sent in a step, by kind: "gradients", "summed_gradients", "weights", "tensor", "stages",
+  /// "tokens". If ranks train apart: the mean of a step, with the outer step's bytes.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
-  double useful_seconds = 0;    ///< its even share of the step's FLOPs
-  double compute_seconds = 0;   ///< of its share of the step, with what it is idle in a pipeline
+  double useful_seconds = 0;    ///< of an even share of the step's FLOPs
+  double compute_seconds = 0;   ///< of this rank's share of the step, with its idle time in a
+                                ///< pipeline
   double update_seconds = 0;    ///< of adding up its own gradients and of the optimizer
-  double exchange_seconds = 0;  ///< with nothing hidden behind the computation
+  double exchange_seconds = 0;  ///< if no exchange overlaps the computation
   double step_seconds = 0;
 
   std::int64_t memory_bytes() const { return memory.total() + exchange_bytes; }
   /// Share of the step in which every process does useful FLOPs.
   double efficiency() const { return useful_seconds / step_seconds; }
-  /// Share of the step that the exchange adds.
+  /// Share of the step's time that the exchange adds.
   double communication() const {
     return std::max(0.0, 1 - (compute_seconds + update_seconds) / step_seconds);
   }
 };
 
-/// Estimates layouts of one recipe. What they have in common is counted once.
+/// Estimates layouts of one recipe. Counts that all layouts share are computed once.
 class RankEstimator {
  public:
   /// REQUIRES: the recipe's vocabulary is known.
   explicit RankEstimator(const Recipe& recipe);
 
-  /// Of m micro-batches in a step each data rank has P = ceil(m / data); a stage has l of L layers,
-  /// the last one also the head, which takes a share h of the FLOPs F of a step, and where the
-  /// ranks of `tensor` divide the rows h / tensor:
+  /// A step has F FLOPs and m micro-batches. Each data rank has P = ceil(m / data) micro-batches. A
+  /// stage has l of L layers. The last stage also has the head. The head's share of F is h; if the
+  /// ranks of `tensor` divide the rows, it is h / tensor:
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
   ///       + (rank_load − 1) · 6 · T · k · l · the multiply-adds of an expert / tensor / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
   ///   - update = ((16 + 4 · moment) · parameters updated + 12 · (P − 1) · parameters)
-  ///       / memory_bandwidth, with `moment` the bytes of one
-  ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth
+  ///       / memory_bandwidth; `moment` is the bytes of a moment's element
+  ///   - exchange = Σ bytes to other machines / bandwidth + bytes on this machine / node_bandwidth
   ///       + bytes packed, added up and put in place / memory_bandwidth + messages · latency
   ///   - step = compute + update + exchange − hidden · (1 − processor)
   ///
-  /// With parallel.overlap and one chunk the exchange of gradients, and with zero 0 of their sums,
-  /// goes on beside the last micro-batch's backward pass, two thirds of its `part`; with zero 2 and
-  /// 3 beside all but the first forward pass, and with zero 3 so does the weights'. It begins when
-  /// the pass has left the last layer, and what the pass leaves last is not hidden. `processor` is
-  /// the share of the hidden time in which it computes, by exchange_cost and memory_bandwidth.
-  /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others,
-  /// rank_load times as many to the busiest rank,
-  /// and with parallel.overlap go on beside a shared expert: half of that beside two thirds of its
-  /// products, half beside the others. Of a group whose neighbours lie s ranks apart node_ranks / s
-  /// are on one machine, and bytes go evenly to all of its ranks. With parallel.local_steps = H a
-  /// step has a share of 1 / H of an outer step's exchange, and nothing goes on beside that.
-  /// @param parallel  its zero, pipeline_chunks, overlap and local_steps.  REQUIRES: layout_of()
-  /// takes it.
+  /// `hidden` is the time of exchanges that overlap the computation. With parallel.overlap and one
+  /// chunk, the exchange of gradients overlaps the last micro-batch's backward pass, which takes
+  /// two thirds of `part`; with zero 0 so does the exchange of their sums. With zero 2 and 3 the
+  /// exchange of gradients overlaps all passes except the first forward pass; with zero 3 so does
+  /// the exchange of weights. The exchange begins when the pass has left the last layer. The
+  /// exchange of the gradients that are complete last is not hidden. `processor` is the share of
+  /// the hidden time in which the exchange uses the core, from exchange_cost and memory_bandwidth.
+  /// Tokens choose k of E experts on e ranks at random. So a token goes to
+  /// (e − 1)·(1 − (1 − 1/e)^k) other ranks; the busiest rank gets rank_load times as many tokens.
+  /// With parallel.overlap one half of this exchange overlaps two thirds of a shared expert's
+  /// GEMMs, and the other half overlaps the last third. In a group whose neighbours are s ranks
+  /// apart, node_ranks / s ranks are on one machine. A rank sends the same number of bytes to every
+  /// rank of the group. With parallel.local_steps = H a step has 1 / H of an outer step's exchange,
+  /// and that exchange overlaps nothing.
+  /// @param parallel  only zero, pipeline_chunks, overlap and local_steps are read.  REQUIRES:
+  /// layout_of() accepts it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,
                         const MachineSpeeds& speeds = {}) const;
 
@@ -91,7 +96,7 @@ class RankEstimator {
                                  int stage, const Shape& shape, const MachineSpeeds& speeds) const;
   OptimizerEstimate largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
                                       const Shape& shape, const MachineSpeeds& speeds) const;
-  /// @param others  bytes of weights, gradients and moments
+  /// @param others  bytes of weights, gradients and moments together
   RecomputeChoice recomputation(const dist::Layout& layout, const Shape& shape,
                                 double others) const;
   std::int64_t checkpoint_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
@@ -109,10 +114,10 @@ class RankEstimator {
   ModelConfig config_;  // resolved
   std::vector<ModelTensor> tensors_;
   std::set<std::string> frozen_, of_experts_;
-  double flops_ = 0, head_share_ = 0;  // of a step; of these in the head
+  double flops_ = 0, head_share_ = 0;  // FLOPs of a step; the head's share of them
 };
 
-/// Of one layout, the recipe's [parallel] otherwise.
+/// The estimate of one layout with the recipe's other [parallel] settings.
 RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
                            const MachineSpeeds& speeds = {});
 

@@ -20,7 +20,7 @@ nlohmann::ordered_json rank_spread(const std::vector<double>& by_rank) {
 
 nlohmann::ordered_json expert_rank_load(const std::vector<std::vector<double>>& load, int ranks) {
   std::vector<double> all(static_cast<std::size_t>(ranks));
-  double waited_for = 0;  // the busiest rank's of each layer
+  double waited_for = 0;  // Σ over layers of the busiest rank's load
   for (const auto& layer : load) {
     std::vector<double> of_layer(all.size());
     for (std::size_t e = 0; e < layer.size(); ++e)

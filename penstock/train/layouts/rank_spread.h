@@ -1,4 +1,4 @@
-// How evenly a step's work lay on its ranks, as lines of metrics.jsonl say it.
+// How evenly a step's work was spread over its ranks, for lines of metrics.jsonl.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,20 @@
 
 namespace penstock {
 
-/// Up to so many ranks each one's figure is written, beyond that the largest and the mean alone.
+/// With at most this number of ranks, every rank's figure is written; with more, only maximum and
+/// mean.
 inline constexpr std::size_t kListedRanks = 16;
 
-/// {"mean", "max", "rank": that has the maximum, "by_rank": [...]}.  REQUIRES: not empty.
+/// {"mean", "max", "rank": the rank with the maximum, "by_rank": [...]}.  REQUIRES: by_rank is not
+/// empty.
 nlohmann::ordered_json rank_spread(const std::vector<double>& by_rank);
 
-/// Assignments that each of `ranks` computes, which hold equal numbers of consecutive experts, in
-/// even shares: their mean is 1. As rank_spread() of each rank's over all layers, but "max" is of
-/// each layer's busiest rank, since every layer waits for that:
+/// The load of each of `ranks` ranks, which hold equal numbers of consecutive experts. A rank's
+/// load is its number of assignments over all layers / mean over ranks, so the mean is 1. The form
+/// is that of rank_spread(), but "max" adds up the busiest rank of each layer, because every layer
+/// waits for its busiest rank:
 ///   max = Σ_l max_r load_{l,r} / Σ_l mean_r load_{l,r}
-/// null where nothing was assigned.
+/// null if nothing was assigned.
 /// @param load  [L][E]
 nlohmann::ordered_json expert_rank_load(const std::vector<std::vector<double>>& load, int ranks);
 

@@ -55,7 +55,8 @@ Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layo
                const MachineSpeeds& speeds) {
   Sent out{"tokens"};
   const double e = layout.expert;
-  // Rows of its own take part in all but the way; two of the exchanges pack, two add up.
+  // A rank's own rows are not sent, but have the same memory traffic, hence e / (e − 1). Two of
+  // four exchanges pack, two add up.
   const double touched = (2 * kPacked + 2 * kAddedUp) / 4 * e / std::max(1.0, e - 1);
   if (layout.expert > 1)
     out.add(exchanges * (e - 1) * (1 - std::pow(1 - 1 / e, k)) * rows * kBytes * speeds.rank_load,

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kNumberBytes = 4;  // of a number
+constexpr std::int64_t kNumberBytes = 4;  // fp32
 
 std::int64_t whole(const ParameterUnit& unit) {
   std::int64_t out = 0;
@@ -33,7 +33,7 @@ std::int64_t least(const ParameterUnit& unit) {
   return out;
 }
 
-/// The most that one rank keeps of all units that a predicate takes.
+/// The most elements that one rank keeps of all units for which `taken` is true.
 std::int64_t kept(const std::vector<ParameterUnit>& units, int ranks,
                   const std::function<bool(const ParameterUnit&)>& taken) {
   std::int64_t out = 0;
@@ -46,7 +46,8 @@ std::int64_t kept(const std::vector<ParameterUnit>& units, int ranks,
   return out;
 }
 
-/// Nodes of all ranks that wait for others, at the most, where each part is exchanged by itself.
+/// The most nodes, of all ranks, that wait for their other halves, if parts are exchanged one by
+/// one.
 std::int64_t nodes_of_rounds(const SharedSteps& steps) {
   std::size_t out = 1;
   const std::size_t rounds = parts_of_rank(steps.parts, steps.ranks - 1, steps.ranks).size();
@@ -62,7 +63,7 @@ std::int64_t nodes_of_rounds(const SharedSteps& steps) {
   return static_cast<std::int64_t>(out);
 }
 
-/// Nodes that the busiest rank sends at a time, and in a step.
+/// The number of nodes that the busiest rank sends in a step, or at a time.
 std::int64_t nodes_sent(const SharedSteps& steps, bool in_a_step) {
   std::size_t out = 0;
   for (int rank = 0; rank < steps.ranks; ++rank) {
@@ -122,12 +123,12 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
   for (const ParameterUnit& unit : units) {
     const std::int64_t spans = whole(unit) - least(unit);  // of others
     out.sent_gradients += kNumberBytes * spans * nodes_sent(steps, true);
-    // What arrives of others to be added up, and the sum where that is several nodes.
+    // The received nodes of other ranks, and their sum if there are several nodes.
     const std::int64_t nodes = at_a_time * others;
     const std::int64_t arrived = kNumberBytes * (nodes + (nodes > 1 ? 1 : 0)) * most(unit);
     out.exchange = std::max(out.exchange, arrived);
-    // A message is put together, and what arrives taken apart. Without zero the sums are still in
-    // what arrived while they are sent.
+    // Buffers in which a message is packed and from which it is unpacked. With zero = 0 the sums
+    // are still in the received buffer while they are sent.
     const std::int64_t whole = kNumberBytes * (1 + others) * most(unit);
     out.packed = std::max(
         {out.packed, kNumberBytes * at_a_time * spans, steps.zero == 0 ? whole : whole - arrived});
@@ -140,7 +141,7 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
                                 static_cast<std::size_t>(steps.ranks));
   (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
       slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
-  if (steps.zero == 3) {  // weights come at the same time, by a connection of their own
+  if (steps.zero == 3) {  // weights arrive at the same time, over connections of their own
     out.packed += gathered;
     out.files *= 2;
   }

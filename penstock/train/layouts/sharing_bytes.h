@@ -1,4 +1,5 @@
-// What a rank that shares steps with others holds and sends, counted before anything is trained.
+// Counts the bytes that a rank holds and sends if it shares steps with other ranks, before any
+// training. It allocates and sends nothing.
 #pragma once
 
 #include <cstddef>
@@ -10,31 +11,31 @@
 
 namespace penstock {
 
-/// How the steps are shared: by ranks that hold the same model.
+/// How ranks that hold the same model share steps.
 struct SharedSteps {
   std::size_t parts = 1;
   int ranks = 1, zero = 0;        ///< GradientSharing::zero
-  int passes = 1;                 ///< of each part through the layers
-  std::int64_t moment_bytes = 4;  ///< of each of AdamW's two, per number
+  int passes = 1;                 ///< passes of each part through the layers
+  std::int64_t moment_bytes = 4;  ///< bytes of an element of one of AdamW's two moments
 };
 
-/// In fp32 but for the moments, of the rank that has most of each.
+/// Each value is that of the rank where it is largest. All numbers but the moments are fp32.
 struct SharingBytes {
-  /// Weights; with zero = 3 those that it keeps, and two layers.
+  /// Weights. With zero = 3: the weights that the rank keeps, and those of two layers.
   std::int64_t parameters = 0;
-  /// Gradients at the most: the nodes of the tree; with zero >= 2 its spans of them, and what is on
-  /// its way of three layers and of what no layer has.
+  /// The most bytes of gradients: the nodes of the tree. With zero >= 2: the rank's spans of the
+  /// nodes, and the whole gradients of three layers and of parameters of no layer.
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;      ///< moments
-  std::int64_t exchange = 0;       ///< what arrives at a time and is added up
-  std::int64_t files = 0;          ///< by which ranks of one machine exchange
-  std::int64_t packed = 0;         ///< messages at a time, by which those of several do
+  std::int64_t exchange = 0;       ///< data received at a time, and its sum
+  std::int64_t files = 0;          ///< files for exchanges between ranks of one machine
+  std::int64_t packed = 0;         ///< messages at a time between ranks of different machines
   std::int64_t of_no_layer = 0;    ///< weights of embeddings, head and routers
   std::int64_t to_make_whole = 0;  ///< weights that are not counted in `parameters`
-  // Sent in a step:
-  std::int64_t sent_gradients = 0;  ///< to the ranks that add up
-  std::int64_t sent_sums = 0;       ///< without zero: what it added up, to all
-  std::int64_t sent_weights = 0;    ///< with zero: what it updated, to all
+  // Bytes sent in a step:
+  std::int64_t sent_gradients = 0;  ///< gradients, to the ranks that add them up
+  std::int64_t sent_sums = 0;       ///< zero = 0: the rank's sums, to all ranks
+  std::int64_t sent_weights = 0;    ///< zero > 0: the rank's updated weights, to all ranks
 };
 SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps);
 
