@@ -191,8 +191,8 @@ double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, in
   return out;
 }
 
-/// Weights take 4 bytes, both moments 8 or 4. A rank receives what ranks divide: with tensor > 1
-/// weights and moments, with zero > 0 moments, with zero = 3 also weights.
+/// Weights take 4 bytes, both moments 8 or 4. A rank receives the tensors that ranks divide:
+/// weights and moments with tensor > 1, moments with zero > 0, and also weights with zero = 3.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
                                              const dist::Layout& layout, const Shape& shape,
                                              const OptimizerEstimate& first) const {

@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-/// The files of Penstock's libraries in this process.
+/// The paths of Penstock's libraries that this process has loaded.
 std::set<std::string> library_files() {
   std::set<std::string> out;
   ::dl_iterate_phdr(
@@ -35,7 +35,8 @@ std::set<std::string> library_files() {
   return out;
 }
 
-/// Of the libraries' content; SentencePiece's module, which is loaded when it is needed, left out.
+/// The version and a hash of the libraries' content. It leaves out SentencePiece's module, which
+/// not every process has loaded.
 std::string build_hash() {
   Xxh64 hash;
   for (const std::string& path : library_files())
@@ -43,9 +44,9 @@ std::string build_hash() {
   return fmt::format("{} ({:016x})", PENSTOCK_VERSION, hash.value());
 }
 
-/// Fails where a rank's text is not that of the first rank of the same kind.
-/// @param kind     of this rank
-/// @param explain  what stands behind "another WHAT than rank 0 on ...", from both texts
+/// Throws on all ranks if a rank's text differs from the text of the first rank of the same kind.
+/// @param kind     this rank's kind
+/// @param explain  makes the end of the message "another WHAT than rank 0 on ..." from both texts
 void check_same(const dist::ProcessGroup& group, const std::string& what, const std::string& mine,
                 const std::function<std::string(const std::string&, const std::string&)>& explain,
                 const std::string& kind = "") {

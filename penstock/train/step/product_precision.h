@@ -22,8 +22,8 @@ void prepare_products(const ProductSettings& settings);
 /// nothing.
 void prepare_products(const Recipe& recipe);
 
-/// Writes into a checkpoint's `trainer` the unit whose order of sums the bf16 products on the CPU
-/// have. Writes nothing where the precision is fp32.
+/// Records in a checkpoint's `trainer` in which order the CPU's unit adds up bf16 products. Records
+/// nothing if the precision is fp32.
 void record_product_unit(ops::ProductPrecision precision, nlohmann::json& trainer);
 /// The note for a run that resumes from a checkpoint with another order of sums; "" if the order is
 /// the same.

@@ -62,8 +62,8 @@ class StepEngine {
   RoutingContext context(const StepInput& input) const;
 
   /// Accumulates gradients, clips them, updates the weights and moves the balancers. If a value is
-  /// not finite, the outcome says so, and only gradients have changed. If `watch` throws, only
-  /// gradients have changed too.
+  /// not finite, the outcome says so. In this case, and if `watch` throws, only gradients have
+  /// changed.
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
   /// The state that resuming needs in addition to the weights: moments, and memory.PART.LAYER of
