@@ -1,5 +1,5 @@
-// Causal attention of positions that are added to a cache of keys and values: the operator, and its
-// kernels (which callers leave alone).
+// Causal attention of new positions over a cache of keys and values: the operator, which callers
+// use, and its kernels, which they do not.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,19 +10,19 @@
 
 namespace penstock::ops {
 
-/// Attends from n new positions of R sequences. It takes them from a packed projection, as
-/// causal_attention does, appends their rotated keys and their values to the cache, and attends
-/// over all cached positions.
+/// Attends from n new positions of each of R sequences. Takes queries, keys and values from a
+/// packed projection, as causal_attention does. Appends the rotated keys and the values to the
+/// cache, then attends over all cached positions.
 ///   y_{r,t} = Σ_{s ≤ lengths[r] + t} softmax_s(q_t·k_s · scale) v_s
 /// @param qkv [R, n, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
 /// @param keys, values [B, C, G, hd], written at positions lengths[r] .. lengths[r] + n − 1
 /// @param rows [R] i64 CPU: indices into the B sequences, each at most once
 /// @param lengths [R] i64 CPU: the number of cached positions of each sequence
-/// @param rotation [≥ C, hd]: see rotation_table; row p rotates position p.  nullopt: not
+/// @param rotation [≥ C, hd]: see rotation_table; row p rotates position p.  nullopt: none
 /// @param rope_adjacent  as in causal_attention
 /// @return [R, n, H·hd].  No gradient: throws Error if one is wanted.
-/// Cost: a prompt at the start of a sequence, and several positions that continue one, run through
-/// causal_attention's kernel.
+/// Cost: causal_attention's kernel computes prompts at the start of a sequence. It also computes
+/// many positions that continue a sequence.
 at::Tensor cached_attention(const at::Tensor& qkv, const at::Tensor& keys, const at::Tensor& values,
                             const at::Tensor& rows, const at::Tensor& lengths, double scale,
                             const std::optional<at::Tensor>& rotation = std::nullopt,
@@ -51,15 +51,15 @@ at::Tensor cached_attention(const CachedAttention& problem);
 }  // namespace reference
 
 namespace cpu {
-/// Whole prompts, of 16 positions or more: the kernel of causal_attention.
+/// For whole prompts of 16 positions or more. Runs causal_attention's kernel.
 std::string declines_prompt_attention(const CachedAttention& problem);
 at::Tensor prompt_attention(const CachedAttention& problem);
-/// More than 16 positions: block by block, as causal_attention's kernel, against the cache packed
-/// anew. A sequence's result does not depend on the others.
+/// For more than 16 positions. Works in blocks, as causal_attention's kernel does, and packs the
+/// cached keys and values in each call. A sequence's result does not depend on the others.
 std::string declines_block_attention(const CachedAttention& problem);
 at::Tensor block_attention(const CachedAttention& problem);
-/// Row by row; threads divide (sequence, key/value head) pairs. A position's result depends neither
-/// on other sequences nor on the number of new positions.
+/// Works row by row. Threads divide the (sequence, key/value head) pairs. A position's result
+/// depends neither on other sequences nor on the number of new positions.
 std::string declines_step_attention(const CachedAttention& problem);
 at::Tensor step_attention(const CachedAttention& problem);
 }  // namespace cpu

@@ -18,8 +18,8 @@ struct AttentionOptions {
   at::Tensor rotation;
   bool rope_adjacent = false;
   at::Tensor start;
-  /// bf16: the operands of each product are rounded (after rotation), weights and the gradients of
-  /// scores too. Softmax and sums are f32.
+  /// bf16: the operands of each product are rounded, queries and keys after the rotation. So are
+  /// the attention weights and the gradients of the scores. Softmax and sums are f32.
   ProductPrecision precision = ProductPrecision::fp32;
 
   std::int64_t head_dim(const at::Tensor& qkv) const {
@@ -41,10 +41,10 @@ at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& q
 }  // namespace reference
 
 namespace cpu {
-/// Blocks of rows against tiles of keys; memory per thread is linear in T.  Threads divide
-/// (sequence, key/value head) pairs: equal for any number of threads.
+/// Multiplies blocks of rows by tiles of keys. Memory per thread is linear in T. Threads divide the
+/// (sequence, key/value head) pairs, so the bits do not depend on the number of threads.
 AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& options);
-/// Recomputes the weights tile by tile from the logsumexp.
+/// Recomputes the attention weights tile by tile from the logsumexp.
 at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
                                      const at::Tensor& y, const at::Tensor& logsumexp,
                                      const AttentionOptions& options);

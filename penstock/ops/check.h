@@ -11,7 +11,7 @@
 
 namespace penstock::ops {
 
-/// Throws Error unless every index is in [0, bound), naming the first that is not.
+/// Throws Error unless every index is in [0, bound). The error names the first index that is not.
 /// REQUIRES: i64.  Cost: one sweep; on a device other than the CPU it waits for the device.
 void check_index_range(const at::Tensor& index, std::int64_t bound, const char* op,
                        const char* what);
@@ -20,9 +20,9 @@ void check_index_range(const at::Tensor& index, std::int64_t bound, const char* 
 void check_same_kind(std::initializer_list<at::Tensor> tensors, const char* op);
 
 namespace cpu {
-/// Why the f32 kernels of the CPU do not take these operands, or "". Undefined ones are ignored.
+/// Returns why the CPU's f32 kernels do not take these operands, or "". Ignores undefined operands.
 std::string declines(std::initializer_list<at::Tensor> operands);
-/// The same, or that the products are to be in bf16.
+/// The same; also declines if the products are to be in bf16.
 std::string declines(std::initializer_list<at::Tensor> operands, ProductPrecision products);
 }  // namespace cpu
 

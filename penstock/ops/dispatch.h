@@ -1,4 +1,5 @@
-// Counts which implementations ran, for tests, and chooses the implementation in experiments.
+// Process-wide state of the operators: counts of the implementations that ran (for tests), a switch
+// to the references (for experiments), threads and memory.
 // PENSTOCK_VERBOSE=1 prints each operator's first choice per problem shape and why others declined.
 #pragma once
 
@@ -25,18 +26,19 @@ class ReferenceOnly {
   ReferenceOnly& operator=(const ReferenceOnly&) = delete;
 };
 
-/// Does nothing. A program that uses operators only by their dispatcher names calls it, so that the
-/// linker keeps the library that registers them.
+/// Does nothing. If a program uses operators only by their dispatcher names, it calls this function
+/// so that the linker keeps the library that registers them.
 void anchor();
 
-/// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the
-/// number. Throws Error above eight threads a core (16 on one core), because more stall the
-/// machine.
+/// Sets the number of threads of libtorch and of the fast kernels; 0: the number of physical cores.
+/// Returns the number. Throws Error above eight threads a core (16 on one core), because more
+/// threads stall the machine.
 int set_threads(int threads);
 
-/// Makes the C library's allocator keep what is freed instead of returning it to the system. Each
-/// step's large tensors then reuse pages; fresh ones cost a page fault per 4 KiB, which is a tenth
-/// to a third of an operator's time. For a program's start; no effect where malloc is not glibc's.
+/// Makes the C library's allocator keep freed memory instead of returning it to the system. Each
+/// step's large tensors then reuse pages. Fresh pages cost a page fault per 4 KiB, which is a tenth
+/// to a third of an operator's time. Call it at a program's start. No effect if malloc is not
+/// glibc's.
 void keep_freed_memory();
 
 }  // namespace penstock::ops

@@ -16,7 +16,7 @@ at::Tensor embedding_backward(const at::Tensor& grad, const at::Tensor& ids,
 
 namespace cpu {
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);
-/// Threads divide the columns and add rows in order: equal for any number of threads.
+/// Threads divide the columns and add rows in order, so the bits do not depend on their number.
 at::Tensor embedding_backward(const at::Tensor& grad, const at::Tensor& ids,
                               std::int64_t vocabulary);
 }  // namespace cpu

@@ -6,12 +6,12 @@
 
 namespace penstock::ops {
 
-/// 2·3df FLOPs an assignment. Memory: rows in and out, the plan, the weights of experts with
-/// tokens, and kept projections.
+/// The forward pass: 2·3df FLOPs an assignment (2·2df with relu). Bytes: rows in and out, the plan,
+/// the weights of experts with tokens, and the inputs of the activation if they are kept.
 Cost expert_cost(const ExpertProblem& problem, bool keep);
-/// Twice the FLOPs: a product for the rows and one for the weights. Memory: the forward's operands,
-/// the row gradients, and the weight gradients of all experts, which are written even if they are
-/// zero.
+/// The backward pass: twice the forward pass's FLOPs, because each product has one product for the
+/// gradient of the rows and one for the gradient of the weights. Bytes: the forward's operands, the
+/// row gradients, and the weight gradients of all experts, which are written even if they are zero.
 Cost expert_backward_cost(const at::Tensor& d_output, const ExpertProblem& problem,
                           const at::Tensor& kept);
 

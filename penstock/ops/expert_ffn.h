@@ -1,7 +1,7 @@
-// Kernels of the grouped expert feed-forward. Not public: callers use ops.h. With hidden in bf16
-// and all else in f32, both operands of each product are rounded (precision.h): hidden, w_in, the
-// activation that goes to w_out, w_out; backward also d_output, the gradient of what feeds the
-// activation, and weight·act(..). Results are f32.
+// Kernels of the grouped expert feed-forward. Not public: callers use ops.h. If hidden is bf16 and
+// all else is f32, both operands of each product are rounded (precision.h). In the forward pass
+// these are hidden, w_in, the activation's output and w_out; in the backward pass also d_output,
+// the gradient of the activation's inputs, and weight·act(..). Results are f32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,9 @@ namespace penstock::ops {
 
 struct ExpertOutput {
   at::Tensor output;  ///< [T, d]
-  /// The activation's inputs, for the backward of the same implementation; undefined when it
-  /// is not asked for. The reference keeps [A, m·f]; others keep one axis in an order of their own.
+  /// The activation's inputs, for the backward pass of the same implementation; undefined if the
+  /// caller does not ask for them. The reference keeps [A, m·f]. Other implementations keep one
+  /// axis, in an order of their own.
   at::Tensor kept;
 };
 
@@ -26,8 +27,9 @@ struct ExpertGradient {
 
 namespace reference {
 ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
-/// d_output [T, d]. Computes values that `kept` lacks again. The weight's gradient is
-/// ⟨drop(act(in)), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩: no output row is kept.
+/// d_output [T, d]. Recomputes the values that `kept` lacks. The weight's gradient is
+/// ⟨drop(act(in)), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩, so it needs no output row of the forward
+/// pass.
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& kept);
 }  // namespace reference

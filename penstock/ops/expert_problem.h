@@ -19,7 +19,7 @@ struct ExpertProblem {
   at::Tensor w_in, w_out;              ///< [E, m·f, d] (m = 2 when gated), [E, d, f]
   at::Tensor b_in, b_out;              ///< [E, m·f] and [E, d], or undefined
   Activation activation = Activation::swiglu;
-  double dropout = 0;  ///< of act(..), rows by assignment (see dropout.h)
+  double dropout = 0;  ///< probability of dropping act(..); rows are assignments (dropout.h)
   std::int64_t dropout_seed = 0;
   at::Tensor dropout_keys;  ///< [A] i64 on the CPU; undefined: keys from the seed
   bool gradient = false;    ///< a backward pass may follow, by the same implementation
@@ -34,7 +34,7 @@ struct ExpertProblem {
             .seed = dropout_seed,
             .keys = dropout_keys.defined() ? dropout_keys.data_ptr<std::int64_t>() : nullptr};
   }
-  /// m: products that feed the activation.
+  /// m: the number of products that feed the activation.
   std::int64_t inputs() const { return activation == Activation::swiglu ? 2 : 1; }
 };
 std::string describe(const ExpertProblem& problem);

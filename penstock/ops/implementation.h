@@ -1,18 +1,21 @@
-// The seam of the operators. Each operator has an ordered list of implementations, and the first
-// that does not decline the problem runs. The last is the ATen reference, which takes everything.
-// Not the public interface (that is ops.h) and not the kernels (cpu/, reference/).
+// The interface between operators and their implementations. Each operator has an ordered list of
+// implementations, and the first that does not decline the problem runs. The last is the ATen
+// reference, which takes every problem. Not the public interface (ops.h) and not the kernels (cpu/,
+// reference/).
 //
 // How an operator is laid out, with linear.cpp as the example:
 //   library.cpp           its schema, one line; all schemas live there
 //   linear.h              its kernels' signatures: reference::linear, onednn::linear, ...
 //   reference/linear.cpp  plain ATen, any device, f32 and f64; the test oracle
-//   cpu/onednn/linear.cpp fast kernels, each with `declines_...`: why not, or "" if it can
+//   cpu/onednn/linear.cpp fast kernels; each has a `declines_...` that returns the reason why the
+//                         kernel cannot run, or ""
 //   linear.cpp            checks; the lists (forward, and backward as an entry of its own);
 //                         a torch::autograd::Function whose backward runs the backward list;
 //                         TORCH_LIBRARY_IMPL(penstock, CPU | CUDA | Autograd, m) for this operator
 //                         alone; the public function, which calls dispatcher_handle<...>(name)
-// CPU and CUDA keys hold the same kernel: it runs the list, whose fast CPU entries decline CUDA
-// tensors. The Autograd kernel calls the same handle under AutoDispatchBelowADInplaceOrView.
+// The CPU and CUDA keys hold the same kernel. It runs the list, in which the fast CPU entries
+// decline CUDA tensors. The Autograd kernel calls the same handle under
+// AutoDispatchBelowADInplaceOrView.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -148,7 +151,8 @@ c10::TypedOperatorHandle<Signature> dispatcher_handle(const char* name) {
       .template typed<Signature>();
 }
 
-/// std::optional as the dispatcher wants it (its own type before libtorch 2.6, the same after).
+/// Converts std::optional to the dispatcher's optional: c10's own type before libtorch 2.6,
+/// std::optional since.
 inline c10::optional<at::Tensor> to_dispatcher(const std::optional<at::Tensor>& tensor) {
   return tensor ? c10::optional<at::Tensor>(*tensor) : c10::optional<at::Tensor>();
 }

@@ -1,4 +1,5 @@
-// Initial values of parameters, by seed and name. Draws of a training pass come from generators.
+// Initial values of parameters, by seed and name. Not the draws of a training pass, which come from
+// generators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +24,7 @@ class InitialDraws {
 
   /// The draws of the submodule with the name.
   InitialDraws of(std::string_view module) const;
-  /// The slice of a parameter that this process holds, by its full name; null: all of it.
+  /// Returns the slice that this process holds of a parameter, by its full name; null: all of it.
   using Slices = std::function<const Slice*(const std::string& name)>;
   /// The same values for a model that holds only these slices of its parameters.
   InitialDraws within(Slices slices) const;

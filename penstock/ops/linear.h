@@ -1,5 +1,6 @@
-// Kernels of the linear operator, on flattened rows. Not public: callers use ops.h. With x in bf16
-// and w in f32 both are rounded for the products; b, dy and every result are f32 (precision.h).
+// Kernels of the linear operator, on flattened rows. Not public: callers use ops.h. If x is bf16
+// and w is f32, both operands of each product are rounded to bf16 (precision.h); b, dy and every
+// result are f32.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
-// Kernels of a linear head with its cross-entropy, chunk of rows by chunk. Not public: callers use
-// ops.h. With hidden in bf16 and w in f32 the products' operands are rounded; results are f32.
+// Kernels of a linear head with its cross-entropy, in chunks of rows. Not public: callers use
+// ops.h. If hidden is bf16 and w is f32, both operands of each product are rounded; results are
+// f32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +10,8 @@
 
 namespace penstock::ops {
 
-/// The number of rows in a chunk: as many as `logits_bytes` hold, at least one, about equal over
-/// the chunks.  rows, vocabulary, element_size ≥ 0; the result is in [1, max(1, rows)].
+/// The number of rows in a chunk: at most as many as `logits_bytes` hold, at least one, about the
+/// same in all chunks.  rows, vocabulary, element_size ≥ 0; the result is in [1, max(1, rows)].
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t vocabulary, std::int64_t element_size,
                             std::int64_t logits_bytes);
 
@@ -35,8 +36,8 @@ HeadLoss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
 }  // namespace reference
 
 namespace cpu {
-/// losses[r] = logsumexp(x_r) − x_r[target_r] of f32 logits x [rows, width]; with scale ≠ 0 also
-/// x ← (softmax(x) − onehot)·scale in place.  Equal for any number of threads.
+/// losses[r] = logsumexp(x_r) − x_r[target_r] of f32 logits x [rows, width]; with scale ≠ 0 also x
+/// ← (softmax(x) − onehot)·scale in place.  The bits do not depend on the number of threads.
 void softmax_loss(float* x, std::int64_t rows, std::int64_t width, const std::int64_t* target,
                   float scale, float* losses);
 }  // namespace cpu

@@ -25,7 +25,7 @@ std::vector<double> square_sums(const std::vector<at::Tensor>& tensors);
 }  // namespace reference
 
 namespace cpu {
-/// Pieces of all tensors are divided over the threads; equal for any number of threads.
+/// Threads divide the pieces of all tensors. The bits do not depend on the number of threads.
 std::string declines_adamw(const std::vector<AdamWItem>& items, const AdamWOptions& options);
 void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options);
 std::string declines_square_sums(const std::vector<at::Tensor>& tensors);

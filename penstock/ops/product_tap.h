@@ -1,6 +1,5 @@
-// The product tap: an observer of the inputs of matrices while a model runs.
-// Without one, an operator only reads a thread-local variable. Users of
-// the rows are elsewhere.
+// The product tap: an observer of the rows that a running model multiplies with its matrices.
+// Without a tap, an operator only reads a thread-local variable. Not the code that uses the rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,15 +11,16 @@ namespace penstock::ops {
 
 struct ExpertProblem;
 
-/// Told of the products of this thread's forward passes while it lives; one at a time on a thread
-/// (asserted). Of ops::linear the operands; of ops::expert_ffn, for each expert with tokens, their
-/// rows, and what the activation makes of them (before dropout), which is computed once more for
-/// it. Products of matrices that stay in files (stored_matrix.h) are not seen.
+/// Sees the products of this thread's forward passes while it lives. A thread has at most one tap
+/// at a time (asserted). From ops::linear it sees the operands. From ops::expert_ffn it sees, for
+/// each expert with tokens, the tokens' rows with w_in, and the activation's output (before
+/// dropout) with w_out. The tap computes the activation's output a second time. It does not see
+/// products of matrices that stay in files (stored_matrix.h).
 class ProductTap {
  public:
   /// @param rows    [R, in]
-  /// @param weight  the tensor that the operator was given, [out, in] or of all experts
-  ///                [E, out, in];  @param matrix  which of these, 0 of one
+  /// @param weight  the tensor that the operator was given: [out, in], or all experts' [E, out, in]
+  /// @param matrix  the index of the matrix in [E, out, in]; 0 for [out, in]
   using See =
       std::function<void(const at::Tensor& rows, const at::Tensor& weight, std::int64_t matrix)>;
 
@@ -33,7 +33,7 @@ class ProductTap {
   See see_;
 };
 
-/// Operators call it to show their operands to this thread's tap, if there is one.
+/// Operators call these functions to show their operands to this thread's tap, if there is one.
 void show_product(const at::Tensor& rows, const at::Tensor& weight);
 void show_products(const ExpertProblem& problem);
 
