@@ -17,11 +17,11 @@ using RowCounts = std::vector<std::int64_t>;
 
 /// Sends rows to every rank and returns the rows from every rank, as ProcessGroup::all_to_all.
 /// @param rows  [Σ sent, ...].  @return [Σ received, ...].
-/// Gradient: rows; it travels the same way back. All ranks run their backward passes together. If
-/// one runs this backward pass all must, so the loss must depend on the returned rows.
+/// Gradient: rows. It travels the same way back. If one rank runs this backward pass, all ranks
+/// must run it together, so the loss must depend on the returned rows.
 /// @param meanwhile  if not null, it is called while the rows travel. It must use no collective of
-/// this group. Autograd runs nodes from the last made to the first, so the backward pass of what it
-/// computes runs while the gradients travel.
+/// this group. Autograd runs nodes from the last made to the first. So the backward pass of what
+/// `meanwhile` computes runs while the gradients travel.
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
                          const dist::ProcessGroup& group,
                          const std::function<void()>& meanwhile = {});

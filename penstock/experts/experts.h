@@ -1,5 +1,5 @@
-// The experts of one layer: their weights, and the feed-forward over a plan, by one process or by
-// ranks of which each holds some of the experts. Not the router, not the residual.
+// The experts of one layer: their weights, and their feed-forward over a plan. One process has all
+// experts, or each rank of a group has some of them. Not the router, not the residual.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -24,8 +24,8 @@ struct Meanwhile {
   std::function<void()> rows_leave, results_return;
 };
 
-/// E feed-forward networks, applied where a plan says; gated and without biases (SwiGLU) unless the
-/// form says otherwise.
+/// E feed-forward networks, applied to the assignments of a plan. By default they are gated
+/// (SwiGLU) and have no biases; the form can say otherwise.
 ///   FFN_e(h) = down[e] · (silu(g) ⊙ u),  [g; u] = gate_up[e] · h
 ///   FFN_e(h) = down[e] · drop(relu(up[e] · h + up_bias[e])) + down_bias[e]
 /// Parameters: `gate_up` [E, 2f, d], gate rows first, or `up` [E, f, d]; `down` [E, d, f]; with
@@ -38,8 +38,8 @@ struct Meanwhile {
 /// is divided by e.
 class Experts : public torch::nn::Module, public ops::ReadsStored {
  public:
-  /// Matrices are not initialised, biases are 0. @param experts  E, of all ranks
-  /// Throws Error where E is no multiple of the group's size.
+  /// Leaves the matrices uninitialised and sets the biases to 0.  @param experts  E, of all ranks
+  /// Throws Error if E is not a multiple of the group's size.
   Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
           dist::ProcessGroup group = {});
 
@@ -51,13 +51,14 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   void initialize(double std, double down_std, const InitialDraws& draws);
 
   /// Assignments: y_t = Σ_{a: token_a = t} weight_a · FFN_{expert_a}(h_t).
-  /// Merging: y_t = FFN with weights θ̄_s = Σ_e w_se θ_e (each matrix, each bias) of t's segment s.
+  /// Merging: y_t = FFN(h_t) with the weights θ̄_s = Σ_e w_se θ_e of each matrix and bias, where s
+  /// is t's segment.
   /// @param hidden [T, d] f32|f64.  @return [T, d]; tokens without an expert get zero.
   /// @param dropout_seed  seed of the form's dropout; nullopt: no dropout, as outside training
-  /// @param meanwhile  null if one process has all experts, and for merging plans
+  /// @param meanwhile  must be null if one process has all experts, and for merging plans
   /// Gradient: hidden, the plan's weights, all parameters (zero for unused experts).
   /// REQUIRES: the plan's T and E match (checked). Cost of merging: S·E·3df for the blends.
-  /// Over ranks: TokenExchange; merging sends S·3df numbers, the blends, to each rank.
+  /// Over ranks: the cost of TokenExchange. Merging sends S·3df numbers, the blends, to each rank.
   /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan,
                      std::optional<std::int64_t> dropout_seed = std::nullopt,
@@ -65,8 +66,8 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   /// Whether the rows of the plan travel between ranks.
   bool sends_rows(const Plan& plan) const { return group_.size() > 1 && !plan.merges(); }
 
-  /// Returns false for experts with biases. Stored experts compute plans of assignments alone,
-  /// outside training.
+  /// Returns false for experts with biases. Stored experts compute only plans of assignments, and
+  /// only outside training.
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
   bool reads_all_or_none() const override { return true; }
 
@@ -96,7 +97,7 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   at::Tensor gate_up_;             // [E/e, m·f, d]
   at::Tensor down_;                // [E/e, d, f]
   at::Tensor in_bias_, out_bias_;  // [E/e, m·f], [E/e, d], or undefined
-  ops::StoredExperts stored_;      // in place of the matrices, or with what was given so far
+  ops::StoredExperts stored_;      // used instead of the matrices once both sets were given
 };
 
 }  // namespace penstock

@@ -13,14 +13,14 @@ namespace penstock {
 struct FfnForm {
   ops::Activation activation = ops::Activation::swiglu;
   bool bias = false;
-  double dropout = 0;  ///< of act(..), in training
+  double dropout = 0;  ///< the probability of dropping act(..), in training
 
   /// m: the number of products that feed the activation.
   std::int64_t inputs() const { return activation == ops::Activation::swiglu ? 2 : 1; }
   /// Name of the input matrices: "gate_up", gate rows first, or "up".
   const char* input_name() const { return inputs() == 2 ? "gate_up" : "up"; }
-  /// Adds the network's tensors. The parameters `gate_up` (or `up`) and `down` hold them, and with
-  /// biases the parameters of these names with "_bias".
+  /// Adds the network's tensors. The parameters `gate_up` (or `up`) and `down` hold the matrices.
+  /// With biases, the parameters of these names with "_bias" hold the biases.
   /// @param role  the role of the matrices
   void describe(std::int64_t d_model, std::int64_t d_ffn, TensorRole role,
                 const LayerTensors& at) const;

@@ -18,8 +18,8 @@ struct RelativeProblem {
   at::Tensor r;     ///< [K, H·hd]
   at::Tensor u, v;  ///< [H, hd]
   double scale = 1;
-  /// bf16: q + u, q + v, keys, values and r are rounded, weights and the gradients of scores too;
-  /// softmax and sums are f32.
+  /// bf16: q + u, q + v, keys, values and r are rounded. So are the attention weights and the
+  /// gradients of the scores. Softmax and sums are f32.
   ProductPrecision precision = ProductPrecision::fp32;
 
   std::int64_t batch() const { return q.size(0); }
@@ -44,10 +44,10 @@ RelativeGradient relative_attention_backward(const at::Tensor& grad, const Relat
 }  // namespace reference
 
 namespace cpu {
-/// Blocks of rows against strips of all keys (relative_strips.h); memory per thread is linear in K.
-/// Equal for any number of threads.
+/// Multiplies blocks of rows by strips of all keys (relative_strips.h). Memory per thread is linear
+/// in K. The bits do not depend on the number of threads.
 RelativeResult relative_attention(const RelativeProblem& problem);
-/// Recomputes the weights strip by strip from the logsumexp.
+/// Recomputes the attention weights strip by strip from the logsumexp.
 RelativeGradient relative_attention_backward(const at::Tensor& grad, const RelativeProblem& problem,
                                              const at::Tensor& y, const at::Tensor& logsumexp);
 }  // namespace cpu

@@ -9,7 +9,7 @@ namespace penstock::ops {
 
 /// y [..., d] and each row's reciprocal root mean square [R].
 using RmsNormResult = std::tuple<at::Tensor, at::Tensor>;
-/// The same after x + delta.
+/// x + delta [..., d], then RmsNormResult of this sum.
 using AddRmsNormResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 /// Gradients of x and gain.
 using RmsNormGradient = std::tuple<at::Tensor, at::Tensor>;
@@ -18,14 +18,15 @@ namespace reference {
 RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 AddRmsNormResult add_rms_norm(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
                               double eps);
-/// `residual` is a further gradient of x, added to that of the norm; undefined if there is none.
+/// `residual` is another gradient of x, which is added to the norm's gradient; undefined if there
+/// is none.
 RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& residual,
                                   const at::Tensor& x, const at::Tensor& gain,
                                   const at::Tensor& reciprocal_rms);
 }  // namespace reference
 
 namespace cpu {
-/// One sweep forward, one backward; equal for any number of threads.
+/// Takes one sweep forward and one backward. The bits do not depend on the number of threads.
 RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 AddRmsNormResult add_rms_norm(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
                               double eps);

@@ -6,10 +6,10 @@
 
 namespace penstock::ops {
 
-/// During its life, linear, expert_ffn and cached_attention (f32, CPU, no gradient) compute any
-/// number of rows with the kernels for up to 16 rows. A row then has the bits that it has alone.
-/// Many rows take longer than in the kernels for whole prompts. Other types and devices have no
-/// such kernels, and nothing changes for them.
+/// While it lives, linear, expert_ffn and cached_attention (f32, CPU, no gradient) compute any
+/// number of rows with the kernels for up to 16 rows. A row then has the same bits as if it were
+/// computed alone. These kernels take longer for many rows than the kernels for whole prompts.
+/// Other types and devices have no such kernels, and the setting changes nothing for them.
 class RowsAlone {
  public:
   RowsAlone();

@@ -16,15 +16,16 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-/// Part `index` of `count` equal ones of [0, size). REQUIRES: count divides size (asserted).
+/// Part `index` of [0, size) when it is divided into `count` equal parts. REQUIRES: count divides
+/// size (asserted).
 IndexRange equal_part(std::int64_t size, int index, int count);
 
-/// The held indices of each axis, in ascending ranges.
+/// The indices that a rank holds of each axis, as ascending ranges.
 struct Slice {
   std::vector<std::int64_t> shape;              ///< shape of the whole tensor
   std::vector<std::vector<IndexRange>> ranges;  ///< by axis
 
-  /// All of a tensor.
+  /// The slice that is the whole tensor.
   static Slice all(std::vector<std::int64_t> shape);
   std::vector<std::int64_t> part_shape() const;
   bool whole() const { return part_shape() == shape; }

@@ -1,6 +1,6 @@
-// Matrices of inference in the types of files: their rows lie where a file was mapped. What is
-// computed of them is stored_matrix.h's; who maps files and finds rows in them is elsewhere
-// (models/files/stored_model.h).
+// Matrices for inference in the number types of files. Their rows stay in the memory to which a
+// file was mapped. stored_matrix.h computes with them. models/files/stored_model.h maps files and
+// finds the rows in them.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace penstock::ops {
 
-/// The types: plain numbers, and GGUF's blocks of numbers with shared scales.
+/// The number types: plain numbers, and GGUF's blocks of numbers with shared scales.
 enum class RowType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
 
-/// Numbers of a block, and its bytes: {256, 144} of Q4_K, {1, 2} of bf16.
+/// The count of numbers in a block, and the block's bytes: {256, 144} for Q4_K, {1, 2} for bf16.
 struct RowBlock {
   std::int64_t numbers, bytes;
 };
 RowBlock row_block(RowType type);
 std::string_view row_type_name(RowType type);
-/// The bytes of a row of `depth` numbers. REQUIRES: whole blocks (asserted).
+/// The bytes of a row of `depth` numbers. REQUIRES: the row is whole blocks (asserted).
 std::int64_t row_bytes(RowType type, std::int64_t depth);
 
-/// The form of x in products of few rows: exact, or (for w in Q4_K or Q6_K) rounded to 8-bit
-/// integers in groups of 32 numbers with a scale each, which is faster.
+/// The form of x in products of few rows. f32: exact. int8, for w in Q4_K or Q6_K: x is rounded to
+/// 8-bit integers in groups of 32 numbers with one scale each, which is faster.
 enum class Activations { f32, int8 };
 
 /// Consecutive rows of one type. The owner of the memory must keep it alive.
@@ -35,7 +35,7 @@ struct StoredRows {
   Activations activations = Activations::f32;
 };
 
-/// [rows, depth], its pieces one below another.
+/// A matrix [rows, depth]. Its rows are those of the pieces, in their order.
 struct StoredMatrix {
   std::int64_t depth = 0;
   std::vector<StoredRows> pieces;

@@ -11,7 +11,7 @@ at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& x);
 }  // namespace reference
 
 namespace cpu {
-/// One sweep each; equal for any number of threads.
+/// Each takes one sweep. The bits do not depend on the number of threads.
 at::Tensor swiglu(const at::Tensor& x);
 at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& x);
 }  // namespace cpu

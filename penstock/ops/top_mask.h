@@ -8,13 +8,13 @@
 
 namespace penstock::ops {
 
-/// mask[r, c] = logits[r, c] is among the k largest of row r; among equals the lowest column wins.
-/// @param logits [R, C] f32|f64;  k in [0, C].  @return [R, C] bool, exactly k set per row, also
-/// where entries are NaN (which count as smallest).  Cost: one pass; O(R·C) for most rows, O(R·C·k)
-/// at worst.
+/// mask[r, c] is true if logits[r, c] is among the k largest of row r. The lowest column wins ties.
+/// @param logits [R, C] f32|f64;  k in [0, C].  @return [R, C] bool, exactly k set per row, also if
+/// entries are NaN (NaN counts as smallest).  Cost: one pass; O(R·C) for most rows, O(R·C·k) at
+/// worst.
 at::Tensor top_mask(const at::Tensor& logits, std::int64_t k);
 
-/// The same by a stable sort, on any device; the oracle of the direct loop.
+/// The same mask by a stable sort, on any device; the oracle of the CPU's loop in tests.
 at::Tensor top_mask_reference(const at::Tensor& logits, std::int64_t k);
 
 }  // namespace penstock::ops
