@@ -14,10 +14,10 @@ class Module;
 
 namespace penstock {
 
-/// The purpose of a tensor, which decides the FLOPs counted for it. `rest` counts as parameters,
-/// without FLOPs.
+/// The purpose of a tensor, which decides the FLOPs counted for it. A tensor of role `rest` counts
+/// as parameters, without FLOPs.
 enum class TensorRole {
-  embedding,  ///< the head's matrix too
+  embedding,  ///< also the head's matrix
   query,
   key_value,
   distance,  ///< projects the sinusoids of distances
@@ -31,30 +31,30 @@ enum class TensorRole {
 };
 
 /// How tensor-parallel ranks divide a tensor. `rows`: each rank has the rows of the heads or
-/// neurons that it computes. `columns`: each has the columns of those that it sums over. Otherwise
-/// each rank has the whole tensor.
+/// neurons that it computes. `columns`: each rank has the columns of the heads or neurons that it
+/// sums over. `none`: each rank has the whole tensor.
 enum class TensorSplit { none, rows, columns };
 
-/// The part of the gradient that a backward pass gives a tensor-parallel rank for a tensor that it
-/// has whole.
+/// For a tensor that each tensor-parallel rank has whole: the part of its gradient that a rank's
+/// backward pass computes.
 enum class GradientShare {
   whole,     ///< the whole gradient, as on the other ranks
-  of_heads,  ///< the part of its heads: norms of queries and keys
-  of_rows  ///< of the rows that it holds between products (RankRows): all, where none divides them
+  of_heads,  ///< the part of the rank's heads, for norms of queries and keys
+  of_rows    ///< the part of the rows that the rank holds between products (RankRows), or all rows
 };
 
-/// A tensor of the model's files, or one of each expert.
+/// A tensor of the model's files, or a set of tensors with one for each expert.
 struct ModelTensor {
-  std::string stem, rest;  ///< of the name: "model.layers.3.mlp.experts." and ".up_proj.weight"
-  std::vector<std::int64_t> shape;  ///< of an expert's, where there is one of each
+  std::string stem, rest;  ///< of its name: "model.layers.3.mlp.experts.", ".up_proj.weight"
+  std::vector<std::int64_t> shape;  ///< of one expert's tensor, in a set
   TensorRole role = TensorRole::rest;
   TensorSplit split = TensorSplit::none;
   GradientShare gradient = GradientShare::whole;
-  std::int64_t layer = -1;     ///< that it belongs to; -1: none
-  std::int64_t experts = 0;    ///< how many there are of it; 0: one, which is no expert's
-  std::string module;          ///< parameter or buffer of the model: "layer_3.mlp.experts.gate_up"
-  std::int64_t first_row = 0;  ///< where it begins in that, or in an expert's part of it
-  bool trained = true;         ///< else a frozen parameter, or a buffer
+  std::int64_t layer = -1;     ///< the layer that it belongs to; -1: none
+  std::int64_t experts = 0;    ///< the number of experts, in a set; 0: not a set
+  std::string module;          ///< its parameter or buffer: "layer_3.mlp.experts.gate_up"
+  std::int64_t first_row = 0;  ///< its first row in that, or in the expert's part of that
+  bool trained = true;         ///< false: a frozen parameter, or a buffer
 
   std::string name(std::int64_t expert = 0) const {
     return experts == 0 ? stem + rest : stem + std::to_string(expert) + rest;
@@ -63,7 +63,8 @@ struct ModelTensor {
   std::int64_t size() const;
 };
 
-/// A tensor in files that is some rows of a parameter; the parameter stacks several such tensors.
+/// A tensor in files that is `count` rows of a parameter. The parameter stacks several such
+/// tensors.
 struct FusedRows {
   const char* name;  ///< in files, without ".weight"
   std::int64_t count;
@@ -71,28 +72,29 @@ struct FusedRows {
   TensorSplit split = TensorSplit::none;
 };
 
-/// The list to which the layers of a model add their tensors, and the place of one of them: what
-/// the names of its tensors begin with, "model.layers.3.mlp." in files and "layer_3.mlp." in the
-/// model.
+/// Adds the tensors of one module to the list of a model's tensors. It knows the prefixes of their
+/// names: for example "model.layers.3.mlp." in files and "layer_3.mlp." in the model.
 class LayerTensors {
  public:
-  /// @param out  kept, and outlives this
+  /// @param out  the list; it must outlive this object
+  /// @param file, module  the prefixes in files and in the model
   LayerTensors(std::vector<ModelTensor>& out, std::string file, std::string module,
                std::int64_t layer = -1);
-  /// The place of this module's child with the name.
+  /// Adds to the same list, with the prefixes of this module's child `name`.
   LayerTensors below(const std::string& name) const;
-  /// The same place; each of `experts` experts has the tensors that are added.
+  /// Has the same prefixes. Each of `experts` experts has each tensor that is added.
   LayerTensors of_each(std::int64_t experts) const;
 
-  /// @param name, module  in files and in the model, after what both begin with
+  /// @param name, module  the tensor's name in files and in the model, after the prefixes
   void add(const std::string& name, const std::string& module, std::vector<std::int64_t> shape,
            TensorRole role = TensorRole::rest, GradientShare gradient = GradientShare::whole) const;
   /// Matrices with `inputs` columns, which the parameter `weight` holds below each other, and their
   /// biases, which the parameter `bias` holds; "": without biases.
   void add_fused(const std::vector<FusedRows>& parts, std::int64_t inputs,
                  const std::string& weight, const std::string& bias) const;
-  /// Parameters and buffers of a built module, `named` as files have them.
-  /// @param module  that module's place below this one, "router.scorer." or ""
+  /// Adds the parameters and buffers of a built module. `named` turns a name in the module into the
+  /// name in files.
+  /// @param module  the module's prefix after this one: "router.scorer.", or ""
   void add_module(const torch::nn::Module& part, const std::string& module, TensorRole role,
                   const std::function<std::string(const std::string&)>& named) const;
 

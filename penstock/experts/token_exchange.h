@@ -1,5 +1,5 @@
-// The exchange for a plan whose experts lie on several ranks: rows go to the ranks of their
-// experts, and results come back. It multiplies nothing.
+// The exchange of tokens' rows for a plan whose experts lie on several ranks. Rows go to the ranks
+// of their experts, and results come back. Not the experts' computation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,26 +29,27 @@ struct ArrivedRows {
   at::Tensor dropout_keys;  ///< [A] i64, as ops::ExpertOptions takes them; undefined: no dropout
 };
 
-/// The exchange of one pass through one layer, made anew for each plan. Rank i of the group's e has
-/// the experts [E/e·i, E/e·(i+1)). A token's row goes to a rank once, however many of its experts
-/// are there, and one row comes back: the weighted sum of what these experts made of it. Nothing is
-/// padded or dropped; a rank may have no tokens, and an expert none.
-/// All orders follow ranks and tokens, so the bits do not depend on who is first.
-/// Every rank of the group makes the same calls. Cost: four exchanges forward (numbers, indices and
-/// weights, rows, results), two backward (gradients of results; of rows and weights).
+/// The exchange of one pass through one layer. The layer makes a new one for each plan. In a group
+/// of e ranks, rank i has the experts [E/e·i, E/e·(i+1)). A token's row goes to a rank once, even
+/// if several of the token's experts are there. One row comes back: the weighted sum of these
+/// experts' outputs. No row is padded or dropped. A rank may have no tokens, and so may an expert.
+/// All orders follow ranks and tokens, so the bits do not depend on which rank is first.
+/// Every rank of the group makes the same calls. Cost: four exchanges forward (counts; indices and
+/// weights; rows; results) and two backward (gradients of results; gradients of rows and weights).
 class TokenExchange {
  public:
-  /// @param plan  not merging; on the CPU
+  /// @param plan  a plan of assignments, not a merging plan; on the CPU
   /// @param dropout_seed  seed for this rank's assignments; all ranks have one, or none has
   TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
                 std::optional<std::int64_t> dropout_seed = std::nullopt);
 
   /// Gradient: hidden and weight.
   /// @param hidden  [T, d];  @param weight  [A], the plan's
-  /// @param meanwhile  as exchange_rows() has it: called while the rows are under way
+  /// @param meanwhile  as in exchange_rows(): called while the rows travel
   ArrivedRows send(const at::Tensor& hidden, const at::Tensor& weight,
                    const std::function<void()>& meanwhile = {}) const;
-  /// y_t = Σ over ranks, in rank order, of the rows that come back for token t; 0 without any.
+  /// y_t = Σ over ranks, in rank order, of the rows that come back for token t; 0 if none comes
+  /// back.
   /// @param rows  [R, d] as they arrived.  @return [T, d].  Gradient: rows.
   at::Tensor bring_back(const at::Tensor& rows, const std::function<void()>& meanwhile = {}) const;
 
@@ -60,15 +61,15 @@ class TokenExchange {
   /// State that exists before the rows are sent; kept until the backward pass.
   struct Routes : torch::CustomClassHolder {
     dist::ProcessGroup group;
-    std::int64_t tokens = 0;     // T
-    std::int64_t width = 0;      // d
-    at::Tensor sent_token;       // [N], the hidden rows to send, by rank and token
-    RowCounts sent, received;    // rows
-    RowCounts asked, arrived;    // assignments
-    Plan plan;                   // of what arrived
-    at::Tensor order;            // [A], where in the order of arrival the plan's a-th was
+    std::int64_t tokens = 0;   // T
+    std::int64_t width = 0;    // d
+    at::Tensor sent_token;     // [N], indices of the hidden rows to send, by rank, then token
+    RowCounts sent, received;  // numbers of rows
+    RowCounts asked, arrived;  // numbers of assignments sent and received
+    Plan plan;                 // of the assignments that arrived
+    at::Tensor order;  // [A], the position of the plan's assignment a in the order of arrival
     at::Tensor dropout_keys;     // [A], or undefined
-    at::Tensor weight_gradient;  // [A of the plan that was sent], until it has arrived
+    at::Tensor weight_gradient;  // [A of the sent plan], from the backward exchange
     std::function<at::Tensor()> under_way;
 
     at::Tensor rows_arrived() { return std::exchange(under_way, nullptr)(); }

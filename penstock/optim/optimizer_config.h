@@ -1,5 +1,5 @@
-// How weights are updated: the keys of AdamW and of its learning rate, which training and
-// fine-tuning share. The update itself is adamw.h's, the learning rate of a step schedule.h's.
+// The keys of AdamW and of its learning rate, which training and fine-tuning share. Not the update
+// (adamw.h), not the learning rate of a step (schedule.h).
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "c
 /// The type of AdamW's moments: the weights' own type, or bf16 with stochastic rounding.
 enum class Moments { fp32, bf16 };
 constexpr std::array<std::string_view, 2> words(Moments) { return {"fp32", "bf16"}; }
-/// Of each of the two, beside weights in fp32.
+/// The bytes of one moment of one weight in fp32.
 constexpr std::int64_t moment_bytes(Moments moments) { return moments == Moments::bf16 ? 2 : 4; }
 
-/// In a checkpoint, of a trained number: the weight in fp32 and both moments.
+/// The bytes that a checkpoint has for one trained number: the weight in fp32 and both moments.
 constexpr std::int64_t saved_bytes(Moments moments) { return 4 + 2 * moment_bytes(moments); }
 
-/// A struct that has it as a member lists its keys among its own.
+/// The keys of the optimizer. A struct with a member of this type lists these keys among its own.
 struct OptimizerConfig {
   double lr = 5e-4, min_lr = -1;
   LrSchedule lr_schedule = LrSchedule::cosine;
@@ -58,8 +58,8 @@ struct OptimizerConfig {
                "checkpoints, each rounded up or down at random"});
   }
 
-  /// Fills what is open for a run of so many steps. Throws Error where keys contradict each other;
-  /// `keys` stands before their names: "train.".
+  /// Fills the values that are left open (-1), for a run of `steps` steps. Throws Error if keys
+  /// contradict each other. The error's text puts `keys` before their names: "train.".
   void complete(std::int64_t steps, const std::string& keys);
 };
 

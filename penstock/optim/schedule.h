@@ -7,11 +7,14 @@
 
 namespace penstock {
 
-/// Learning rate of the step-th update of n = `steps`, counted from 0:
-///   warm-up  lr·(step+1)/(warmup+1);  then  min + (lr−min)·½(1+cos(π·p)),  p = (step−w)/(n−w)
-/// (linear: min + (lr−min)(1−p); constant: lr; steps: lr·0.316^(number of the shares 0.8 and 0.9 of
-/// n that step has reached), which is two times √0.1, Router Upcycling's, section 4.1).
-/// @param config  complete
+/// Learning rate of the update `step` of n = `steps`, counted from 0; w = warmup_steps.
+///   warm-up (step < w):  lr·(step+1)/(w+1)
+///   cosine:    min + (lr−min)·½(1+cos(π·p)),  p = (step−w)/(n−w)
+///   linear:    min + (lr−min)(1−p)
+///   constant:  lr
+///   steps:     lr; lr·0.316 from step 0.8·n on; lr·0.316² from step 0.9·n on
+/// Source of `steps` (0.316 ≈ √0.1): Router Upcycling, section 4.1.
+/// @param config  after OptimizerConfig::complete()
 double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps);
 
 }  // namespace penstock
