@@ -1,6 +1,6 @@
 // Descriptions of a layer's tensors without building the layer: name in files, shape, purpose, and
-// the parameter that holds it. Each layer describes its tensors beside its constructor, from the
-// same options. models/counts/model_tensors.h collects those of a model.
+// the parameter that holds the tensor. Each layer describes its tensors beside its constructor,
+// from the same options. models/counts/model_tensors.h collects the descriptions of a model.
 #pragma once
 
 #include <cstdint>
@@ -88,8 +88,8 @@ class LayerTensors {
   /// @param name, module  the tensor's name in files and in the model, after the prefixes
   void add(const std::string& name, const std::string& module, std::vector<std::int64_t> shape,
            TensorRole role = TensorRole::rest, GradientShare gradient = GradientShare::whole) const;
-  /// Matrices with `inputs` columns, which the parameter `weight` holds below each other, and their
-  /// biases, which the parameter `bias` holds; "": without biases.
+  /// Adds matrices with `inputs` columns, which the parameter `weight` stacks by rows, and their
+  /// biases, which the parameter `bias` stacks.  @param bias  "": without biases
   void add_fused(const std::vector<FusedRows>& parts, std::int64_t inputs,
                  const std::string& weight, const std::string& bias) const;
   /// Adds the parameters and buffers of a built module. `named` turns a name in the module into the

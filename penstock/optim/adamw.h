@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// Returns the factor of the learning rate for the parameter of this name; null: 1. The factor also
-/// scales the parameter's decay.
+/// Returns the factor of the learning rate for the parameter of this name; null: 1. With decoupled
+/// decay, the factor also scales the parameter's weight decay.
 using LrScale = std::function<double(const std::string& name)>;
 
 /// The elements that one update changes: a whole parameter, or consecutive elements of one.

@@ -10,15 +10,15 @@ inline constexpr const char* kReferenceBlas = "reference BLAS";
 
 struct Blas {
   std::string name;     ///< "OpenBLAS", "MKL", "BLIS", "ATLAS", kReferenceBlas or "unknown BLAS"
-  std::string library;  ///< its file; "" if libtorch contains it
+  std::string library;  ///< path of its file; "" if libtorch contains it
 };
 
-/// What the dynamic linker gave libtorch for sgemm; where libtorch has it within, what libtorch
-/// says that it was built with. On Debian libblas.so.3 may be any of several packages'.
+/// The BLAS whose sgemm the dynamic linker gave to libtorch. If libtorch contains its BLAS, the
+/// name that libtorch says it was built with. On Debian, several packages can provide libblas.so.3.
 Blas torch_blas();
 
-/// The name for a library's path, links resolved: the package's folder or file says it, and a plain
-/// libblas is the reference.
+/// The name of the BLAS at a library's path, in which links are resolved. The package's folder or
+/// file tells the name. A plain libblas is the reference BLAS.
 std::string blas_name(const std::string& path);
 
 }  // namespace penstock::ops

@@ -3,12 +3,13 @@
 
 namespace penstock::ops {
 
-/// Gives the heap addresses, but no memory, for half of what this machine has free, and asks for
-/// large pages there. AMX multiplies faster than addresses in small pages are found. Nothing
-/// where the system has no such pages.
+/// Extends the heap by addresses, but no memory, for half of this machine's free memory, and asks
+/// for large pages there. With small pages, AMX multiplies faster than the processor translates
+/// addresses. Does nothing if the system has no large pages.
 void grow_heap_of_large_pages();
 
-/// The same where it has been called before, after what gave the addresses back (malloc_trim).
+/// Calls grow_heap_of_large_pages() again if it was called before. Needed after malloc_trim(),
+/// which gives the addresses back.
 void regrow_heap_of_large_pages();
 
 }  // namespace penstock::ops

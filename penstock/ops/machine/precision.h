@@ -17,11 +17,11 @@ constexpr std::array<std::string_view, 2> words(ProductPrecision) { return {"fp3
 
 /// The precision of this thread's products, fp32 unless a PrecisionScope says otherwise.
 ProductPrecision product_precision();
-/// The same for products of x, which is rounded only if it is f32.
+/// The same for products of x; always fp32 if x is not f32, because only f32 is rounded.
 ProductPrecision product_precision(const at::Tensor& x);
 
-/// Sets the precision of this thread's products while it lives. A backward pass computes as its
-/// forward pass did, on whatever thread.
+/// Sets the precision of this thread's products while it lives. A backward pass uses the precision
+/// of its forward pass, on any thread.
 class PrecisionScope {
  public:
   explicit PrecisionScope(ProductPrecision precision);
@@ -36,8 +36,9 @@ class PrecisionScope {
 /// Whether this processor has bf16 products (AMX, AVX512-BF16).
 bool processor_has_bf16();
 
-/// Whether the CPU's kernels compute bf16 products by f32 instructions, with the bits of
-/// AVX512-BF16, several times slower. Off by default; one setting for the whole process.
+/// Sets whether the CPU's kernels compute bf16 products with f32 instructions. The bits are those
+/// of AVX512-BF16, and the products are several times slower. Off by default; one setting for the
+/// whole process.
 void emulate_bf16(bool emulate);
 
 /// x in bf16 if x is f32 and this thread's products are bf16; else x itself. Kernels choose the

@@ -8,10 +8,12 @@
 
 namespace penstock::ops {
 
-/// avx512: VDPBF16PS, an f32 fused multiply-add for each product, the second of a pair first.
-/// amx: TDPBF16PS; the first and the second products of 32 values of depth are two sums from zero
-/// by fused multiply-adds, and the sum of both is added to the result. The emulations compute the
-/// same bits by f32 instructions, on any processor, several times slower than fp32.
+/// avx512: VDPBF16PS. An f32 fused multiply-add for each product, the second of a pair first.
+/// amx: TDPBF16PS. Over 32 values of depth, which are 16 pairs, it adds up the first products of
+/// the pairs, and separately the second products, each from zero by fused multiply-adds. It adds
+/// the sum of both to the result.
+/// The emulations compute the same bits with f32 instructions, on any processor, several times
+/// slower than fp32.
 enum class ProductUnit { avx512, amx, emulated_avx512, emulated_amx };
 constexpr std::array<std::string_view, 4> words(ProductUnit) {
   return {"avx512-bf16", "amx-bf16", "avx512-bf16 emulated", "amx-bf16 emulated"};
@@ -28,7 +30,7 @@ bool available(ProductUnit unit);
 std::optional<ProductUnit> product_unit();
 
 /// Chooses the unit of the whole process; std::nullopt restores the default. No product may run
-/// meanwhile.  REQUIRES: available(*unit)
+/// during the call.  REQUIRES: available(*unit)
 void choose_product_unit(std::optional<ProductUnit> unit);
 
 }  // namespace penstock::ops

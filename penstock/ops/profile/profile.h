@@ -1,5 +1,6 @@
-// Where time goes: calls, wall time, FLOPs and bytes of each operator, collected while a Profile
-// lives. Without one an operator pays a relaxed load. Printing and rooflines are bench's.
+// A profile of the operators: calls, wall time, FLOPs and bytes of each operator, collected while a
+// Profile lives. Without a Profile, an operator only pays a relaxed atomic load. Not printing or
+// rooflines (bench).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace penstock::ops {
 
-/// What one call needs at the least. FLOPs are useful ones: two per multiply-add of the products
-/// that the mathematics asks for, nothing for recomputation.
+/// The least that one call needs. FLOPs are useful ones: two for each multiply-add that the
+/// mathematics asks for, none for recomputation.
 struct Cost {
   double flops = 0;
   double bytes = -1;  ///< traffic with memory; -1: every operand and result once
@@ -17,7 +18,7 @@ struct Cost {
 
 struct ProfileEntry {
   std::int64_t calls = 0;
-  double seconds = 0;  ///< without what other entries spent inside
+  double seconds = 0;  ///< without the time of the entries inside it
   double flops = 0, bytes = 0;
 };
 using ProfileEntries = std::map<std::string, ProfileEntry>;
@@ -40,8 +41,8 @@ class Profile {
 /// True while a Profile lives.
 bool profiling();
 
-/// Adds its own lifetime to the entry of that name, while a Profile lives: a piece of work that is
-/// not an operator. `name` must outlive it.
+/// Times a piece of work that is not an operator. While a Profile lives, it adds its own lifetime
+/// to the entry `name`. `name` must outlive it.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name);
@@ -50,7 +51,7 @@ class ProfileScope {
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  const char* name_;  // null: not profiling when it began
+  const char* name_;  // null if no Profile lived at the start
 };
 
 /// Times one call of an operator; for Implementations::run.
@@ -60,7 +61,7 @@ class OperatorTimer {
   ~OperatorTimer();
   OperatorTimer(const OperatorTimer&) = delete;
   OperatorTimer& operator=(const OperatorTimer&) = delete;
-  /// Ends the call, which is not recorded without this (the operator threw).
+  /// Ends the call and records it. Without finish(), the call is not recorded (the operator threw).
   void finish(const std::string& op_and_name, const Cost& cost);
 
  private:

@@ -7,8 +7,8 @@ namespace penstock::ops {
 /// lives.
 double profile_seconds();
 
-/// Has profiles count the time that processors spent on this process, not the time that passed: for
-/// one-threaded measurements on a machine that is busy with something else.
+/// While it lives, profiles count the processor time of this process, not wall time. For
+/// one-threaded measurements on a machine that is busy with other work.
 class ProcessorTime {
  public:
   ProcessorTime();

@@ -1,14 +1,15 @@
-// Times stock tensor operations and gradient nodes outside the operators, so that what a step
-// spends there has names. Apart from Profile, because each of them pays for it.
+// Times stock tensor operations and gradient nodes outside the operators, so that a profile has
+// names for a step's time there. It is not part of Profile, because it makes each stock operation
+// slower.
 #pragma once
 
 #include <cstdint>
 
 namespace penstock::ops {
 
-/// While it lives, and a Profile lives, each stock operation ("aten::softmax") and gradient node of
-/// this thread is a scope of the Profile, unless an operator runs. A name of an operator of this
-/// library stands for what surrounds its kernel.
+/// While it and a Profile live, each stock operation ("aten::softmax") and gradient node of this
+/// thread is a scope of the Profile, except inside an operator. A scope with the name of an
+/// operator of this library is the work around the operator's kernel.
 class StockProfile {
  public:
   StockProfile();
