@@ -22,13 +22,13 @@ struct Way : torch::CustomClassHolder {
   at::Tensor arrived() { return std::exchange(under_way, nullptr)(); }
 };
 
-/// Where the rows of an operation went, as its forward pass saved it.
+/// The exchange of an operation, as its forward pass saved it.
 Way& way_of(AutogradContext* context) {
   return static_cast<Way&>(*context->saved_data["way"].toCapsule());
 }
 
-/// Starts the exchange; its backward pass waits for that of the gradients. Returns a token, an
-/// empty tensor that stands for the rows under way.
+/// Starts the exchange. The backward pass waits for the exchange of the gradients. Returns a token:
+/// an empty tensor that stands for the rows that travel.
 class Start : public torch::autograd::Function<Start> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
@@ -42,7 +42,7 @@ class Start : public torch::autograd::Function<Start> {
   }
 };
 
-/// Waits for the rows; its backward pass starts the exchange of their gradients.
+/// Waits for the rows. The backward pass starts the exchange of their gradients.
 class Finish : public torch::autograd::Function<Finish> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& /*token*/,

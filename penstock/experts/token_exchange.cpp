@@ -18,8 +18,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Of what one rank says to another before rows go: rows, the first of the assignments, the seed of
-/// their dropout; then assignments of each expert.
+/// The numbers of the header that one rank sends to another before the rows: the number of rows,
+/// the index of the first assignment, and the seed of dropout. The number of assignments of each
+/// expert follows the header.
 constexpr std::int64_t kHeader = 3;
 
 at::Tensor tensor_of(const std::vector<std::int64_t>& values) {
@@ -32,7 +33,7 @@ std::int64_t sum(const RowCounts& counts) {
 
 const std::int64_t* values_of(const at::Tensor& tensor) { return tensor.data_ptr<std::int64_t>(); }
 
-/// By rank its rows, and the weights of its assignments.
+/// For each rank: its rows and the weights of its assignments.
 std::vector<dist::Pieces> rows_and_weights(const at::Tensor& rows, const RowCounts& row_counts,
                                            const at::Tensor& weights,
                                            const RowCounts& weight_counts) {
@@ -44,8 +45,9 @@ std::vector<dist::Pieces> rows_and_weights(const at::Tensor& rows, const RowCoun
   return out;
 }
 
-/// out[rows[i]] += added[i]. No row is there twice. (ATen's index_add_ takes a microsecond a row.)
-/// @param out  [T, d];  @param added  [n, d], of its type, contiguous
+/// out[rows[i]] += added[i]. `rows` names no row twice. (ATen's index_add_ takes a microsecond a
+/// row.)
+/// @param out  [T, d];  @param added  [n, d], of out's type, contiguous
 void add_rows(const at::Tensor& out, const at::Tensor& rows, const at::Tensor& added) {
   constexpr std::int64_t kGrain = 1 << 14;  // numbers
   const std::int64_t width = out.size(1), *to = values_of(rows);
@@ -68,8 +70,8 @@ TokenExchange::Routes& TokenExchange::routes_of(AutogradContext* context) {
   return static_cast<Routes&>(*context->saved_data["routes"].toCapsule());
 }
 
-/// Starts the exchange of rows; its backward pass waits for the gradients of rows and weights.
-/// Returns a token, an empty tensor that stands for what is under way.
+/// Starts the exchange of rows. The backward pass waits for the gradients of rows and weights.
+/// Returns a token: an empty tensor that stands for the rows that travel.
 class TokenExchange::Leave : public torch::autograd::Function<Leave> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
@@ -87,8 +89,8 @@ class TokenExchange::Leave : public torch::autograd::Function<Leave> {
   }
 };
 
-/// Waits for the rows. The weights have travelled before; the gradients of both go back together,
-/// so that every rank makes the same exchanges, whichever gradient it wants.
+/// Waits for the rows. The weights arrived in the constructor. The gradients of rows and weights go
+/// back together. So every rank makes the same exchanges, even if ranks want different gradients.
 class TokenExchange::Arrive : public torch::autograd::Function<Arrive> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& /*token*/,
@@ -113,7 +115,7 @@ class TokenExchange::Arrive : public torch::autograd::Function<Arrive> {
   }
 };
 
-/// sum_by_token() with a gradient: that of a token goes to each of its rows.
+/// sum_by_token() with a gradient: a token's gradient goes to each of its rows.
 class TokenExchange::Sum : public torch::autograd::Function<Sum> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
@@ -135,7 +137,7 @@ TokenExchange::TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
   routes.tokens = plan.tokens;
   const at::Tensor row = choose_rows(plan, routes);
   const at::Tensor counts = exchange_counts(plan, dropout_seed.value_or(0), routes);
-  // Row and weight side by side, as words of the weight's size.
+  // Sends row and weight side by side, as integers of the weight's size.
   const at::Tensor weight = plan.weight.detach().contiguous();
   const auto word = weight.element_size() == sizeof(std::int64_t) ? at::kLong : at::kInt;
   const at::Tensor arrived = group.all_to_all(at::stack({row.to(word), weight.view(word)}, 1),
@@ -152,7 +154,8 @@ TokenExchange::TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
   routes.dropout_keys = at::cat(keys).index_select(0, routes.order);
 }
 
-/// Fills what is sent. @return [A], which of the rows sent to its rank each assignment means
+/// Fills sent, asked and sent_token.
+/// @return [A], for each assignment the index of its row among the rows sent to its rank
 at::Tensor TokenExchange::choose_rows(const Plan& plan, Routes& routes) {
   const auto ranks = static_cast<std::size_t>(routes.group.size());
   const std::int64_t local = plan.experts / routes.group.size();
@@ -177,7 +180,8 @@ at::Tensor TokenExchange::choose_rows(const Plan& plan, Routes& routes) {
   return row;
 }
 
-/// Fills what arrives. @return [e, kHeader + E/e], what every rank says to this one
+/// Fills received, arrived and the plan's sizes.
+/// @return [e, kHeader + E/e], the headers and counts that every rank sent to this rank
 at::Tensor TokenExchange::exchange_counts(const Plan& plan, std::int64_t dropout_seed,
                                           Routes& routes) {
   const std::int64_t ranks = routes.group.size(), local = plan.experts / ranks;
@@ -203,14 +207,16 @@ at::Tensor TokenExchange::exchange_counts(const Plan& plan, std::int64_t dropout
   return counts;
 }
 
-/// Sorts what arrived, which is in the order of (rank, expert, token), by (expert, rank, token).
-/// @param row  [A], of the rows from its rank
+/// Sorts the assignments that arrived from the order (rank, expert, token) to (expert, rank,
+/// token).
+/// @param row  [A], the index of each assignment's row among the rows of its sender
 void TokenExchange::order_by_expert(const at::Tensor& counts, const at::Tensor& row,
                                     Routes& routes) {
   const std::int64_t ranks = counts.size(0), local = routes.plan.experts;
   const std::int64_t assignments = row.size(0), rows = routes.plan.tokens;
   std::vector<std::int64_t> order, token, offsets = {0}, by_token, token_offsets(1 + rows, 0);
-  std::vector<std::int64_t> next(ranks, 0), base(ranks, 0);  // assignment and row, by rank
+  std::vector<std::int64_t> next(ranks, 0),
+      base(ranks, 0);  // next assignment and first row of each rank
   for (std::int64_t rank = 1; rank < ranks; ++rank) {
     const auto before = static_cast<std::size_t>(rank - 1);
     next[rank] = next[before] + routes.arrived[before];
@@ -236,7 +242,8 @@ void TokenExchange::order_by_expert(const at::Tensor& counts, const at::Tensor& 
   routes.plan.token_offsets = tensor_of(token_offsets);
 }
 
-/// A rank has a token once, so each sum has one order.
+/// Adds the rows [N, d] of each token, in rank order. A rank sends at most one row for a token, so
+/// each sum has one order.
 /// @param rows  [N, d], by rank
 at::Tensor TokenExchange::sum_by_token(const at::Tensor& rows, const Routes& routes) {
   const auto tokens = routes.sent_token.split_with_sizes(routes.sent);

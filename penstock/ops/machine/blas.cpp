@@ -10,7 +10,7 @@
 namespace penstock::ops {
 namespace {
 
-/// The file that an address is in, links resolved; "" where it is unknown.
+/// The file that contains an address, with links resolved; "" if it is unknown.
 std::string file_of(const void* address) {
   Dl_info info{};
   if (!address || dladdr(address, &info) == 0 || !info.dli_fname) return "";
@@ -19,7 +19,7 @@ std::string file_of(const void* address) {
   return ignored ? info.dli_fname : resolved.string();
 }
 
-/// The file that has the function that libtorch calls by that name.
+/// The file of the function that libtorch calls by the name `function`.
 std::string library_of(const char* function) {
   Dl_info torch{};
   if (dladdr(reinterpret_cast<const void*>(&at::show_config), &torch) == 0) return "";
@@ -46,7 +46,7 @@ Blas torch_blas() {
   const std::string library = library_of("sgemm_");
   if (!library.empty() && library.find("libtorch") == std::string::npos)
     return {.name = blas_name(library), .library = library};
-  // "..., BLAS_INFO=mkl, ...", and "open" for OpenBLAS.
+  // The text contains "BLAS_INFO=mkl" or the like; "open" means OpenBLAS.
   const std::string config = at::show_config(), key = "BLAS_INFO=";
   const auto at = config.find(key);
   if (at == std::string::npos) return {.name = blas_name("")};

@@ -10,7 +10,7 @@ void give_back_freed_memory() {
 #ifdef M_MMAP_MAX
   constexpr int kLarge = 1 << 20, kMostBlocks = 1 << 16;
   mallopt(M_MMAP_MAX, kMostBlocks);
-  mallopt(M_MMAP_THRESHOLD, kLarge);  // so set it stays, whatever is freed
+  mallopt(M_MMAP_THRESHOLD, kLarge);  // a threshold set here does not adapt to freed blocks
   mallopt(M_TRIM_THRESHOLD, kLarge);
   mallopt(M_TOP_PAD, kLarge);
 #endif

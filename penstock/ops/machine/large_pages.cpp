@@ -22,7 +22,7 @@ void grow_heap_of_large_pages() {
 #ifdef MADV_HUGEPAGE
   constexpr std::uintptr_t kPage = std::uintptr_t{2} << 20;
   const auto bytes = static_cast<std::size_t>(available_memory_bytes() / 2);
-  // Allocated and freed: the addresses stay the heap's.
+  // Allocates and frees a block. Its addresses remain part of the heap.
   void* const block = std::malloc(bytes);
   if (!block) return;
   const auto from = reinterpret_cast<std::uintptr_t>(block);

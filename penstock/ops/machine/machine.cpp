@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int accumulators = 12;  // covers latency 4 x 2 ports, with registers to spare
+constexpr int accumulators = 12;  // at least latency 4 x 2 ports; the registers hold them
 constexpr int inner_rounds = 20000;
 
 #if defined(__x86_64__)
@@ -71,7 +71,8 @@ __attribute__((target("avx2,fma"), noinline)) float burst_avx2() {
   return lanes[0];
 }
 
-constexpr int amx_tiles = 4, amx_flops = 2 * 16 * 16 * 32;  // of sums, and of one product
+constexpr int amx_tiles = 4,
+              amx_flops = 2 * 16 * 16 * 32;  // tiles of sums; FLOPs of one tile product
 constexpr int amx_rounds = inner_rounds / 10;
 
 __attribute__((target("amx-tile,amx-bf16"), noinline)) float burst_amx() {
@@ -79,7 +80,7 @@ __attribute__((target("amx-tile,amx-bf16"), noinline)) float burst_amx() {
   alignas(64) std::uint16_t factors[16][32];
   alignas(64) float sums[16][16];
   std::fill(&factors[0][0], &factors[0][0] + 16 * 32, std::uint16_t{0x3586});  // 1e-6
-  asm volatile("" ::: "memory");  // which the tiles' instructions do not name
+  asm volatile("" ::: "memory");  // the tile instructions do not tell the compiler of `factors`
   _tile_loadd(4, factors, 64);
   _tile_loadd(5, factors, 64);
   _tile_zero(0);
@@ -138,10 +139,10 @@ InstructionSet instruction_set() {
 
 double measure_peak_flops(int threads, double seconds, ProductPrecision precision) {
   const Burst burst = widest_burst(precision);
-  // Threads that share a core would each claim the whole of it, in the moments it is theirs.
+  // Threads that share a core would each count the core's whole speed in the moments when they run.
   const int count = std::clamp(threads, 1, physical_cores());
-  // Each thread times windows of its own; the sum of the threads' best windows, taken while all
-  // run, is the rate the machine can hold.
+  // Each thread times its own windows while all threads run. The sum of the threads' best windows
+  // is the rate that the machine can hold.
   std::atomic<int> ready{0};
   std::vector<double> best(static_cast<std::size_t>(count), 0);
   const auto work = [&](std::size_t index) {

@@ -1,4 +1,4 @@
-// Memory bandwidth by the triad a = b + s·c, and the cache sizes that it must not fit into.
+// Memory bandwidth by the triad a = b + s·c, and the size of the cache that its arrays must exceed.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -18,8 +18,9 @@
 namespace penstock::ops {
 namespace {
 
-/// a[i] = b[i] + s·c[i]; stores go past the caches where the processor can, so that a line is not
-/// read before it is overwritten. Pointers aligned to 64 bytes, count a multiple of 16.
+/// a[i] = b[i] + s·c[i]. Stores bypass the caches if the processor can do that, so that a cache
+/// line is not read before it is overwritten. REQUIRES: pointers aligned to 64 bytes, count a
+/// multiple of 16.
 void triad(float* a, const float* b, const float* c, float s, std::int64_t count) {
 #if defined(__x86_64__)
   const __m128 scale = _mm_set1_ps(s);
@@ -80,8 +81,9 @@ double measure_memory_bandwidth(int threads, double array_bytes) {
     std::fill_n(b.get() + first, piece, 1.0f);
     std::fill_n(c.get() + first, piece, 2.0f);
   });
-  // Each thread times stretches too short to be interrupted often, while all run; its upper
-  // quartile leaves out those that were, and the few that a cache served.
+  // Each thread times short stretches while all threads run. Few stretches are interrupted, because
+  // they are short. The upper quartile leaves out the interrupted stretches and the few that a
+  // cache served.
   std::vector<double> rates(static_cast<std::size_t>(count), 0);
   on_all([&](std::int64_t first) {
     std::vector<double> stretches;

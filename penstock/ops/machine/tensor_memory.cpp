@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::uintptr_t kAlignment = 64;  // libtorch's
 
-/// malloc's block of some data stands right before the data.
+/// The pointer to malloc's block of some data, stored right before the data.
 void*& block_of(void* data) { return static_cast<void**>(data)[-1]; }
 
 void release(void* data) {
   if (data) std::free(block_of(data));
 }
 
-/// A tensor's data is its context too, as libtorch's oneDNN demands of an allocator.
+/// A tensor's data pointer is also its context, as libtorch's oneDNN requires of an allocator.
 class MallocAllocator final : public c10::Allocator {
  public:
-  // libtorch 1.13 declares the first of the two, libtorch 2.6 the second, and copy_data.
+  // libtorch 1.13 declares the first allocate(); libtorch 2.6 declares the second and copy_data().
   c10::DataPtr allocate(std::size_t bytes) const { return taken(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return taken(bytes); }
   void copy_data(void* to, const void* from, std::size_t bytes) const {
@@ -38,12 +38,13 @@ class MallocAllocator final : public c10::Allocator {
     return {data, data, &release, c10::DeviceType::CPU};
   }
 
-  /// malloc aligns to 16 bytes, so that at least as many lie between a block and its data.
+  /// malloc aligns to 16 bytes, so at least 16 bytes lie between the start of a block and its data.
+  /// The pointer to the block fits there.
   static void* aligned(std::size_t bytes) {
     static_assert(alignof(std::max_align_t) >= sizeof(void*));
     const std::size_t whole = bytes + kAlignment;
     void* const block = whole > bytes ? std::malloc(whole) : nullptr;
-    // In libtorch's words, by which failure_text() knows it.
+    // The text is libtorch's, because failure_text() recognises it.
     TORCH_CHECK(block, "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
                 " bytes");
     const auto from = reinterpret_cast<std::uintptr_t>(block);
@@ -56,7 +57,8 @@ class MallocAllocator final : public c10::Allocator {
 }  // namespace
 
 void align_tensors_in_malloc() {
-  static auto* const allocator = new MallocAllocator;  // tensors outlive what ends with the program
+  static auto* const allocator =
+      new MallocAllocator;  // never freed: tensors may outlive static objects
   c10::SetCPUAllocator(allocator);
 }
 

@@ -1,4 +1,4 @@
-// Process-wide settings of the fast paths: threads, and memory kept by the allocator.
+// Process-wide settings of the fast kernels: threads, and memory kept by the allocator.
 #include <ATen/Parallel.h>
 #include <omp.h>
 #if __has_include(<malloc.h>)
@@ -27,10 +27,10 @@ int set_threads(int threads) {
 
 void keep_freed_memory() {
 #ifdef M_MMAP_MAX
-  mallopt(M_MMAP_MAX, 0);         // large blocks from the heap too
-  mallopt(M_TRIM_THRESHOLD, -1);  // whose end is never given back
-  mallopt(M_TOP_PAD, 64 << 20);   // and which grows in large steps
-  mallopt(M_ARENA_MAX, 1);        // one for all threads: what one freed another takes
+  mallopt(M_MMAP_MAX, 0);         // large blocks come from the heap too
+  mallopt(M_TRIM_THRESHOLD, -1);  // the heap's end is never given back
+  mallopt(M_TOP_PAD, 64 << 20);   // the heap grows in large steps
+  mallopt(M_ARENA_MAX, 1);        // threads share one heap and reuse each other's freed blocks
   grow_heap_of_large_pages();
 #endif
 }

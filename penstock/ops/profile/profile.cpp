@@ -15,7 +15,7 @@ std::atomic<bool> active{false};
 std::mutex mutex;
 ProfileEntries operator_entries, scope_entries;
 
-/// A call or scope that has begun on this thread. What ends inside it is subtracted from it.
+/// A call or scope that has begun on this thread. The time of the frames inside it is subtracted.
 struct Frame {
   double start = 0;
   double inside = 0;

@@ -12,7 +12,7 @@
 namespace penstock::ops {
 namespace {
 
-/// Says that a frame was begun.
+/// Marks an operation for which on_start() began a frame.
 struct Begun : at::ObserverContext {};
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&) {
@@ -21,7 +21,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&) {
   return std::make_unique<Begun>();
 }
 
-/// "autograd::engine::evaluate_function: torch::autograd::CppNode<…::LinearFunction>" as
+/// Shortens "autograd::engine::evaluate_function: torch::autograd::CppNode<…::LinearFunction>" to
 /// "engine: LinearFunction".
 std::string short_name(std::string name) {
   std::string engine;
