@@ -1,5 +1,5 @@
 // Residual addition and RMSNorm as one operator: checks, implementations, gradient, dispatcher
-// registration. The kernels are those of rms_norm.h.
+// registration. rms_norm.h has the kernels.
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -71,7 +71,7 @@ class AddRmsNorm : public torch::autograd::Function<AddRmsNorm> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
-    if (!grads[1].defined()) return {grads[0], grads[0], {}, {}};  // only h was used
+    if (!grads[1].defined()) return {grads[0], grads[0], {}, {}};  // the loss depends on h alone
     const auto saved = context->get_saved_variables();
     const auto [dh, dgain] = backward_list().run(grads[1], grads[0], saved[0], saved[1], saved[2]);
     return {dh, dh, dgain, {}};

@@ -21,7 +21,8 @@ using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Ten
                              const at::Tensor&, const at::Tensor&, double, const MaybeTensor&,
                              bool);
 
-/// Two products for each pair of positions that attend; keys and values are read once a sequence.
+/// Two products for each pair of positions that attend. Keys and values are read once for each
+/// sequence.
 Cost attention_cost(const CachedAttention& p) {
   const double n = static_cast<double>(p.fresh());
   double pairs = 0, read = 0;

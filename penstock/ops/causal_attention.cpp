@@ -32,7 +32,7 @@ using MaybeTensor = c10::optional<at::Tensor>;
 using Signature = at::Tensor(const at::Tensor&, std::int64_t, std::int64_t, double,
                              const MaybeTensor&, bool, const MaybeTensor&);
 
-/// `products` of 2·hd FLOPs for each pair of positions that may attend, in each head.
+/// `products` products of 2·hd FLOPs for each pair of positions that may attend, in each head.
 Cost attention_cost(const at::Tensor& qkv, const AttentionOptions& options, int products) {
   const auto length = static_cast<double>(qkv.size(1));
   double pairs = static_cast<double>(qkv.size(0)) * length * (length + 1) / 2;
@@ -110,7 +110,7 @@ void check(const at::Tensor& qkv, const AttentionOptions& options) {
   if (options.start.defined()) check_start(options.start, qkv);
 }
 
-/// With this thread's products, of f32 alone.
+/// Takes the precision of this thread's products, which applies only to f32.
 AttentionOptions options_of(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                             double scale, const MaybeTensor& rotation, bool rope_adjacent,
                             const MaybeTensor& start) {

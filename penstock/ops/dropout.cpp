@@ -22,7 +22,7 @@ const Implementations<Signature>& forward_list() {
   return list;
 }
 
-/// The gradient goes through the same mask.
+/// The gradient is multiplied by the same mask.
 const Implementations<Signature>& backward_list() {
   static const Implementations<Signature> list(
       "dropout.backward",

@@ -14,7 +14,7 @@ namespace {
 using Forward = at::Tensor(const at::Tensor&, const at::Tensor&);
 using Backward = at::Tensor(const at::Tensor&, const at::Tensor&, std::int64_t);
 
-/// Only the rows that are asked for are read.
+/// The bytes of the rows that `ids` names, read and written, and of `ids`.
 Cost rows_cost(const at::Tensor& weight, const at::Tensor& ids) {
   const double row = static_cast<double>(weight.size(1) * weight.element_size());
   return {.bytes = bytes_of(ids) + 2 * row * static_cast<double>(ids.numel())};

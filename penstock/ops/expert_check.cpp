@@ -48,7 +48,7 @@ void check_types(const ExpertProblem& p) {
                  "[expert_ffn] offsets must be contiguous i64 on the CPU");
 }
 
-/// REQUIRES: contiguous i64 on the CPU.
+/// Throws Error unless `offsets` ascends from 0 to `last`. REQUIRES: contiguous i64 on the CPU.
 void check_ascending(const at::Tensor& offsets, std::int64_t last, const char* name) {
   const std::int64_t* values = offsets.data_ptr<std::int64_t>();
   const std::int64_t count = offsets.size(0);
@@ -64,7 +64,8 @@ void check_tokens(const ExpertProblem& p) {
   const std::int64_t* starts = token_offsets.data_ptr<std::int64_t>();
   const std::int64_t* order = by_token.data_ptr<std::int64_t>();
   const std::int64_t* tokens = token.data_ptr<std::int64_t>();
-  // Ascending within a token and owned by it: then each assignment is listed exactly once.
+  // A token's entries ascend and belong to the token. So by_token lists each assignment exactly
+  // once.
   for (std::int64_t t = 0; t < p.tokens(); ++t)
     for (std::int64_t i = starts[t]; i < starts[t + 1]; ++i)
       PENSTOCK_CHECK(order[i] >= 0 && order[i] < p.assignments() && tokens[order[i]] == t &&

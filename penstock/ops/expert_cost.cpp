@@ -13,7 +13,7 @@ double product_flops(const ExpertProblem& problem) {
          static_cast<double>(problem.width()) * static_cast<double>(problem.inner());
 }
 
-/// Hidden rows, the plan, and the weights of experts with at least one token.
+/// The bytes of hidden rows, the plan, and the weights of experts with at least one token.
 double operand_bytes(const ExpertProblem& p) {
   const auto* offsets = p.offsets.data_ptr<std::int64_t>();
   std::int64_t used = 0;
@@ -24,7 +24,7 @@ double operand_bytes(const ExpertProblem& p) {
          bytes_of(p.by_token) + bytes_of(p.token_offsets);
 }
 
-/// Of a row of d for each token, as f32 and f64 weights have it; hidden may be bf16.
+/// The bytes of one row of d per token in the weights' type, f32 or f64; hidden itself may be bf16.
 double row_bytes(const ExpertProblem& p) {
   return static_cast<double>(p.hidden.numel() * p.w_out.element_size());
 }

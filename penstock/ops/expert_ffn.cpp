@@ -1,5 +1,5 @@
-// The grouped expert feed-forward: implementations, gradient, dispatcher registration. Its checks
-// are in expert_check.cpp.
+// The grouped expert feed-forward: implementations, gradient, dispatcher registration.
+// expert_check.cpp has its checks.
 #include "penstock/ops/expert_ffn.h"
 
 #include <ATen/ATen.h>

@@ -17,13 +17,13 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;  // values that are worth a thread
+constexpr std::int64_t kGrain = 1 << 14;  // the fewest values for which a thread pays
 
 struct Pair {
   float values[2];
 };
 
-/// Two draws from N(0, 1) of 64 random bits.
+/// Two draws from N(0, 1), computed from 64 random bits.
 Pair normal_pair(std::uint64_t bits) {
   const float u = (static_cast<float>(bits >> 32) + 0.5f) * 0x1p-32f;  // (0, 1]
   const float v = static_cast<float>(bits & 0xffffffffU) * 0x1p-32f;   // [0, 1]
@@ -31,7 +31,7 @@ Pair normal_pair(std::uint64_t bits) {
   return {{radius * std::cos(angle), radius * std::sin(angle)}};
 }
 
-/// Draws first .. first + out.size() − 1 of a stream.
+/// Fills `out` with the draws first .. first + out.size() − 1 of a stream.
 void fill(std::span<float> out, std::uint64_t seed, std::uint64_t stream, std::uint64_t first) {
   std::size_t i = 0;
   while (i < out.size()) {

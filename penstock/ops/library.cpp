@@ -1,4 +1,4 @@
-// The schemas of all operators. Kernels register themselves beside their operator; see
+// The schemas of all operators. Each operator's own file registers its kernels; see
 // implementation.h for the layout.
 #include <torch/library.h>
 

@@ -22,7 +22,7 @@ namespace {
 using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                              const c10::optional<at::Tensor>&);
 
-/// 2·R·in·out a product.
+/// 2·R·in·out FLOPs per product.
 Cost product_cost(std::int64_t rows, const at::Tensor& w, int products) {
   return {.flops = 2.0 * products * static_cast<double>(rows) * static_cast<double>(w.numel())};
 }
@@ -75,14 +75,14 @@ at::Tensor value(const c10::optional<at::Tensor>& tensor) {
   return tensor ? *tensor : at::Tensor();
 }
 
-/// Product of all sizes but the last.
+/// The product of all sizes but the last.
 std::int64_t rows_of(const at::Tensor& x) {
   std::int64_t rows = 1;
   for (std::int64_t i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
   return rows;
 }
 
-/// x as its products take it.
+/// Runs the operator.  @param x  already rounded if the products are in bf16 (product_operand)
 at::Tensor run_forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   auto shape = x.sizes().vec();
   shape.back() = w.size(0);
@@ -119,7 +119,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor& w = saved[1];
-    // An absent b has no edge in the graph, so its index may not be asked for.
+    // An absent b has no edge in the graph, so needs_input_grad(2) may not be called for it.
     const LinearGradients wanted{
         context->needs_input_grad(0), context->needs_input_grad(1),
         context->saved_data["bias"].toBool() && context->needs_input_grad(2)};

@@ -1,6 +1,6 @@
 // A linear head with its cross-entropy: checks, implementations, gradient, dispatcher registration.
-// The forward pass makes the gradients of the mean while a chunk's logits are at hand, so that
-// nothing is computed twice; the backward pass multiplies them by the incoming scalar.
+// The forward pass computes the gradients of the mean from each chunk's logits, so that nothing is
+// computed twice. The backward pass multiplies them by the incoming scalar.
 #include "penstock/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t vocabulary, std::int
   const std::int64_t row = std::max<std::int64_t>(1, vocabulary * element_size);
   std::int64_t most = std::max<std::int64_t>(1, logits_bytes / row);
   if (rows <= most) return std::max<std::int64_t>(1, rows);
-  // Products are faster on whole register blocks.
+  // Products are faster on whole register blocks, of 32 rows.
   if (most > 32) most -= most % 32;
   const std::int64_t chunks = (rows + most - 1) / most;
   const std::int64_t even = (rows + chunks - 1) / chunks;
@@ -42,7 +42,7 @@ namespace {
 
 using Kernel = HeadLoss(const at::Tensor&, const at::Tensor&, const at::Tensor&, HeadOptions);
 
-/// 2·R·d·V for the logits and for each gradient.
+/// 2·R·d·V FLOPs for the logits and for each gradient.
 Cost head_cost(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor&,
                HeadOptions options) {
   const double product = 2.0 * static_cast<double>(hidden.size(0)) * static_cast<double>(w.numel());
@@ -75,7 +75,7 @@ HeadLoss checked(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor
   return list().run(product_operand(hidden), w, targets, {dhidden, dw, chunk});
 }
 
-/// Mean in f64 in row order, 0 for no rows.
+/// The mean, added up in f64 in row order; 0 for no rows.
 at::Tensor row_mean(const at::Tensor& losses) {
   const double rows = static_cast<double>(std::max<std::int64_t>(1, losses.size(0)));
   const at::Tensor wide = losses.to(at::kDouble);
@@ -110,7 +110,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    // A loss that is differentiated as it is, the usual case, hands its gradients on uncopied.
+    // Usually the incoming gradient is 1, and the gradients are returned without a copy.
     const bool as_is = grads[0].is_cpu() && grads[0].item<double>() == 1;
     const auto scaled = [&](const at::Tensor& unit) {
       return as_is || !unit.defined() ? unit : unit * grads[0];

@@ -22,7 +22,8 @@ namespace {
 using Step = void(const std::vector<AdamWItem>&, const AdamWOptions&);
 using Sums = std::vector<double>(const std::vector<at::Tensor>&);
 
-/// Reads weight, gradient and moments, writes weight and moments. By convention no useful FLOPs.
+/// The step reads weight, gradient and moments, and writes weight and moments. By convention it has
+/// no useful FLOPs.
 Cost step_cost(const std::vector<AdamWItem>& items, const AdamWOptions&) {
   double bytes = 0;
   for (const auto& item : items) bytes += 3 * bytes_of(item.weight) + 4 * bytes_of(item.m);

@@ -13,9 +13,10 @@ namespace {
 
 thread_local const ProductTap::See* tap = nullptr;
 
-/// What one expert's second matrix multiplies. @param rows [n, d].  @return [n, f]
+/// The rows that one expert's output matrix multiplies.  @param rows [n, d].  @return [n, f]
 at::Tensor inner_rows(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& rows) {
-  at::Tensor in = at::matmul(rows, problem.w_in[expert].t());  // no operator that shows its rows
+  at::Tensor in =
+      at::matmul(rows, problem.w_in[expert].t());  // not ops::linear, which would show its rows
   if (problem.b_in.defined()) in = in + problem.b_in[expert];
   return problem.activation == Activation::relu ? in.relu() : swiglu(in);
 }

@@ -30,7 +30,7 @@ using Backward = RelativeGradient(const Tensor&, const RelativeProblem&, const T
 using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                          double);
 
-/// `products` of 2·hd FLOPs for each pair of positions that may attend, in each head.
+/// `products` products of 2·hd FLOPs for each pair of positions that may attend, in each head.
 Cost attention_cost(const RelativeProblem& p, int products) {
   const auto rows = static_cast<double>(p.length());
   const double pairs = static_cast<double>(p.batch()) *
@@ -72,7 +72,8 @@ const Implementations<Backward>& backward_list() {
   return list;
 }
 
-/// With this thread's products, of f32 alone.
+/// Checks the arguments and takes the precision of this thread's products, which applies only to
+/// f32.
 RelativeProblem checked(const Tensor& q, const Tensor& kv, const Tensor& r, const Tensor& u,
                         const Tensor& v, double scale) {
   PENSTOCK_CHECK(u.dim() == 2 && v.sizes() == u.sizes() && u.numel() > 0, "[relative_attention] u ",

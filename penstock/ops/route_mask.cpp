@@ -1,5 +1,5 @@
-// Routes from masks: checks and implementations. The indices have no gradient, and the weights'
-// is libtorch's own, so the dispatcher need not know this function.
+// Routes from masks: checks and implementations. The indices have no gradient. libtorch computes
+// the gradient of the weights. So this function needs no registration in the dispatcher.
 #include <ATen/ATen.h>
 
 #include "penstock/ops/implementation.h"
@@ -19,7 +19,7 @@ Route route_mask(const at::Tensor& gates, const at::Tensor& mask) {
       "route_mask", {{"cpu", cpu::declines_route_mask, cpu::route_mask},
                      {"reference", nullptr, reference::route_mask}});
   Route route = list.run(mask);
-  // The positions are all different, so the gradient's scatter is deterministic.
+  // No position occurs twice, so the gradient's scatter is deterministic.
   route.weight = gates.flatten().gather(0, route.token * gates.size(1) + route.expert);  // [A]
   return route;
 }

@@ -1,5 +1,6 @@
-// The expert feed-forward of stored experts: few tokens read them as they are; for many, a few
-// experts at a time are expanded, and the operator runs over their part of the plan.
+// The expert feed-forward of stored experts. For few tokens, the kernel reads the experts as they
+// are stored. For many tokens, a few experts at a time are expanded, and ops::expert_ffn runs over
+// their part of the plan.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace penstock::ops {
 namespace {
 
-/// Numbers that are expanded at a time, or one expert's.
+/// The most numbers that are expanded at a time, unless one expert has more.
 constexpr std::int64_t kExpanded = std::int64_t{4} << 20;
 
 std::int64_t inputs_of(const StoredExperts& experts) {
@@ -62,7 +63,7 @@ PlanTensors part_of(const PlanTensors& plan, std::int64_t first, std::int64_t la
           .token_offsets = counts.cumsum(0)};
 }
 
-/// [count, rows, depth]: that many matrices of `rows` rows.
+/// Expands `count` matrices of `rows` rows.  @return [count, rows, depth]
 at::Tensor expanded(const std::vector<StoredRows>& all, std::int64_t first, std::int64_t count,
                     std::int64_t rows, std::int64_t depth) {
   const auto begin = all.begin() + first;
@@ -89,7 +90,7 @@ at::Tensor expert_groups(const at::Tensor& hidden, const PlanTensors& plan,
   return y;
 }
 
-/// Of the experts that have assignments, all their matrices.
+/// The bytes of all matrices of the experts that have assignments.
 std::int64_t bytes_in_use(const PlanTensors& plan, const StoredExperts& experts) {
   const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
   const auto inputs = static_cast<std::size_t>(inputs_of(experts));

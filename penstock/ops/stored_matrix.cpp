@@ -1,4 +1,4 @@
-// Stored matrices: products that read them as they are or expand some rows.
+// Operators on stored matrices. They read the matrices as they are stored, or expand some rows.
 #include "penstock/ops/stored_matrix.h"
 
 #include <ATen/ATen.h>
@@ -17,9 +17,9 @@
 namespace penstock::ops {
 namespace {
 
-/// Numbers that are expanded at a time.
+/// The most numbers that are expanded at a time.
 constexpr std::int64_t kExpanded = std::int64_t{1} << 20;
-/// Numbers of a head that is expanded as a whole.
+/// The most numbers of a head that is expanded as a whole.
 constexpr std::int64_t kExpandedHead = std::int64_t{1} << 24;
 
 std::int64_t group_rows(const StoredMatrix& w) {
@@ -27,10 +27,11 @@ std::int64_t group_rows(const StoredMatrix& w) {
                                 std::min(w.rows(), kExpanded / std::max<std::int64_t>(1, w.depth)));
 }
 
-/// The rows [first, first + count) of the matrix, piece by piece, with where they go on.
+/// Calls body(piece, row, rows, at) for each piece of the rows [first, first + count): rows [row,
+/// row + rows) of `piece` are rows `at` and on of the range.
 template <class Body>
 void each_piece(const StoredMatrix& w, std::int64_t first, std::int64_t count, const Body& body) {
-  std::int64_t begin = 0;  // of the piece
+  std::int64_t begin = 0;  // the piece's first row in the matrix
   for (const StoredRows& piece : w.pieces) {
     const std::int64_t from = std::max(first, begin),
                        to = std::min(first + count, begin + piece.rows);
@@ -127,7 +128,8 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatri
   if (w.rows() * w.depth <= kExpandedHead)
     return ops::linear_cross_entropy_rows(hidden, expand(w, 0, w.rows()), targets);
   check_index_range(targets, w.rows(), "linear_cross_entropy", "target");
-  // Columns go by in groups, each once; a row's logsumexp grows with them.
+  // Computes the logits of one group of columns after another. logaddexp adds each group's
+  // logsumexp to the rows' total.
   const auto options = hidden.options();
   at::Tensor total = at::full({hidden.size(0)}, -std::numeric_limits<float>::infinity(), options);
   at::Tensor chosen = at::zeros({hidden.size(0)}, options);

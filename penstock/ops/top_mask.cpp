@@ -13,8 +13,8 @@
 namespace penstock::ops {
 namespace {
 
-/// a before b in a row's order: larger first, NaN last. Equals keep their columns' order because
-/// columns come in ascending.
+/// Whether a comes before b in a row's order: larger first, NaN last. Equal entries keep the order
+/// of their columns, because columns are visited in ascending order.
 template <class Real>
 bool beats(Real a, Real b) {
   return a > b || (std::isnan(b) && !std::isnan(a));

@@ -1,4 +1,5 @@
-// Attention with a cache in plain ATen, sequence by sequence, with the whole matrix of scores.
+// Attention with a cache in plain ATen: one sequence after another, with the whole matrix of
+// scores.
 #include "penstock/ops/cached_attention.h"
 
 #include <ATen/ATen.h>
@@ -8,7 +9,8 @@
 namespace penstock::ops::reference {
 namespace {
 
-/// Rotates the pairs of x [n, heads, hd], at positions `first` and on, by the table's angles.
+/// Rotates the pairs of x [n, heads, hd] by the table's angles of positions `first` to `first` + n
+/// − 1.
 at::Tensor rotated(const CachedAttention& p, const at::Tensor& x, std::int64_t first) {
   if (!p.rotation.defined()) return x;
   const std::int64_t half = p.head_dim() / 2;

@@ -8,7 +8,7 @@
 namespace penstock::ops::reference {
 namespace {
 
-/// Rotates the pairs of x [B, T, heads, hd] by the table's angles, or back when `inverse`.
+/// Rotates the pairs of x [B, T, heads, hd] by the table's angles; `inverse`: by their negatives.
 at::Tensor rotate(const at::Tensor& x, const AttentionOptions& options, bool inverse) {
   if (!options.rotation.defined()) return x;
   const auto sizes = x.sizes().vec();
@@ -25,8 +25,8 @@ at::Tensor rotate(const at::Tensor& x, const AttentionOptions& options, bool inv
   return at::cat({a * cos - b * sin, b * cos + a * sin}, -1);
 }
 
-/// q, k and v as [B, H, T, hd], as products take them: rotated, and each key/value head repeated
-/// for its group.
+/// q, k and v as [B, H, T, hd], in the form that the products take: q and k rotated, and each
+/// key/value head repeated for the query heads of its group.
 struct Heads {
   at::Tensor q, k, v;
 };
@@ -42,8 +42,8 @@ Heads split(const at::Tensor& qkv, const AttentionOptions& options) {
           .v = spread(heads.narrow(2, h + g, g).transpose(1, 2))};
 }
 
-/// exp(score − logsumexp) where row t may read position s, else 0; with the scores' logsumexp,
-/// computed where it is undefined.
+/// exp(score − logsumexp) if row t may read position s, else 0. Computes the scores' `logsumexp` if
+/// it is undefined.
 at::Tensor weights_of(const Heads& heads, const AttentionOptions& options, at::Tensor& logsumexp) {
   const auto index =
       at::arange(heads.q.size(2), at::TensorOptions().dtype(at::kLong).device(heads.q.device()));

@@ -1,4 +1,4 @@
-// Dropout in plain ATen: the hash on 64-bit integers that hold 32 bits.
+// Dropout in plain ATen. 64-bit integers hold the 32-bit values of the hash.
 #include "penstock/ops/dropout.h"
 
 #include <ATen/ATen.h>
@@ -18,7 +18,7 @@ at::Tensor dropout_mask(const Dropout& dropout, std::int64_t first, std::int64_t
   fold(16);
   x = x.mul(std::int64_t{kDropoutFirst}).bitwise_and(low);
   fold(15);
-  x = x.mul(std::int64_t{kDropoutSecond}).bitwise_and(low);  // wraps; the low 32 bits are right
+  x = x.mul(std::int64_t{kDropoutSecond}).bitwise_and(low);  // wraps, but the low 32 bits are right
   fold(16);
   const at::Tensor stays = at::__rshift__(x, 8).ge(static_cast<std::int64_t>(dropout.threshold()));
   return stays.to(options.dtype()).mul(1 / (1 - dropout.p));

@@ -1,5 +1,5 @@
-// Row lookup in plain ATen; its backward splits the vocabulary, not the rows, so it repeats
-// bitwise.
+// Row lookup in plain ATen. ATen's backward pass divides the vocabulary over threads, not the rows,
+// so its bits are the same in every run.
 #include "penstock/ops/embedding.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// ATen reference of the grouped expert feed-forward: a loop over experts, any device, f32 and f64.
+// ATen reference of the grouped expert feed-forward: a loop over experts. Any device, f32 and f64.
 #include "penstock/ops/expert_ffn.h"
 
 #include <ATen/ATen.h>
@@ -23,12 +23,12 @@ at::Tensor combine(const at::Tensor& rows, const ExpertProblem& problem) {
   return at::zeros(problem.hidden.sizes(), rows.options()).index_add_(0, problem.token, rows);
 }
 
-/// a·b, both rounded where the problem's products are in bf16.
+/// a·b. Both are rounded if the problem's products are in bf16.
 at::Tensor product(const ExpertProblem& problem, const at::Tensor& a, const at::Tensor& b) {
   return at::mm(rounded_like(problem.hidden, a), rounded_like(problem.hidden, b));
 }
 
-/// The tokens' rows [A, d].
+/// The token's row of each assignment, [A, d].
 at::Tensor gathered(const ExpertProblem& problem) {
   return problem.hidden.to(problem.w_in.scalar_type()).index_select(0, problem.token);
 }
@@ -45,7 +45,7 @@ at::Tensor activate(const ExpertProblem& problem, const at::Tensor& in) {
   return at::silu(in.narrow(1, 0, f)) * in.narrow(1, f, f);
 }
 
-/// What dropout multiplies an expert's activations [n, f] by; undefined without dropout.
+/// The factors of dropout for an expert's activations [n, f]; undefined without dropout.
 at::Tensor mask_of(const ExpertProblem& problem, Rows rows) {
   if (problem.dropout == 0) return {};
   return dropout_mask(problem.drop(), rows.begin, rows.count, problem.inner(),
@@ -55,7 +55,7 @@ at::Tensor masked(const at::Tensor& x, const at::Tensor& mask) {
   return mask.defined() ? x * mask : x;
 }
 
-/// Gradient of the inputs from that of the activation.
+/// The gradient of the activation's inputs from the gradient of its outputs.
 at::Tensor activate_backward(const ExpertProblem& problem, const at::Tensor& in,
                              const at::Tensor& dh) {
   if (problem.activation == Activation::relu) return dh * in.gt(0);
@@ -97,7 +97,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                           zeros(problem.w_out),
                           zeros(problem.b_in),
                           zeros(problem.b_out)};
-  const bool usable = kept.defined() && kept.dim() == 2;  // else another implementation's
+  const bool usable = kept.defined() && kept.dim() == 2;  // else another implementation kept it
   for (std::int64_t e = 0; e < problem.experts(); ++e) {
     const auto [begin, count] = rows_of(problem, e);
     if (count == 0) continue;
@@ -111,7 +111,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
     if (problem.b_out.defined()) gate = gate + at::mv(dye, problem.b_out[e]);
     gradient.weight.narrow(0, begin, count).copy_(gate);
     const at::Tensor d_in = activate_backward(problem, in, masked(p * weight, mask));  // [n, m·f]
-    // Rounded are dy, as for p, and weight·h.
+    // With bf16 products, the operands dy (as for p) and weight·h are rounded.
     const bool rounds = problem.hidden.scalar_type() == at::kBFloat16;
     gradient.w_out[e].copy_(rounds ? product(problem, dye.t(), h * weight)
                                    : at::mm((dye * weight).t(), h));

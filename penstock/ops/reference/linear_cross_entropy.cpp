@@ -1,4 +1,4 @@
-// A linear head with its cross-entropy in plain ATen, chunk of rows by chunk.
+// A linear head with its cross-entropy in plain ATen, in chunks of rows.
 #include "penstock/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kLow = 0xffffffff, kUpper = 0xffff0000;
 
-/// The bits of values in f32, as 0 to 2^32 − 1.
+/// The bits of values in f32, as integers from 0 to 2^32 − 1.
 at::Tensor bits_of(const at::Tensor& values) {
   return values.to(at::kFloat).contiguous().view(at::kInt).to(at::kLong).bitwise_and_(kLow);
 }
@@ -20,7 +20,7 @@ at::Tensor shifted(const at::Tensor& x, std::int64_t places) {
   return at::floor_divide(x, std::int64_t{1} << places);
 }
 
-/// AdamWOptions' draws, 32 bits each.
+/// The draws that AdamWOptions describes, 32 bits each.
 at::Tensor draws(const at::Tensor& weight, const at::Tensor& gradient, std::int64_t step) {
   const auto mixed = [](const at::Tensor& x, std::int64_t places, std::int64_t factor) {
     return x.bitwise_xor(shifted(x, places)).mul_(factor).bitwise_and_(kLow);
@@ -31,8 +31,8 @@ at::Tensor draws(const at::Tensor& weight, const at::Tensor& gradient, std::int6
   return x.bitwise_xor(shifted(x, 15));
 }
 
-/// Each value's neighbour in bf16 that is larger in size, with the probability of the part that is
-/// cut off.
+/// Rounds each value to bf16. It rounds away from zero with a probability equal to the fraction
+/// that is cut off, else towards zero.
 at::Tensor rounded(const at::Tensor& values, const at::Tensor& draw) {
   const at::Tensor upper = shifted(bits_of(values) + draw, 16);
   return upper.to(at::kShort).view(at::kBFloat16);

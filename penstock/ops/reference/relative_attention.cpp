@@ -1,4 +1,4 @@
-// Attention with relative positions in plain ATen: the whole [T, K] of scores at once.
+// Attention with relative positions in plain ATen, with the whole matrix [T, K] of scores.
 #include "penstock/ops/relative_attention.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,8 @@ at::Tensor by_head(const at::Tensor& x, std::int64_t heads) {
 }
 at::Tensor join(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
 
-/// The operands by head, as products take them, and which distance each pair of positions has.
+/// The operands by head, in the form that the products take, and the distance of each pair of
+/// positions.
 struct RelativeHeads {
   explicit RelativeHeads(const RelativeProblem& p) {
     const std::int64_t heads = p.heads(), width = heads * p.head_dim();

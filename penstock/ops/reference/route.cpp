@@ -20,7 +20,8 @@ at::Tensor positions(const Route& route, std::int64_t experts) {
   return route.token * experts + route.expert;
 }
 
-/// The assignments' values in a zero matrix like `logits`.
+/// A matrix like `logits` that holds `values` at the assignments' positions `flat`, and 0
+/// elsewhere.
 at::Tensor spread(const at::Tensor& values, const at::Tensor& flat, const at::Tensor& logits) {
   return at::zeros({logits.numel()}, logits.options())
       .index_copy_(0, flat, values)
@@ -54,7 +55,7 @@ Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept) {
   const at::Tensor centred = logits - route.logsumexp.unsqueeze(1);  // [T, E]
   const at::Tensor probabilities = centred.exp();
   route.mean_probability = probabilities.sum(0).div(rows_of(logits));  // [E]
-  // From the centred logits, in which one NaN makes the whole row NaN.
+  // Uses the centred logits, because one NaN makes their whole row NaN.
   const double off = -std::numeric_limits<double>::infinity();
   const at::Tensor gates =
       over_kept ? centred.masked_fill(mask.logical_not(), off).softmax(1) : probabilities;
