@@ -45,15 +45,17 @@ enum class GradientShare {
 
 /// A tensor of the model's files, or a set of tensors with one for each expert.
 struct ModelTensor {
-  std::string stem, rest;  ///< of its name: "model.layers.3.mlp.experts.", ".up_proj.weight"
-  std::vector<std::int64_t> shape;  ///< of one expert's tensor, in a set
+  /// The parts of its name before and after the expert's number:
+  /// "model.layers.3.mlp.experts." and ".up_proj.weight".
+  std::string stem, rest;
+  std::vector<std::int64_t> shape;  ///< of one tensor, where there is a set
   TensorRole role = TensorRole::rest;
   TensorSplit split = TensorSplit::none;
   GradientShare gradient = GradientShare::whole;
   std::int64_t layer = -1;     ///< the layer that it belongs to; -1: none
-  std::int64_t experts = 0;    ///< the number of experts, in a set; 0: not a set
+  std::int64_t experts = 0;    ///< the number of tensors in a set; 0: one tensor, no expert's
   std::string module;          ///< its parameter or buffer: "layer_3.mlp.experts.gate_up"
-  std::int64_t first_row = 0;  ///< its first row in that, or in the expert's part of that
+  std::int64_t first_row = 0;  ///< its first row in `module`, or in the expert's part of it
   bool trained = true;         ///< false: a frozen parameter, or a buffer
 
   std::string name(std::int64_t expert = 0) const {

@@ -215,8 +215,8 @@ void TokenExchange::order_by_expert(const at::Tensor& counts, const at::Tensor& 
   const std::int64_t ranks = counts.size(0), local = routes.plan.experts;
   const std::int64_t assignments = row.size(0), rows = routes.plan.tokens;
   std::vector<std::int64_t> order, token, offsets = {0}, by_token, token_offsets(1 + rows, 0);
-  std::vector<std::int64_t> next(ranks, 0),
-      base(ranks, 0);  // next assignment and first row of each rank
+  // For each rank: its next assignment, and the number of rows before its rows.
+  std::vector<std::int64_t> next(ranks, 0), base(ranks, 0);
   for (std::int64_t rank = 1; rank < ranks; ++rank) {
     const auto before = static_cast<std::size_t>(rank - 1);
     next[rank] = next[before] + routes.arrived[before];

@@ -15,8 +15,8 @@ thread_local const ProductTap::See* tap = nullptr;
 
 /// The rows that one expert's output matrix multiplies.  @param rows [n, d].  @return [n, f]
 at::Tensor inner_rows(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& rows) {
-  at::Tensor in =
-      at::matmul(rows, problem.w_in[expert].t());  // not ops::linear, which would show its rows
+  // Not ops::linear, which would show its rows to the tap.
+  at::Tensor in = at::matmul(rows, problem.w_in[expert].t());
   if (problem.b_in.defined()) in = in + problem.b_in[expert];
   return problem.activation == Activation::relu ? in.relu() : swiglu(in);
 }

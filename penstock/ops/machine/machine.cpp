@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int accumulators = 12;  // at least latency 4 x 2 ports; the registers hold them
+constexpr int accumulators = 12;  // covers a latency of 4 on 2 ports and leaves registers free
 constexpr int inner_rounds = 20000;
 
 #if defined(__x86_64__)
@@ -71,8 +71,8 @@ __attribute__((target("avx2,fma"), noinline)) float burst_avx2() {
   return lanes[0];
 }
 
-constexpr int amx_tiles = 4,
-              amx_flops = 2 * 16 * 16 * 32;  // tiles of sums; FLOPs of one tile product
+// The number of tiles of sums, and the FLOPs of one tile product.
+constexpr int amx_tiles = 4, amx_flops = 2 * 16 * 16 * 32;
 constexpr int amx_rounds = inner_rounds / 10;
 
 __attribute__((target("amx-tile,amx-bf16"), noinline)) float burst_amx() {
@@ -80,7 +80,7 @@ __attribute__((target("amx-tile,amx-bf16"), noinline)) float burst_amx() {
   alignas(64) std::uint16_t factors[16][32];
   alignas(64) float sums[16][16];
   std::fill(&factors[0][0], &factors[0][0] + 16 * 32, std::uint16_t{0x3586});  // 1e-6
-  asm volatile("" ::: "memory");  // the tile instructions do not tell the compiler of `factors`
+  asm volatile("" ::: "memory");  // the compiler does not see that tiles read `factors`
   _tile_loadd(4, factors, 64);
   _tile_loadd(5, factors, 64);
   _tile_zero(0);

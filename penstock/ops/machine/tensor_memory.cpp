@@ -57,8 +57,8 @@ class MallocAllocator final : public c10::Allocator {
 }  // namespace
 
 void align_tensors_in_malloc() {
-  static auto* const allocator =
-      new MallocAllocator;  // never freed: tensors may outlive static objects
+  // The program never frees the allocator, because tensors may outlive static objects.
+  static auto* const allocator = new MallocAllocator;
   c10::SetCPUAllocator(allocator);
 }
 
