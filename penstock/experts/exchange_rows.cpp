@@ -22,7 +22,7 @@ struct Way : torch::CustomClassHolder {
   at::Tensor arrived() { return std::exchange(under_way, nullptr)(); }
 };
 
-/// The exchange of an operation, as its forward pass saved it.
+/// Returns the Way that the operation's forward pass saved.
 Way& way_of(AutogradContext* context) {
   return static_cast<Way&>(*context->saved_data["way"].toCapsule());
 }

@@ -22,8 +22,8 @@ std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
 /// x_s · w_sᵀ of each segment: [S, len, in] and [S, out, in] give [S, len, out].
 at::Tensor segment_products(const at::Tensor& x, const at::Tensor& w) {
   if (ops::product_precision() == ops::ProductPrecision::fp32) return x.bmm(w.transpose(1, 2));
-  // Uses ops::linear, which applies the precision. unbind() takes the operands apart in one node
-  // each, so that autograd puts their gradients together once.
+  // Uses ops::linear, which applies the precision. One unbind() per operand takes all segments
+  // apart, so that autograd joins their gradients once.
   const auto rows = x.unbind(0), weights = w.unbind(0);
   std::vector<at::Tensor> out;
   for (std::size_t s = 0; s < rows.size(); ++s) out.push_back(ops::linear(rows[s], weights[s]));

@@ -82,9 +82,10 @@ class LayerTensors {
   /// @param file, module  the prefixes in files and in the model
   LayerTensors(std::vector<ModelTensor>& out, std::string file, std::string module,
                std::int64_t layer = -1);
-  /// Adds to the same list, with the prefixes of this module's child `name`.
+  /// Returns an object for the same list, with the prefixes of this module's child `name`.
   LayerTensors below(const std::string& name) const;
-  /// Has the same prefixes. Each of `experts` experts has each tensor that is added.
+  /// Returns an object with the same prefixes, through which each of `experts` experts gets each
+  /// tensor that is added.
   LayerTensors of_each(std::int64_t experts) const;
 
   /// @param name, module  the tensor's name in files and in the model, after the prefixes

@@ -1,5 +1,5 @@
-// Causal attention of new positions over a cache of keys and values: the operator, which callers
-// use, and its kernels, which they do not.
+// Causal attention of new positions over a cache of keys and values: the operator and its kernels.
+// Callers use only the operator.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -36,8 +36,8 @@ std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x, const at::T
 ///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given
 /// @param qkv [B, T, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
 /// @param rotation [T, hd]: see rotation_table; it rotates queries and keys.  nullopt: no rotation
-/// @param rope_adjacent  true: rotates pairs (2i, 2i+1); false: (i, i + hd/2), as in Llama of
-/// Hugging Face
+/// @param rope_adjacent  true: rotates pairs (2i, 2i+1); false: rotates pairs (i, i + hd/2), as
+/// Hugging Face's Llama does
 /// @param start [B, T] i64: first position that row t may read (document borders), or nullopt
 /// @return [B, T, H·hd].  Gradient: qkv.
 at::Tensor causal_attention(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
@@ -96,7 +96,7 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const at::Tensor&
                                      std::int64_t logits_bytes = kLogitsBytes);
 
 /// The assignments of T tokens to E experts: A assignments, sorted by expert, then by token. Also
-/// sums over the logits, which the choice of the experts computes.
+/// the sums over the logits that route_topk and route_relu compute on the way.
 struct Route {
   at::Tensor weight;            ///< [A], differentiable
   at::Tensor token, expert;     ///< [A] i64
