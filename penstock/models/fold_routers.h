@@ -1,5 +1,5 @@
-// Replaces a model's routers by plain matrices with the same function, for inference and for
-// formats that know plain routers alone. Exporting checks what the target format computes.
+// Replaces a model's routers by plain matrices with the same function. Inference, and formats that
+// know only plain routers, use them. Exporting checks what the target format computes.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 namespace penstock {
 
 /// A copy of the model in which every scorer is `linear`, with the matrix and bias that
-/// Scorer::fold says; selector, k and experts stay, balancers go. Outside training it computes what
-/// the model does, bitwise where the scorer itself applies the folded matrix.
-/// Throws Error for a dense model and for scorers that no one matrix replaces.
+/// Scorer::fold gives. The selector, k and the experts stay; the copy has no balancers. Outside
+/// training the copy computes the same as the model, and bitwise the same if the scorer itself
+/// applies the folded matrix.
+/// Throws Error for a dense model and for scorers that no single matrix can replace.
 /// Cost: a copy of the parameters.
 std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model);
 

@@ -30,7 +30,7 @@ struct DecoderEnds {
   void initialize(const ModelConfig& config, const InitialDraws& draws) const;
 };
 
-/// Transformer-XL's.
+/// Transformer-XL's ends.
 struct TransformerXlEnds {
   at::Tensor embed_tokens;  // [V, d]
   PositionBiases biases;    // undefined where layers have their own

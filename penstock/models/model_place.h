@@ -12,42 +12,44 @@
 
 namespace penstock {
 
-/// A rank's part, as numbers.
+/// The part of a model that a rank holds, as numbers.
 struct ModelPart {
-  int tensor = 0, tensors = 1;       ///< of each layer's heads and neurons: part `tensor`
-  int expert = 0, expert_ranks = 1;  ///< of each layer's experts: part `expert`
-  bool whole_experts = false;        ///< experts keep all their neurons
-  /// Layers that it holds; empty: all. The embedding goes with the first layer, a head of its own
-  /// with the last one.
+  int tensor = 0, tensors = 1;  ///< the rank holds part `tensor` of each layer's heads and neurons
+  int expert = 0, expert_ranks = 1;  ///< the rank holds part `expert` of each layer's experts
+  bool whole_experts = false;        ///< each expert keeps all its neurons
+  /// The layers that the rank holds; empty: all. The rank with the first layer also holds the
+  /// embedding. The rank with the last layer also holds the head, if the head has its own matrix.
   std::vector<IndexRange> layers;
 
   bool holds(std::int64_t layer) const;
-  /// Pieces of consecutive layers.
+  /// The number of pieces of consecutive layers.
   int chunks() const { return layers.empty() ? 1 : static_cast<int>(layers.size()); }
 };
 
-/// The layers of each stage, as equal as can be: the first ones have one more.
-/// @param chunks  pieces of a stage, which lie `stages` pieces apart (interleaved)
+/// The layers of each stage. Stages are as equal as possible: the first ones have one layer more.
+/// @param chunks  pieces of a stage; consecutive pieces of a stage lie `stages` pieces apart
+/// (interleaved)
 std::vector<IndexRange> layers_of_stage(std::int64_t layers, int stage, int stages, int chunks = 1);
 
-/// Of that rank of a layout.
+/// The part of the model that rank `rank` of a layout holds.
 ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, int rank,
                        int chunks = 1);
 
-/// With the ranks that its layers talk to.
+/// A rank's part, and the ranks that its layers communicate with.
 struct ModelPlace {
   ModelPart part;
-  RankRows rows;  ///< of those that share each layer's heads and neurons
+  RankRows rows;  ///< the ranks that share each layer's heads and neurons
   dist::ProcessGroup expert;
-  bool overlap = true;  ///< whether they compute while rows travel in that group
+  bool overlap = true;  ///< whether ranks compute while rows travel in the group `expert`
 };
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
 
-/// The divisor of `size` that is nearest to `wanted`, the smaller of two.
+/// The divisor of `size` that is nearest to `wanted`; the smaller one if two are equally near.
 std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted);
 
-/// Throws Error that names the key and the nearest value which fits, where a model cannot be
-/// divided so. REQUIRES: config is resolved.
+/// Checks that the layout can divide the model.
+/// Throws Error if it cannot; the message names the key and the nearest value that fits.
+/// REQUIRES: config is resolved.
 void check_divides(const ModelConfig& config, const dist::Layout& layout);
 
 }  // namespace penstock

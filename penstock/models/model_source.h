@@ -1,5 +1,6 @@
-// A checkpoint of any format, behind the same names: what a model is made of, whoever wrote it.
-// Opening one is in open_model.h, building a model of it in model_directory.h.
+// The interface of a checkpoint of any format: the model's config, tensors and tokenizer. Tensors
+// have the same names in all formats. open_model.h opens a checkpoint; model_directory.h builds a
+// model from one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,29 +18,29 @@
 
 namespace penstock {
 
-/// A checkpoint: what it describes, and its tensors under Penstock's own file names
-/// (models/formats/tensor_names.h), whatever they are called in the file. Opening reads headers
-/// alone and checks them: every tensor that the config asks for is there in its shape, and no
-/// other.
+/// A checkpoint: the config of its model, and the tensors under Penstock's own file names
+/// (models/formats/tensor_names.h), whatever names the file uses. Opening a checkpoint reads only
+/// headers. It checks that the file has every tensor of the config, in the right shape, and no
+/// other tensor.
 class ModelSource {
  public:
   virtual ~ModelSource() = default;
   const ModelConfig& config() const { return config_; }
-  /// Where it lies, for errors.
+  /// The path of the checkpoint, for error messages.
   const std::string& origin() const { return origin_; }
-  /// Sorted, and complete: what the config asks for, no more.
+  /// The names of all tensors of the config, sorted.
   virtual std::vector<std::string> names() const = 0;
-  /// What the config asks for under that name; throws Error for another.
+  /// The shape of the tensor with that name. Throws Error for a name that is not among names().
   virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
-  /// The tensor on the CPU, of its shape and dense, in the type that is stored (F16, BF16, F32 or
-  /// F64; F32 where that has no such type): a copy, or a view that keeps the file mapped. Not to be
-  /// written to. Throws Error for a name that is not among names().
+  /// The tensor on the CPU, dense and in its shape. Its type is the stored type (F16, BF16, F32 or
+  /// F64), or F32 if the stored type is none of these. The result is a copy, or a view that keeps
+  /// the file mapped. Nobody may write to it. Throws Error for a name that is not among names().
   virtual at::Tensor tensor(const std::string& name) const = 0;
-  /// The tensor's rows as the file has them, of as many numbers as its last axis: what products can
-  /// read. Nothing where its type is another, or where it is no matrix. They are the source's.
-  /// Throws Error as tensor() does.
+  /// The tensor's rows as the file stores them, for products that read stored types. Each row has
+  /// as many numbers as the tensor's last axis. Nothing if products cannot read the stored type or
+  /// if the tensor is no matrix. The source owns the rows. Throws Error as tensor() does.
   virtual std::optional<ops::StoredRows> stored(const std::string&) const { return {}; }
-  /// The model's tokenizer; throws Error where there is none.
+  /// The model's tokenizer. Throws Error if there is none.
   virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;
 
  protected:

@@ -1,5 +1,5 @@
-// What the names of a model's parameters, and of tensors in files, say of the layer that they
-// belong to. The whole names in files are those of models/counts/model_tensors.h.
+// Finds the layer of a model's parameter, or of a tensor in files, by its name. The full names in
+// files are in models/counts/model_tensors.h.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace penstock {
 
-/// The module of a layer, counted from 0: "layer_3".
+/// The name of a layer's module: "layer_3". Layers count from 0.
 std::string layer_module(std::int64_t layer);
 
-/// What the names of a layer's tensors in files begin with: "model.layers.3.".
+/// The prefix of the names of a layer's tensors in files: "model.layers.3.".
 std::string layer_stem(std::int64_t layer);
 
-/// The layer of a tensor of that name in files; nullopt: it is no layer's.
+/// The layer of the tensor with that name in files; nullopt: the tensor belongs to no layer.
 std::optional<std::int64_t> layer_in_files(std::string_view name);
 
-/// The layer that alone uses the parameter of that full name, or -1: it lies outside of the layers,
-/// or is a router's, and the first layer may hold for all what their routers share.
+/// The only layer that uses the parameter with that full name. -1 for a parameter outside of the
+/// layers, and for a router's parameter: routers of all layers may share parameters, which the
+/// first layer then holds.
 std::int64_t only_layer_of(std::string_view parameter);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// How the experts of a pass are chosen where somebody asks for another number of them than the
-// model's own: which models take that.
+// A pass with another number of experts per token than the model's own number, and which models
+// allow it.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ namespace penstock {
 struct ModelConfig;
 struct RoutingContext;
 
-/// How much of a token's routing is shown.
+/// Which part of a token's routing is shown.
 enum class RoutingShown { none, experts, logits };
 
 struct RoutingChoice {
@@ -20,27 +20,28 @@ struct RoutingChoice {
   auto operator<=>(const RoutingChoice&) const = default;
 };
 
-/// Why this model's experts per token cannot be set, without a full stop; "" where they can, that
-/// is, where a token asks for the experts of its k highest logits.
+/// Why the experts per token of this model cannot be set, without a full stop; "" if they can. They
+/// can be set if a token asks for the experts of its k highest logits.
 std::string why_no_k(const ModelConfig& config);
 
 /// The most experts that a token may ask for. REQUIRES: why_no_k is "".
 std::int64_t most_k(const ModelConfig& config);
 
-/// Whether a token may ask for k experts; false where why_no_k says why not.
+/// Whether a token may ask for k experts. False if why_no_k() gives a reason.
 bool takes_k(const ModelConfig& config, std::int64_t k);
 
-/// Why no shift of this model's logits sets its experts per token, without a full stop; "" where
-/// one does.
+/// Why a shift of this model's logits does not set its experts per token, without a full stop; ""
+/// if it does.
 std::string why_no_shift(const ModelConfig& config);
 
-/// Throws Error, naming `experts_per_token` or `logit_shift`, for what the model does not take.
+/// Throws Error if the model does not take the choice; the message names `experts_per_token` or
+/// `logit_shift`.
 void check_choice(const ModelConfig& config, const RoutingChoice& choice);
 
-/// A pass outside training with that choice.
+/// The context of a pass outside training with that choice.
 RoutingContext context_of(const RoutingChoice& choice);
 
-/// Whether the model's routers score tokens: some choose without logits.
+/// Whether the model's routers compute logits of tokens; some routers choose without logits.
 bool scores_tokens(const ModelConfig& config);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Transformer-XL: norms after the sub-layers, relative positions, a memory of earlier segments,
-// embedding and softmax tied; dense or MoE per layer, by config.
+// Transformer-XL: a norm after each sub-layer, relative positions, a memory of earlier segments,
+// and one matrix for embedding and softmax. Each layer is dense or MoE, by config.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace penstock {
 
-/// Source: Transformer-XL (arXiv:1901.02860) as SMoE-Dropout and HyperRouter use it: u and v shared
-/// by all layers, every cached position readable, no norm after the last layer. The router reads
-/// what the attention's norm gave.
+/// A LanguageModel with memory. All layers share u and v. Attention reads every cached position.
+/// There is no norm after the last layer. The router reads the output of the attention's norm.
+/// Source: Transformer-XL (arXiv:1901.02860) as SMoE-Dropout and HyperRouter use it.
 class TransformerXl : public LanguageModel {
  public:
   explicit TransformerXl(const ModelConfig& config, const ModelPlace& place = {});
   /// Matrices, embedding, u and v ~ N(0, init_std²), gains ~ N(1, init_std²); biases stay 0.
   void initialize(const InitialDraws& draws) override;
 
-  /// The memory handed on holds the layers' inputs at the last positions of memory and segment.
+  /// The memory of the output holds the layers' inputs at the last positions of the old memory and
+  /// the segment together.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                       const RoutingTap& routing_tap = {},
                       const HiddenTap& hidden_tap = {}) override;
@@ -31,7 +32,7 @@ class TransformerXl : public LanguageModel {
 
  private:
   std::int64_t memory_length(const ModelInput& input) const;
-  /// Through one layer, computed again in the backward pass where that was asked for.
+  /// Runs one layer. The backward pass computes it again if recomputation asks for that.
   at::Tensor through(std::int64_t index, const at::Tensor& x, const at::Tensor& memory,
                      const at::Tensor& distances, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);

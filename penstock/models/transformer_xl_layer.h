@@ -1,5 +1,5 @@
-// One layer of Transformer-XL: relative attention and a feed-forward or experts, each before its
-// norm, with the dropout that a pass has. Not the embedding, nor the head.
+// One layer of Transformer-XL: relative attention and a feed-forward or experts, each followed by
+// its norm, with the dropout of the pass. The embedding and the head are not here.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// Of a layer's attention, and of the position biases that it or the model has.
+/// The options of a layer's attention and of the position biases, which the layer or the model has.
 RelativeAttentionConfig relative_attention_config(const ModelConfig& config);
 
 /// x ← Norm(x + Drop(Attention(x, memory)));  x ← Norm(x + Drop(FFN or MoE(x))).
@@ -30,19 +30,19 @@ class TransformerXlLayer : public torch::nn::Module {
   TransformerXlLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
                      std::int64_t moe_index,
                      const std::vector<std::shared_ptr<Balancer>>& balancers);
-  /// Adds the tensors of a layer, but for those of its scorer.
+  /// Adds the tensors of a layer without those of its scorer.
   /// @param moe  null: a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
-  /// Multiply-adds of a token in a layer for each position that it reads.
+  /// A token's multiply-adds in a layer for each position that it reads.
   static std::int64_t multiply_adds_per_pair(const ModelConfig& config);
-  /// Matrices and biases of positions ~ N(0, std²), gains ~ N(1, std²).
+  /// Matrices and position biases ~ N(0, std²), gains ~ N(1, std²).
   void initialize(double std, const InitialDraws& draws);
-  /// @param shared  the model's position biases, or undefined where the layer has its own
+  /// @param shared  the model's position biases; undefined if the layer has its own
   at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
                      const PositionBiases& shared, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
-  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
-  /// @param parameters  all that the layer's gradients go to, `shared` included
+  /// forward() that keeps only its input for the backward pass (layers/recomputed.h).
+  /// @param parameters  all tensors that get gradients from the layer, `shared` included
   at::Tensor forward_again(const at::Tensor& x, const at::Tensor& memory,
                            const at::Tensor& distances, const PositionBiases& shared,
                            const DropoutSeeds& seeds, const RoutingContext& context,

@@ -1,5 +1,5 @@
-// Whether a model can write texts: not under a router that looks ahead. What to say of one, also to
-// who measures its loss.
+// Whether a model can write texts: not if its router looks at later tokens. It also has the text
+// that explains this to somebody who measures such a model's loss.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace penstock {
 
-/// Why a text cannot be written under such a router; one sentence without a full stop.
+/// Why a text cannot be written with a router that is not causal; one sentence without a full stop.
 inline constexpr std::string_view kNeedsLaterTokens =
     "where a token goes depends on tokens after it, which a text that is being written does not "
     "have yet";
 
-/// "method 'm' is not causal: CONSEQUENCE", and whether thresholds would make it so.
+/// "method 'm' is not causal: CONSEQUENCE". It adds that thresholds would make it causal, if they
+/// would.
 std::string not_causal_text(const std::string& method, const RouterTraits& traits,
                             std::string_view consequence);
 
-/// Throws Error, which says so, where a model with these traits cannot write texts.
+/// Throws Error with that text if a model with these traits cannot write texts.
 void check_writes(const std::string& method, const RouterTraits& traits);
 
 }  // namespace penstock
