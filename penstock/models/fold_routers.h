@@ -9,9 +9,9 @@
 namespace penstock {
 
 /// A copy of the model in which every scorer is `linear`, with the matrix and bias that
-/// Scorer::fold gives. The selector, k and the experts stay; the copy has no balancers. Outside
-/// training the copy computes the same as the model, and bitwise the same if the scorer itself
-/// applies the folded matrix.
+/// Scorer::fold gives. The selector, k and the experts stay. The copy keeps only balancers that
+/// bias the choice or keep thresholds. Outside training the copy computes the same as the model,
+/// and bitwise the same if the scorer itself applies the folded matrix.
 /// Throws Error for a dense model and for scorers that no single matrix can replace.
 /// Cost: a copy of the parameters.
 std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model);

@@ -1,5 +1,6 @@
-// An estimate of what training's backward pass keeps and holds, in closed form, for any choice of
-// layers that are computed again. Weights, gradients and moments are counted in training_memory.h.
+// An estimate, in closed form, of the memory that training's backward pass needs. It covers any
+// choice of layers that the backward pass computes again. training_memory.h counts weights,
+// gradients and moments.
 #pragma once
 
 #include <cstdint>
@@ -11,48 +12,53 @@
 
 namespace penstock {
 
-/// Bytes of activations: what all layers keep of a micro-batch for its backward pass, and what is
-/// there once besides, at the worst moment: what a layer computes again, the gradients within a
-/// layer, the rows at both ends and the head's logits.
+/// Bytes of activations. `layers` is what all layers keep of a micro-batch for its backward pass.
+/// `besides` is what memory holds at the worst moment in addition: the numbers that a layer
+/// computes again, the gradients within a layer, the rows at both ends and the head's logits.
 struct Activations {
   double layers = 0, besides = 0;
 };
 
-/// A micro-batch of one rank, and how it is computed.
+/// A micro-batch of one rank, and the way the rank computes it.
 struct TrainingPass {
   std::int64_t micro_batch = 1, sequence_length = 1;
   Recomputation recomputed = {};
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;
-  int tensors = 1;                ///< ranks that hold each layer's heads and neurons between them
-  bool divided_rows = false;      ///< these hold the rows between products between them, too
-  int expert_ranks = 1;           ///< ranks that hold the neurons of a layer's experts between them
-  std::int64_t moment_bytes = 4;  ///< of each of AdamW's two, for training_memory()
+  int tensors = 1;                ///< ranks that divide each layer's heads and neurons
+  bool divided_rows = false;      ///< whether these ranks divide the rows between products, too
+  int expert_ranks = 1;           ///< ranks that divide the neurons of a layer's experts
+  std::int64_t moment_bytes = 4;  ///< bytes a number of AdamW's moments, for training_memory()
 };
 
 /// Counts the activations of one pass under several choices.
 ///
 /// In floats, for T = micro_batch·sequence_length tokens:
 ///   the most over layers i of T·[Σ_{j≤i} stored_j + rebuilt_i + within_i] + T·3d + chunk
-///   kept  = 2d of residuals + 2d of what enters products + 2·(heads + kv)·head_dim +
-///           feed-forward, for the backward pass
-///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
-///                  weight and three indices of each of a assignments per token, and 3 widths of
-///                  a shared expert; 3f and an expert's weights per segment where a router blends
-///   stored  = kept, less 2f·a where experts are recomputed, or 2d where the layer is
-///   rebuilt = kept where the layer is recomputed (less 2f·a with its experts), or 0
+///   kept  = 2d for residuals + 2d for inputs of products + 2·(heads + kv)·head_dim +
+///           feed-forward, all kept for the backward pass
+///   feed-forward = 3f in a dense layer; E + a·(2f + 7) + 3·(width of the shared expert) in an MoE
+///                  layer: E logits, and for each of a assignments per token 2f inputs of the
+///                  activation, a weight and three indices; 3f and an expert's weights per segment
+///                  if the router blends experts
+///   stored  = 2d if the layer is recomputed; else kept, less 2f·a if its experts are recomputed
+///   rebuilt = kept if the layer is recomputed (less 2f·a if its experts are, too); else 0
 ///   within  = kept, in f32: the gradients that the backward pass holds while it is in the layer
 ///   chunk = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one row)
-/// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active
-/// experts vary: half the logits are positive at the start.
-/// With products in bf16 what enters them is half as wide where nothing else reads it, and once
-/// more beside where a router or attention does; 3f is 2.5f. Weights are packed for them, 2 bytes a
-/// number, of which the most that is there at a time counts: the experts of a layer, where these
-/// are recomputed their input matrices twice, or the head's matrix twice.
-/// Not counted: the program itself, and what else operators need in passing. docs/performance.md
-/// compares it with measured peaks.
+/// All this is for one pass. A method that makes two passes holds both. a is k, or max(k, E/2) if
+/// the number of active experts varies, for half the logits are positive at the start.
+///
+/// With products in bf16, the input of a product takes half the memory if only the product reads
+/// it. If a router or attention reads the input too, its bf16 copy comes in addition. 3f becomes
+/// 2.5f. Products pack their weights, with 2 bytes a number. The larger of two packed sizes counts:
+/// the experts of one layer (their input matrices twice if experts are recomputed), or the head's
+/// matrix twice.
+///
+/// The count leaves out the program itself and temporary memory of other operators.
+/// docs/performance.md compares the count with measured peaks.
 class ActivationCount {
  public:
-  /// `pass.recomputed` does not matter.  REQUIRES: config is resolved.
+  /// The count ignores `pass.recomputed`.
+  /// REQUIRES: config is resolved.
   ActivationCount(const ModelConfig& config, const TrainingPass& pass);
 
   Activations of(const Recomputation& recomputed) const;
@@ -60,19 +66,19 @@ class ActivationCount {
   double flops_again(const Recomputation& recomputed) const;
 
  private:
-  struct Layer {  // of a token
-    // Bytes; the latter of what goes into the experts' activation.
+  struct Layer {  // the activations of one token in one layer
+    // Bytes. `inner` is the input of the experts' activation.
     double input = 0, kept = 0, within = 0, inner = 0;
     double flops = 0, flops_of_experts_again = 0;
   };
   double packed_bytes(const Recomputation& recomputed) const;
 
   std::vector<Layer> layers_;
-  double tokens_ = 0, rows_ = 0, chunk_ = 0;                        // bytes of the latter
+  double tokens_ = 0, rows_ = 0, chunk_ = 0;  // tokens; bytes per token; bytes
   double packed_head_ = 0, packed_experts_ = 0, packed_again_ = 0;  // bytes
 };
 
-/// Of `pass` as it is.
+/// The activations of `pass` with its own `recomputed`.
 Activations activations(const ModelConfig& config, const TrainingPass& pass);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// FLOPs of linear layers in a forward pass, in closed form: what HyperRouter's Table A3 counts.
+// FLOPs of linear layers in a forward pass, in closed form, counted as in HyperRouter's Table A3.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@ namespace penstock {
 struct EvaluationWork {
   std::int64_t sequences = 1, length = 1;  ///< B, T
   std::int64_t memory = 0;                 ///< M, positions before the segment
-  double active_experts = 0;               ///< k, granularity applied
-  /// Queries of the memory's positions are computed too and dropped, as the authors' Transformer-XL
-  /// does, whose q, k and v are one layer. Penstock computes those of the segment alone.
+  double active_experts = 0;               ///< k, after granularity is applied
+  /// Whether queries of the memory's positions are computed too, and dropped. The authors'
+  /// Transformer-XL does so, because one layer computes its q, k and v. Penstock computes only the
+  /// segment's queries.
   bool queries_of_memory = false;
 };
 
-/// 2 FLOPs a multiply-add of every linear layer but the head:
+/// FLOPs of every linear layer except the head, at 2 FLOPs a multiply-add:
 ///   2·{L·d·q·[BT + 2B(T+M) + (T+M) + BT] + BT·[(L − L_moe)·m·d·f + L_moe·(k·m·d·f_e + s) +
 ///   router]}
-/// for queries, keys and values, distances, output, dense and expert feed-forwards of m matrices;
-/// q = heads·head_dim, s = the shared expert's; with queries_of_memory the first BT is B(T+M). A
-/// decoder has no distances, no memory, and kv_heads of its own. No attention products, biases,
-/// norms or softmax.
+/// The terms are queries, keys and values, distances, output, dense feed-forwards and expert
+/// feed-forwards. m = matrices of a feed-forward, q = heads·head_dim, s = multiply-adds of the
+/// shared expert. With queries_of_memory the first BT is B(T+M). A decoder has no distances and no
+/// memory, and has its own kv_heads. Attention products, biases, norms and softmax do not count.
 double linear_layer_flops(const ModelConfig& config, const EvaluationWork& work);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// The one description of a model's tensors, by its config alone. It puts together what the layers
-// and ends say of theirs (experts/layer_tensors.h). Counting, files and FLOPs ask it.
+// The single description of a model's tensors, from its config alone. It collects the descriptions
+// of the layers and ends (experts/layer_tensors.h). Counting, files and FLOPs use it.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,37 @@
 
 namespace penstock {
 
-/// All tensors but those of scorers and balancers. Builds nothing. REQUIRES: config is resolved.
+/// All tensors except those of scorers and balancers. This builds nothing.
+/// REQUIRES: config is resolved.
 std::vector<ModelTensor> backbone_tensors(const ModelConfig& config);
 
-/// All tensors; those of scorers and balancers are what the parts register, which are built for it
-/// without drawing. REQUIRES: config is resolved.
+/// All tensors. For the tensors of scorers and balancers, this builds these parts and lists what
+/// they register; it draws no weights.
+/// REQUIRES: config is resolved.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
 /// Shape of every tensor of file_tensors(*make_model(config)), under the same names.
 /// REQUIRES: config is resolved.
 std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig& config);
 
-/// A scorer's parameter or buffer: of which layer, and its name in the scorer.
+/// A scorer's parameter or buffer: the layer of the scorer, and the name within the scorer.
 struct ScorerTensor {
   std::int64_t layer;
   std::string parameter;
 };
-/// What a tensor of that name in files is; nullopt: no scorer's.
+/// The scorer's tensor that has this name in files; nullopt: it is not a scorer's tensor.
 std::optional<ScorerTensor> scorer_tensor(const std::string& name);
 
-/// The scorer of a model's MoE layer, its parameters not drawn. REQUIRES: config is resolved.
+/// Builds the scorer of a model's MoE layer without drawing its parameters.
+/// REQUIRES: config is resolved.
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer);
 
-/// Those of all MoE layers, sharing what the model's share. REQUIRES: config is resolved.
+/// Builds the scorers of all MoE layers. They share the parameters that the model's scorers share.
+/// REQUIRES: config is resolved.
 std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config);
 
-/// The selector of its MoE layers. REQUIRES: config is resolved.
+/// Builds the selector of the model's MoE layers.
+/// REQUIRES: config is resolved.
 std::shared_ptr<Selector> selector_of(const ModelConfig& config);
 
 }  // namespace penstock

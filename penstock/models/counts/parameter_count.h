@@ -7,26 +7,27 @@
 
 namespace penstock {
 
-/// Parameters by what they are for; frozen ones count, and so do those that are generated.
+/// Parameters by purpose. Frozen and generated parameters count too.
 struct PartCounts {
-  std::int64_t backbone = 0;          ///< all but the routers
-  std::int64_t router = 0;            ///< what turns tokens into logits
-  std::int64_t router_embedding = 0;  ///< trained, from which a hypernetwork makes the router
+  std::int64_t backbone = 0;          ///< all except the routers
+  std::int64_t router = 0;            ///< turn tokens into logits
+  std::int64_t router_embedding = 0;  ///< trained; a hypernetwork makes the router from them
   std::int64_t hypernetwork = 0;
 };
 
 struct ParameterCounts {
   std::int64_t total = 0;
-  /// Used by one token: nominal k experts per MoE layer, everything else whole.
+  /// Parameters that one token uses: the nominal k experts of each MoE layer, and everything else.
   std::int64_t active = 0;
-  std::int64_t embedding = 0;  ///< input embedding, and the head where untied
+  std::int64_t embedding = 0;  ///< input embedding, and the head unless it is tied
   std::int64_t router = 0;     ///< trained parameters of all scorers
-  std::int64_t frozen = 0;     ///< parameters of scorers that are not trained; not in total
+  std::int64_t frozen = 0;     ///< parameters of scorers that are not trained; not part of `total`
   PartCounts by_part;
 };
 
-/// Counts trained parameters, and by part all. For the scorers' share those of all layers are built
-/// and summed. REQUIRES: config is resolved.
+/// Counts the trained parameters; by_part counts all parameters. For the scorers' numbers, this
+/// builds the scorers of all layers.
+/// REQUIRES: config is resolved.
 ParameterCounts count_parameters(const ModelConfig& config);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// What each layer of a model computes again in the backward pass in place of keeping it. How much
-// memory that takes is counted in activations.h; which is chosen for a budget, in train.
+// Which results of each layer the backward pass computes again instead of keeping them.
+// activations.h counts the memory of a choice; train makes the choice for a memory budget.
 #pragma once
 
 #include <array>
@@ -11,8 +11,9 @@
 
 namespace penstock {
 
-/// Of a layer: nothing; what its experts' activation needs (Experts::recompute); all but its input;
-/// or both, so that a layer that is computed again keeps nothing of size A·f either.
+/// What a layer computes again: nothing; the input of its experts' activation (Experts::recompute);
+/// everything but the layer's input; or both. With both, a layer that is computed again keeps
+/// nothing of size A·f either (A assignments).
 enum class Recomputed { nothing, experts, layer, layer_and_experts };
 constexpr std::array<std::string_view, 4> words(Recomputed) {
   return {"nothing", "experts", "layer", "layer-and-experts"};
@@ -25,15 +26,15 @@ constexpr bool recomputes_layer(Recomputed what) {
   return what == Recomputed::layer || what == Recomputed::layer_and_experts;
 }
 
-/// By layer of the whole model, [L]; empty: nothing is.
+/// The choice for each layer of the whole model, [L]; empty: `nothing` for every layer.
 using Recomputation = std::vector<Recomputed>;
 
-/// That of a layer.
+/// The choice for one layer.
 inline Recomputed of_layer(const Recomputation& all, std::int64_t layer) {
   return all.empty() ? Recomputed::nothing : all[static_cast<std::size_t>(layer)];
 }
 
-/// The experts of all layers that have any.
+/// The choice that recomputes the experts of every MoE layer.
 inline Recomputation recomputed_experts(const ModelConfig& config) {
   Recomputation out(static_cast<std::size_t>(config.layers), Recomputed::nothing);
   for (std::int64_t i = 0; i < config.layers; ++i)

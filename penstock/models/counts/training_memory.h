@@ -1,4 +1,4 @@
-// What a training step holds in memory, in closed form, without building the model.
+// The memory of a training step, in closed form, without building the model.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace penstock {
 /// what the backward pass of one micro-batch needs.
 struct TrainingMemory {
   std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
-  /// All four together.
+  /// The sum of all four.
   std::int64_t total() const {
     return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
   }
 };
 
-/// Memory of a training step: 8 bytes a parameter (4 a frozen one), two moments, and activations().
+/// Memory of a training step: 8 bytes a parameter (4 for a frozen one), two moments, and
+/// activations().
 TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pass);
-/// The same of one process; with recompute_experts every layer's experts are recomputed.
+/// The same for one process. With recompute_experts every MoE layer recomputes its experts.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
                                std::int64_t sequence_length, bool recompute_experts = false,
                                ops::ProductPrecision precision = ops::ProductPrecision::fp32);

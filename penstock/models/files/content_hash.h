@@ -1,5 +1,5 @@
-// What a model on disk is, in sixteen digits: another place gives the same, another content does
-// not.
+// The hash of a model on disk, in sixteen digits. Moving the model does not change the hash;
+// changing the content does.
 #pragma once
 
 #include <map>
@@ -7,12 +7,14 @@
 
 namespace penstock {
 
-/// XXH64 over the names and bytes of a model directory's config.json and .safetensors files, sorted
-/// by name, or over the bytes of a model in one file; 16 hexadecimal digits.
-/// Throws Error where there is nothing to read. Cost: reads everything once.
+/// XXH64 of a model, as 16 hexadecimal digits. For a model directory, it is over the names and
+/// bytes of config.json and the .safetensors files, sorted by name. For a model in one file, it is
+/// over the file's bytes.
+/// Throws Error if there is nothing to read.
+/// Cost: reads everything once.
 std::string model_content_hash(const std::string& path);
 
-/// The same of several models, each place read once.
+/// The hashes of several models. Each path is read only once.
 class ModelHashes {
  public:
   const std::string& of(const std::string& path);

@@ -1,4 +1,4 @@
-// Whether two checkpoints are the same model.
+// A hash that tells whether two checkpoints are the same model.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace penstock {
 
-/// 16 hexadecimal digits of the config and of every tensor's name and stored bytes (XXH64): equal
-/// for equal models wherever they lie. Against mix-ups, not against adversaries. Reads every tensor
-/// once.
+/// XXH64 over the config and over every tensor's name and stored bytes, as 16 hexadecimal digits.
+/// Equal models have equal fingerprints wherever they lie. It protects against mix-ups, not against
+/// adversaries.
+/// Cost: reads every tensor once.
 std::string fingerprint(const ModelSource& source);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// A model directory: config.json, model.safetensors, tokenizer files. What training leaves behind
-// and every other subcommand opens.
+// A model directory: config.json, model.safetensors and tokenizer files. Training writes it and
+// every other subcommand opens it.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,22 @@
 namespace penstock {
 
 /// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
-/// Nothing is left to a default, the options of the router's parts included. model_type is "llama"
-/// or "qwen2" for a dense decoder that those classes compute alike, and "penstock" for any other
-/// model. REQUIRES: config is resolved.
+/// The table writes out every value, including the options of the router's parts, so nothing
+/// depends on defaults. model_type is "llama" or "qwen2" for a dense decoder that computes the same
+/// as these classes, and "penstock" for any other model.
+/// REQUIRES: config is resolved.
 std::string config_json_text(const ModelConfig& config);
 
-/// Builds the model that a source (see open_model_source) describes and reads its weights, in
-/// evaluation mode. Throws Error naming the file, and the tensor, that is wrong or not finite.
-/// Memory: the model and one tensor.
+/// Opens a source (see open_model_source), builds its model in evaluation mode and reads the
+/// weights. Memory: the model and one tensor.
+/// Throws Error that names the file, and the tensor, that is wrong or not finite.
 std::shared_ptr<LanguageModel> load_model(const std::string& model);
-/// The same of a source that is open.
+/// The same for an open source.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source);
-/// The same as a model of another config, whose tensors have the same names and shapes.
+/// The same with another config whose tensors have the same names and shapes.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config);
 
-/// A source's tensor; throws Error naming it where it holds NaN or infinity.
+/// A source's tensor. Throws Error that names the tensor if it holds NaN or infinity.
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name);
 
 }  // namespace penstock

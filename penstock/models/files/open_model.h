@@ -1,4 +1,4 @@
-// Opens checkpoints of any format lazily: what a model is by its config, and where its tensors lie.
+// Opens checkpoints of any format lazily: it reads the config and locates the tensors.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,22 @@
 
 namespace penstock {
 
-/// Opens a checkpoint: a directory with config.json and safetensors files, Penstock's own or
-/// Hugging Face's (models/formats/hf_config.h says which), a llama2.c `.bin` file or a GGUF file.
-/// @param ignored  where not empty, tensors whose names begin so are no part of the model, and may
-///                 be there
-/// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.
+/// Opens a checkpoint. It is a directory with config.json and safetensors files, a llama2.c `.bin`
+/// file or a GGUF file. The directory's files are Penstock's own or Hugging Face's
+/// (models/formats/hf_config.h lists the supported ones).
+/// @param ignored  unless empty, the file may have tensors whose names begin with this; they are
+/// not
+///                 part of the model
+/// Throws Error that names the file, and the key or tensor, that is missing, unknown or wrong.
 std::unique_ptr<ModelSource> open_model_source(const std::string& path,
                                                const std::string& ignored = {});
 
-/// Whether a file of that name, which need not exist, is taken for a checkpoint in one file.
+/// Whether this name is that of a checkpoint in one file. The file need not exist.
 bool is_model_file(const std::string& path);
 
-/// What a model is, by its directory's config.json, where Penstock's own table counts before
-/// Hugging Face's keys, or by its file's header (see open_model_source). Of a directory, reads no
-/// tensors.
+/// The config of a model. For a directory it comes from config.json, where Penstock's own table has
+/// precedence over Hugging Face's keys; no tensors are read. For a file it comes from the file's
+/// header (see open_model_source).
 ModelConfig read_model_config(const std::string& model);
 
 }  // namespace penstock

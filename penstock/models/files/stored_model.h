@@ -1,6 +1,6 @@
-// A model whose matrices stay in the file that was mapped, in the type that they have there: for
-// what reads weights only through products, which is generation and evaluation. Whoever trains,
-// analyses or writes weights takes load_model() (model_directory.h).
+// A model whose matrices stay in the mapped file, in their stored type. It is for code that reads
+// weights only through products: generation and evaluation. Code that trains, analyses or writes
+// weights uses load_model() (model_directory.h).
 #pragma once
 
 #include <memory>
@@ -11,25 +11,26 @@
 
 namespace penstock {
 
-/// The source's model, which keeps the source open, in evaluation mode. Its matrices in F32, F16,
-/// BF16 and GGUF's types that are read at all (ops::RowType) are read where they lie, so that it
-/// takes the memory of its file, which processes share; the rest (norms, biases, routers) is copied
-/// as f32. Passes
-/// without gradients alone; the parameters of those matrices hold NaN.
-/// What it says: with few tokens the bits of load_model()'s; with many, sums in another order.
-/// Throws Error naming the file, and the tensor, that is wrong; of what is copied, also where it is
-/// not finite.
+/// The source's model in evaluation mode; the model keeps the source open. Matrices in F32, F16,
+/// BF16 and GGUF's supported types (ops::RowType) are read from the mapped file. So the model takes
+/// the memory of its file, which processes share. Norms, biases and routers are copied as f32. The
+/// model runs only passes without gradients; the parameters of matrices that stay in the file hold
+/// NaN. With few tokens, the outputs have the same bits as load_model()'s. With many tokens, sums
+/// have another order.
+/// Throws Error that names the file, and the tensor, that is wrong, or that is copied and not
+/// finite.
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source);
-/// The same of a source that somebody else keeps open for as long as the model is used.
+/// The same for a source that the caller keeps open as long as the model is used.
 std::shared_ptr<LanguageModel> open_model(const ModelSource& source);
-/// The same as a model of another config, whose tensors have the same names and shapes.
-/// @param activations  as its products of few tokens see them
+/// The same with another config whose tensors have the same names and shapes.
+/// @param activations  the type in which products of few tokens read the activations
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
                                           const ModelConfig& config,
                                           ops::Activations activations = ops::Activations::f32);
 
-/// Reads all tensors of a source whose model says what is not finite, and throws Error naming the
-/// first that holds NaN or infinity; open_model() looks only at what it copies.
+/// Reads all tensors of a source.
+/// Throws Error that names the first tensor that holds NaN or infinity. open_model() checks only
+/// the tensors that it copies.
 void check_finite(const ModelSource& source);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// The architectures that other programs know: what their models are made of, and how Hugging Face's
-// files and GGUF files spell it. Readers and writers of both take it from here; a new architecture
-// is a row of the table.
+// The architectures that other programs know: the parts of their models, and the keys of Hugging
+// Face's files and GGUF files for them. Readers and writers of both formats use this table. A new
+// architecture is a new row of the table.
 #pragma once
 
 #include <cstdint>
@@ -13,70 +13,79 @@
 
 namespace penstock {
 
-/// The expert that every token passes: none, one whose output is added, one with a gate before
-/// that.
+/// The expert that every token passes: none; one whose output is added; one whose output is
+/// multiplied by a gate and then added.
 enum class SharedExpert { none, plain, gated };
 
-/// Which layers may be without experts: none; those that a list names; the first few, and then all
+/// Which layers may be dense: none; the layers of a list; the first few layers, and after them all
 /// but every n-th.
 enum class DenseLayers { none, listed, leading };
 
-/// When attention sees only a window: never; unless its key is null; where its key is set; where a
-/// key says that it is used, in layers above a number or in all.
+/// When attention sees only a window. never: at no time. unless_null: unless the window's key is
+/// null. where_set: if the window's key is set. in_upper_layers: if a second key switches windows
+/// on, in the layers above a number. where_used: if a second key switches windows on, in all
+/// layers.
 enum class Window { never, unless_null, where_set, in_upper_layers, where_used };
 
-/// Hugging Face's class and its keys. Defaults are those of the class where a key is absent.
+/// Hugging Face's class and its keys. The values are the class's defaults for absent keys.
 struct HuggingFaceClass {
   std::string_view model_type, class_name;
-  std::int64_t context = 0, kv_heads = 0;  ///< kv_heads 0: as attention heads
+  std::int64_t context = 0, kv_heads = 0;  ///< kv_heads 0: as many as attention heads
   double norm_eps = 1e-6, rope_base = 1e4;
   Window window = Window::never;
-  bool attention_bias_key = false, mlp_bias_key = false;  ///< written; both are false
-  std::int64_t experts = 0, used = 0;                     ///< 0: no default
+  /// Whether the key is written; its value is always false.
+  bool attention_bias_key = false, mlp_bias_key = false;
+  std::int64_t experts = 0, used = 0;  ///< 0: no default
   double balance = 0;
   const char* experts_key = "num_experts";
   const char* balance_key = "router_aux_loss_coef";
-  /// Default of moe_intermediate_size; 0: the key is not there, experts are as wide as dense
-  /// layers.
+  /// Default of moe_intermediate_size; 0: the class has no such key, and experts are as wide as
+  /// dense layers.
   std::int64_t expert_width = 0;
-  std::int64_t shared_width = 0;    ///< default of shared_expert_intermediate_size, where gated
-  bool divides_single_gate = true;  ///< norm_topk_prob counts for one expert per token too
-  /// What some programs take no notice of, if norm_topk_prob is not what they compute.
+  /// Default of shared_expert_intermediate_size, if the shared expert is gated.
+  std::int64_t shared_width = 0;
+  /// Whether norm_topk_prob also applies with one expert per token.
+  bool divides_single_gate = true;
+  /// Programs that ignore norm_topk_prob. They compute something else if its value is not theirs.
   std::string_view norm_unread_by = "llama.cpp's conversion";
-  bool only_if_named = false;  ///< where they do so, it is written only if asked for by name
-  std::string_view note = {};  ///< what who loads it has to know
-  /// Parts of our tensors' names, and what the class calls them.
+  /// Whether a model for which those programs compute something else is written in this class only
+  /// if the class is asked for by name.
+  bool only_if_named = false;
+  std::string_view note = {};  ///< what a user who loads the model has to know
+  /// Parts of our tensors' names, with the class's names for them.
   std::span<const std::pair<std::string_view, std::string_view>> renamed = {};
 };
 
-/// llama.cpp's graph.
+/// A graph of llama.cpp.
 struct GgufGraph {
-  std::string_view name = {};  ///< general.architecture; empty: there is none
+  std::string_view name = {};  ///< general.architecture; empty: no graph exists
   bool rope_adjacent = false;  ///< rotates pairs (2i, 2i+1), else (i, i + hd/2)
-  bool renormalises = false;   ///< gates of the kept experts are divided by their sum
-  bool grouped_keys = true;    ///< may have fewer keys than queries
-  bool ties = false;           ///< an MoE's head may be its embeddings
+  bool renormalises = false;   ///< the gates of the kept experts are divided by their sum
+  bool grouped_keys = true;    ///< whether it may have fewer keys than queries
+  bool ties = false;           ///< whether an MoE model may tie its head to its embeddings
 };
 
 struct Architecture {
-  std::string_view name;  ///< as it is asked for; empty: read, never written
-  bool experts = false;   ///< in some layers; else in none
-  bool qkv_bias = false;  ///< of q, k and v: has them; else has none
+  std::string_view name;  ///< the name in options; empty: the architecture is read, never written
+  bool experts = false;   ///< whether some layers have experts; else none has
+  bool qkv_bias = false;  ///< whether q, k and v have biases
   QkNorm qk_norm = QkNorm::none;
-  bool clips_qkv = false;     ///< may cut q, k and v, in Hugging Face's class
-  bool any_head_dim = false;  ///< q may be wider or narrower than the model
-  bool sums_to_one =
-      false;  ///< softmax over the chosen logits; else over all, as norm_topk_prob says
+  bool clips_qkv = false;     ///< whether Hugging Face's class may clip q, k and v
+  bool any_head_dim = false;  ///< whether q may be wider or narrower than the model
+  /// Whether gates are a softmax over the chosen logits. Otherwise they are a softmax over all
+  /// logits, and norm_topk_prob says whether they are renormalised.
+  bool sums_to_one = false;
   SharedExpert shared = SharedExpert::none;
   DenseLayers dense = DenseLayers::none;  ///< in Hugging Face's class
   HuggingFaceClass hf;
   GgufGraph gguf;
 };
 
-/// All, in the order in which an export tries them.
+/// All architectures, in the order in which an export tries them.
 std::span<const Architecture> architectures();
 
-/// "llama, qwen2, ...", of what a member says of each; empties and repetitions left out.
+/// "llama, qwen2, ...": the values of `member` for all architectures, without empty values and
+/// repetitions.
 template <class Member>
 std::string list_architectures(Member member) {
   std::string out;
@@ -88,11 +97,11 @@ std::string list_architectures(Member member) {
   return out;
 }
 
-/// The name under which an architecture's class keeps a tensor of ours.
+/// The name of one of our tensors in an architecture's class.
 std::string hugging_face_name(const Architecture& architecture, std::string name);
 
-/// The dense architecture that computes just what the config says, or null: a directory may call
-/// itself that.
+/// The dense architecture that computes exactly the config's model, or null. A directory may use
+/// its model_type.
 const Architecture* plain_architecture(const ModelConfig& config);
 
 }  // namespace penstock

@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// The architectures of models/formats/architectures.h that have a graph. Quantised tensors are
-/// given as f32. Rows of q and k of `llama` lie for a rotation of adjacent pairs, and the config
-/// says so; nothing is reordered.
+/// A model of an architecture of models/formats/architectures.h that has a GGUF graph. Quantised
+/// tensors are returned as f32. In `llama` files, rows of q and k are in the order for a rotation
+/// of adjacent pairs. The config says so, and no rows are reordered.
 class GgufSource : public ModelSource {
  public:
   /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.
@@ -29,17 +29,17 @@ class GgufSource : public ModelSource {
 
  private:
   explicit GgufSource(std::shared_ptr<const GgufFile> file);
-  /// The tensor of the file that holds it, and its own bytes of that.
+  /// The file's tensor that contains the named tensor, and the named tensor's bytes in it.
   std::pair<const GgufTensor*, std::span<const std::byte>> place_of(const std::string& name) const;
 
   std::shared_ptr<const GgufFile> file_;
   std::map<std::string, std::vector<std::int64_t>> shapes_;
 };
 
-/// Whether the name is that of a GGUF file: it ends in .gguf.
+/// Whether the path is that of a GGUF file: it ends in .gguf.
 bool is_gguf(const std::string& path);
 
-/// What the keys and the shapes of a file say of its model. Throws Error as the class does.
+/// The config of a file's model, from its keys and shapes. Throws Error as the class does.
 ModelConfig read_gguf_config(const GgufFile& file);
 
 }  // namespace penstock

@@ -9,21 +9,24 @@
 
 namespace penstock {
 
-/// A tokenizer as GGUF keys, such that llama.cpp cuts text as the tokenizer does, and what to know
-/// of the cases where it does not, a sentence each without a full stop.
+/// A tokenizer as GGUF keys with which llama.cpp cuts text as the tokenizer does. The notes list
+/// the cases where llama.cpp does not, a sentence each without a full stop.
 struct GgufTokenizer {
   GgufMetadata metadata;
   std::vector<std::string> notes;
 };
 
-/// kBytes: `gpt2` without merges, in which every byte is its own piece. kByteBpe: `gpt2` with
-/// merges and `pre`. kSentencePieceBpe: `llama`. kSentencePieceUnigram: `t5`.
-/// `vocab_size` is the model's: pieces that no text gives fill it up.
-/// Throws Error where llama.cpp would cut ordinary text otherwise: a rule for words without a name
-/// there, a vocabulary of characters without pieces for single bytes.
+/// The keys of a vocabulary. The kinds become these models:
+///   kBytes: `gpt2` without merges, in which every byte is its own piece
+///   kByteBpe: `gpt2` with merges and `pre`
+///   kSentencePieceBpe: `llama`
+///   kSentencePieceUnigram: `t5`
+/// @param vocab_size  the model's; pieces that no text gives fill the vocabulary up to it
+/// Throws Error if llama.cpp would cut ordinary text differently: its rule for words has no name in
+/// llama.cpp, or a vocabulary of characters has no pieces for single bytes.
 GgufTokenizer gguf_tokenizer(const Vocabulary& vocabulary, std::int64_t vocab_size);
 
-/// Keys of a model without a tokenizer.
+/// The keys of a model without a tokenizer.
 GgufTokenizer no_gguf_tokenizer(const std::string& architecture, std::int64_t vocab_size);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// What writing a tokenizer's GGUF keys and reading them have in common: how keys, types of tokens
-// and rows without a token are named. What the keys mean is gguf_tokenizer.h's and
-// gguf_vocabulary.h's.
+// What the writer and the reader of a tokenizer's GGUF keys share: the names of keys, of token
+// types and of rows without a token. gguf_tokenizer.h and gguf_vocabulary.h have the meaning of the
+// keys.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace penstock {
 
-/// "tokenizer.ggml.NAME".
+/// The full name of a tokenizer's key: "tokenizer.ggml.NAME".
 inline std::string ggml_key(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
-/// Numbers of token types in files.
+/// The numbers of token types in files.
 inline constexpr std::array<std::pair<Vocabulary::PieceType, std::int32_t>, 6> kGgufPieceTypes = {
     {{Vocabulary::PieceType::kNormal, 1},
      {Vocabulary::PieceType::kUnknown, 2},
@@ -26,7 +26,7 @@ inline constexpr std::array<std::pair<Vocabulary::PieceType, std::int32_t>, 6> k
      {Vocabulary::PieceType::kUnused, 5},
      {Vocabulary::PieceType::kByte, 6}}};
 
-/// Name of a row of the embedding that the tokenizer never uses; converters agree on it.
+/// The name of an embedding row that the tokenizer never uses. Converters use the same name.
 inline std::string gguf_filler_name(std::size_t id) { return "[PAD" + std::to_string(id) + "]"; }
 
 }  // namespace penstock

@@ -6,8 +6,9 @@
 
 namespace penstock {
 
-/// The vocabulary that a file's keys describe. Throws Error, naming the file and the key, for a
-/// kind that is not known and for lists that do not fit each other.
+/// The vocabulary of a file's keys.
+/// Throws Error that names the file and the key if the tokenizer's kind is unknown or lists do not
+/// fit each other.
 Vocabulary read_gguf_vocabulary(const GgufFile& file);
 
 }  // namespace penstock

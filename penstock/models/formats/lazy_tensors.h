@@ -1,4 +1,4 @@
-// Tensors of a file that is written without ever holding them all.
+// Writes the tensors of a file without ever holding all of them in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,18 +13,21 @@
 
 namespace penstock {
 
-/// A tensor known by name, type and shape, made when it is written.
+/// A tensor with a known name, type and shape. It is made when it is written.
 struct LazyTensor {
   std::string name;
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> shape;
-  /// Of that shape; converted to `type` where it has another, and made dense.
+  /// Makes a tensor of that shape. The writer converts it to `type` if necessary and makes it
+  /// dense.
   std::function<at::Tensor()> make;
 };
 
-/// Writes a safetensors file, one tensor in memory at a time; neither syncs nor closes.
-/// Throws Error for a type that the format lacks, and where converting to `type` makes a finite
-/// value infinite. REQUIRES: `make` gives the shape (asserted).
+/// Writes a safetensors file with one tensor in memory at a time. It neither syncs nor closes the
+/// file.
+/// Throws Error if the format lacks a type, or if converting to `type` makes a finite value
+/// infinite.
+/// REQUIRES: `make` gives the shape (asserted).
 void write_lazy_tensors(OutputFile& file, std::vector<LazyTensor> tensors,
                         const Metadata& metadata = {});
 

@@ -1,5 +1,5 @@
-// Where the tensors of a llama2.c checkpoint lie. The bytes alone, no tensors: the model that they
-// make is llama2c_source.h's.
+// The position of each tensor in a llama2.c checkpoint. This file handles bytes, not torch tensors;
+// llama2c_source.h makes the model.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct Llama2cLayout {
   std::vector<Tensor> tensors;
 };
 
-/// Reads the header and lays out what follows:
-/// Seven i32, little-endian: d, f, layers, heads, key/value heads, vocabulary (negative: the head
-/// is not the embeddings), context. Then f32, in this order, each for all layers:
+/// Reads the header and finds the tensors after it. The header is seven i32, little-endian: d, f,
+/// layers, heads, key/value heads, vocabulary (negative: the head is not the embeddings), context.
+/// Then f32 follow, in this order, each for all layers:
 ///   embeddings [V, d]; attention norms [L, d]; wq [L, d, d]; wk, wv [L, G·hd, d]; wo [L, d, d];
 ///   feed-forward norms [L, d]; w1 [L, f, d], the gate; w2 [L, d, f], down; w3 [L, f, d], up; last
-///   norm [d]; cosines and sines of positions [context, hd/2] each, which are computed anew; and
-///   the head [V, d] where it is not tied.
+///   norm [d]; cosines and sines of positions, [context, hd/2] each, which Penstock computes anew;
+///   and the head [V, d] if it is not tied.
 /// @param file  must outlive the result
-/// @param path  stands for the file in errors
-/// Throws Error for other versions, sizes that are no model's, and a file of another length than
-/// they give.
+/// @param path  the file's name in error messages
+/// Throws Error for other versions, for impossible sizes, and if the file's length does not fit the
+/// sizes.
 Llama2cLayout llama2c_layout(std::span<const std::byte> file, const std::string& path);
 
 }  // namespace penstock

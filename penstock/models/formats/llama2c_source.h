@@ -11,19 +11,21 @@
 
 namespace penstock {
 
-/// The tensors of llama2c_layout.h.
-/// The model rotates adjacent pairs with base 10000, its norms have epsilon 1e-5.
+/// The model of a checkpoint with the tensors of llama2c_layout.h. It rotates adjacent pairs with
+/// base 10000; its norms have epsilon 1e-5.
 class Llama2cSource : public MappedSource {
  public:
-  /// Throws Error as llama2c_layout does, and for sizes that are no model's.
+  /// Throws Error as llama2c_layout does, and for sizes that do not fit together.
   explicit Llama2cSource(const std::string& path);
-  /// Of `tokenizer.bin` beside the file, or else of the one file there called `tok*.bin`. Throws
-  /// Error where there is none, or more than one, or it has another vocabulary than the model.
+  /// The tokenizer of `tokenizer.bin` beside the file, or else of the only file there called
+  /// `tok*.bin`.
+  /// Throws Error if there is no such file, or more than one, or if its vocabulary is not the
+  /// model's.
   std::shared_ptr<const Tokenizer> tokenizer() const override;
 
  private:
   Llama2cSource(const std::string& path, MappedFile file);
-  /// `file` is taken after it was laid out.
+  /// The layout is read from `file` before `file` is moved.
   Llama2cSource(const std::string& path, const Llama2cLayout& layout, MappedFile&& file);
   MappedFile file_;
 };

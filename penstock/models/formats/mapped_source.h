@@ -1,4 +1,4 @@
-// A ModelSource whose tensors lie in mapped memory as they are: each name with its bytes.
+// A ModelSource whose tensors lie unchanged in mapped memory: each name has its bytes.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// The files themselves belong to the class that derives from this, which fills `tensors_`: a view
-/// for each tensor that the config asks for, in its shape. A view may be a part of what a file
-/// holds, such as one expert of many.
+/// The base of sources over mapped files. The derived class owns the files and fills `tensors_`
+/// with a view for each tensor of the config, in its shape. A view may be a part of a stored
+/// tensor, such as one of many experts.
 class MappedSource : public ModelSource {
  public:
   std::vector<std::string> names() const override;

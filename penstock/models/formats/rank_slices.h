@@ -1,4 +1,5 @@
-// Which part of each of a model's tensors a rank holds: the one place where a layout meets names.
+// The part of each of a model's tensors that a rank holds. Only this file connects a layout with
+// tensor names.
 #pragma once
 
 #include <map>
@@ -11,50 +12,54 @@
 
 namespace penstock {
 
-/// Whether a part of the layers goes with that tensor.
+/// Whether a part of the layers includes that tensor.
 bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor);
 
-/// By the name of each parameter and buffer that the part holds, in the model as modules
-/// ("layer_3.self_attn.qkv_proj.weight"). Builds only scorers and balancers.
+/// The slices of the parameters and buffers that the part holds, by name in the model as modules
+/// ("layer_3.self_attn.qkv_proj.weight"). This builds only scorers and balancers.
 /// REQUIRES: config is resolved; check_divides().
 std::map<std::string, Slice> model_slices(const ModelConfig& config, const ModelPart& part);
-/// The same for many parts of one model. @param tensors  model_tensors(config)
+/// The same for many parts of one model.
+/// @param tensors  model_tensors(config)
 std::map<std::string, Slice> model_slices(const std::vector<ModelTensor>& tensors,
                                           const ModelConfig& config, const ModelPart& part);
 
-/// Views of whole parameters and buffers, by module name, under the names that files have
-/// (models/formats/tensor_names.h). REQUIRES: each is there (asserted).
+/// Views of whole parameters and buffers under their names in files
+/// (models/formats/tensor_names.h). `whole` is by module name.
+/// REQUIRES: `whole` has each of them (asserted).
 std::map<std::string, at::Tensor> file_views(const ModelConfig& config,
                                              const std::map<std::string, at::Tensor>& whole);
 
-/// What files hold of a whole parameter or buffer as that tensor, of that expert: a view.
+/// The view of a whole parameter or buffer that files hold as `tensor`, of that expert.
 at::Tensor file_view(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert);
 
-/// What a part holds of one of the tensors that files have.
+/// The part of one tensor in files that a rank holds.
 struct FilePart {
   std::string name, module;
   TensorRole role = TensorRole::rest;
   bool of_expert = false;
-  Slice slice;              ///< of the tensor in files
-  std::int64_t offset = 0;  ///< of its first number among those that the part holds of `module`
-  /// Held ones, which lie one behind the other.
+  Slice slice;              ///< the slice of the tensor in files
+  std::int64_t offset = 0;  ///< position of its first number within the rank's part of `module`
+  /// The count of numbers that the rank holds. They lie one after another.
   std::int64_t numbers() const;
 };
-/// Of all tensors that the part holds anything of. REQUIRES: as model_slices().
+/// The parts of all tensors of which the part holds any number. REQUIRES: as model_slices().
 /// @param tensors  model_tensors(config)
 std::vector<FilePart> file_parts(const std::vector<ModelTensor>& tensors, const ModelConfig& config,
                                  const ModelPart& part);
 
-/// Names of the parameters that are experts', in the model as modules.
+/// The names of the experts' parameters in the model as modules.
 std::set<std::string> expert_parameters(const ModelConfig& config);
 
-/// Names of the parameters of which the backward passes of the ranks of `tensor` leave each a share
-/// of the gradient, though all hold them whole (GradientShare).  @param tensors  of the model
+/// The names of the parameters that every rank of `tensor` holds whole, but for which each rank's
+/// backward pass gives only a share of the gradient (GradientShare).
+/// @param tensors  model_tensors() of the model
 std::set<std::string> parameters_in_shares(const std::vector<ModelTensor>& tensors,
                                            const dist::Layout& layout);
 
-/// Names of the tensors of which that rank is the first to hold the slice that it holds: over all
-/// ranks of the layout every part of the model is there once. REQUIRES: as model_slices().
+/// The names of the tensors whose slice that rank is the first rank to hold. Over all ranks of the
+/// layout, these slices cover every part of the model exactly once.
+/// REQUIRES: as model_slices().
 std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& layout, int rank,
                                  int chunks = 1);
 

@@ -11,8 +11,7 @@ namespace penstock {
 
 class SafetensorsSource : public MappedSource {
  public:
-  /// Opens the directory's files and finds every tensor that the config asks for; see
-  /// open_model_source.
+  /// Opens the directory's files and finds every tensor of the config; see open_model_source.
   SafetensorsSource(ModelConfig config, const std::string& directory, const std::string& ignored);
   std::shared_ptr<const Tokenizer> tokenizer() const override;
 

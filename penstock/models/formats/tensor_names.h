@@ -1,5 +1,5 @@
-// A model's tensors by name: as it holds them, and as files do (Hugging Face's names, one tensor
-// per expert and per projection, whatever is fused in memory).
+// The two names of a model's tensors: in the model and in files. Files have Hugging Face's names,
+// with one tensor per expert and per projection even if the model fuses them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,12 +22,13 @@ std::map<std::string, at::Tensor> held_tensors(const LanguageModel& model);
 /// Balancers' state is under penstock.balancer_<i>.
 std::map<std::string, at::Tensor> file_tensors(LanguageModel& model);
 
-/// Throws Error naming every kind of mismatch: a missing, an unknown or a wrongly shaped tensor.
-/// `where` stands for the file in errors. REQUIRES: config is resolved.
+/// Throws Error that lists every mismatch: missing, unknown and wrongly shaped tensors. `where` is
+/// the file's name in error messages.
+/// REQUIRES: config is resolved.
 void check_file_tensors(const ModelConfig& config, const std::map<std::string, at::Tensor>& tensors,
                         const std::string& where);
 
-/// Copies the given tensors into the model, once check_file_tensors() has found nothing.
+/// Copies the given tensors into the model after check_file_tensors() has found no mismatch.
 void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
                        const std::string& where);
 
