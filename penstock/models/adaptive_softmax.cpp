@@ -8,8 +8,8 @@
 namespace penstock {
 namespace {
 
-/// Rows with a last column of ones, and a matrix with its bias as last column: their product is the
-/// affine map, so that the head's operator needs no bias.
+/// with_ones() adds a last column of ones to rows. with_bias() adds the bias to a matrix as its
+/// last column. The product of both is the affine map, so the head's operator needs no bias.
 at::Tensor with_ones(const at::Tensor& hidden) {
   return torch::cat({hidden, torch::ones({hidden.size(0), 1}, hidden.options())}, 1);
 }

@@ -5,7 +5,7 @@
 namespace penstock {
 
 BatchTensors to_tensors(const Batch& batch, const at::Device& device) {
-  // Copied: the batch may go away before the graph does.
+  // A copy, because the batch may be destroyed before the graph.
   const auto tensor = [&](const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
     return torch::tensor(at::ArrayRef<std::int64_t>(values), torch::kInt64).view(shape).to(device);
   };

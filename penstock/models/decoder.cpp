@@ -77,8 +77,8 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
   const PassDraws draws(context);
   const RankRows& rows = place().rows;
   ModelOutput out;
-  Residual x{.stream = input.stream.defined() ? input.stream  // [B, T, d], or the rows held
-                                              : embedded(rows.held(input.tokens))};
+  // [B, T, d], or the rows that the rank holds.
+  Residual x{.stream = input.stream.defined() ? input.stream : embedded(rows.held(input.tokens))};
   std::int64_t moe_index = -1;
   for (std::int64_t i = 0; i < layers; ++i) {
     if (config().is_moe(i)) ++moe_index;

@@ -16,7 +16,7 @@ DecoderCache::DecoderCache(const ModelConfig& config, std::int64_t sequences, st
   PENSTOCK_ASSERT(config.is_resolved());
   PENSTOCK_CHECK(sequences > 0 && capacity > 0, "[decoder] a cache of ", sequences,
                  " sequences of ", capacity, " tokens holds nothing");
-  // In floating point: sizes that nobody can have must not wrap.
+  // Floating point, because the product of absurd sizes must not wrap.
   const double bytes = 2.0 * static_cast<double>(config.layers) * static_cast<double>(sequences) *
                        static_cast<double>(capacity) *
                        static_cast<double>(config.kv_heads * config.head_dim) *

@@ -22,7 +22,7 @@ void copy_buffers(const Balancer& from, Balancer& to) {
   for (const auto& item : from.named_buffers()) targets[item.key()].copy_(item.value());
 }
 
-/// What is computed outside training, but for the scorers.
+/// Copies everything that passes outside training read, except the scorers.
 void copy_the_rest(LanguageModel& from, LanguageModel& to) {
   const auto copy = [](const auto& source, auto target) {
     for (const auto& item : source)

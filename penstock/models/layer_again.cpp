@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// What others may look at, without the graph that it was made by.
+/// The routing for other readers, without the graph that made it.
 RoutingResult without_gradient(RoutingResult routing) {
   const auto detach = [](at::Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.detach();
@@ -45,7 +45,7 @@ std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at
     std::optional<RoutingResult> routed;
     std::vector<at::Tensor> out = layer(given, again, routed);
     if (routed && routed->loss.defined()) out.push_back(routed->loss);
-    if (const auto wanted = seen.lock()) *wanted = std::move(routed);  // of the forward pass alone
+    if (const auto wanted = seen.lock()) *wanted = std::move(routed);  // only of the forward pass
     return out;
   };
   std::vector<at::Tensor> out = recomputed(piece, inputs, parameters);

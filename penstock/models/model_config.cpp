@@ -29,7 +29,7 @@ void check_size(const ModelConfig& c) {
                  " and model.d_model = ", c.d_model, " make a matrix of above 2^32 entries");
 }
 
-/// Fills and checks what Transformer-XL has otherwise.
+/// Fills in and checks the values that differ for Transformer-XL.
 void resolve_transformer_xl(ModelConfig& c) {
   c.tie_embeddings = true;
   PENSTOCK_CHECK(c.kv_heads == 0 || c.kv_heads == c.heads, "model.kv_heads = ", c.kv_heads,
@@ -78,7 +78,8 @@ ModelConfig ModelConfig::resolved() const {
       "model.qk_norm norms q and k over all heads, and model.qk_norm_per_head over each; "
       "set one of them");
   check_size(c);
-  const ResolvedRouter router = resolve(c.router);  // parts exist, fit, and have sound options
+  // Checks that parts exist, fit together and have valid options.
+  const ResolvedRouter router = resolve(c.router);
   if (router.dense()) {
     c.moe = {};
     return c;
@@ -103,8 +104,8 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
                  "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
                  ": selector '", router.selector, "' always uses one expert; leave both at 1");
-  // Who lists a model's tensors builds its scorers; a config from outside must not choose how much
-  // memory that takes.
+  // Code that lists a model's tensors builds its scorers. This bound keeps a config from outside
+  // from choosing how much memory that takes.
   PENSTOCK_CHECK(static_cast<double>(c.total_experts()) * static_cast<double>(c.d_model) <= 0x1p24,
                  "model.moe.experts = ", c.moe.experts, " with granularity ", c.moe.granularity,
                  " and model.d_model = ", c.d_model,

@@ -11,11 +11,11 @@ namespace penstock {
 namespace {
 
 struct Divided {
-  std::string what;  ///< the key, or keys, that it follows from
+  std::string what;  ///< the key, or keys, that give the size
   std::int64_t size;
 };
 
-/// One number of ranks divides all of these.
+/// Checks that `parts` ranks can divide each of these sizes evenly.
 void check_axis(const char* key, int parts, const std::vector<Divided>& all) {
   if (parts == 1) return;
   std::int64_t common = 0;
@@ -25,7 +25,7 @@ void check_axis(const char* key, int parts, const std::vector<Divided>& all) {
                    "; the nearest value that does is ", nearest_divisor(common, parts));
 }
 
-/// What each rank of parallel.tensor has an even part of.
+/// The sizes of which each rank of parallel.tensor has an equal part.
 std::vector<Divided> divided_by_tensor(const ModelConfig& config, bool whole_experts) {
   std::vector<Divided> out = {{"model.heads", config.heads}, {"model.kv_heads", config.kv_heads}};
   if (config.moe_layers() < config.layers)

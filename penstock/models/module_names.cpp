@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kLayerModule = "layer_", kLayersInFiles = "model.layers.";
 
-/// The layer that a text begins with, as names write it: "3." of "3.norm.weight".
+/// The layer's number at the start of a text, as names write it: "3." of "3.norm.weight".
 std::optional<std::int64_t> leading_layer(std::string_view text) {
   std::int64_t out = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-/// The last `length` positions of memory and segment, [B, ≤ length, d], as a tensor of its own.
+/// A copy of the last `length` positions of memory and segment, [B, ≤ length, d].
 at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t length) {
   const at::Tensor now = x.detach();
   const std::int64_t fresh = now.size(1), older = memory.defined() ? memory.size(1) : 0;

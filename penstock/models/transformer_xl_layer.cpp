@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// Sites of dropout of one layer, and how many there are.
+/// The dropout sites of one layer, and their number.
 enum LayerSite : std::int64_t { kAttention, kInner, kFeedForward, kLayerSites };
 
 std::int64_t layer_site(std::int64_t layer, LayerSite site) {
