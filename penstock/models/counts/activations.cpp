@@ -10,18 +10,19 @@
 namespace penstock {
 namespace {
 
-/// Floats per token that a layer keeps for its backward pass, but for its feed-forward; `tensors`
-/// ranks divide its heads. What enters products, 2d, is all rows; of residuals each holds `share`.
+/// Floats per token that a layer keeps for its backward pass, without its feed-forward. `tensors`
+/// ranks divide the layer's heads. Each rank keeps the inputs of products (2d) of all rows, and the
+/// residuals of `share` of the rows.
 double kept_by_attention(const ModelConfig& c, double length, double tensors, double share) {
   const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
   double out =
       2 * d + 2 * d * share + (2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim)) / tensors;
-  if (c.has_memory())  // the memory, its share of the attention's input, keys and values
+  if (c.has_memory())  // the memory's share of attention's input, keys and values
     out += static_cast<double>(c.xl.memory) / length * (2 * d + 2 * q);
   return out;
 }
 
-/// Of one expert of one layer.
+/// Parameters of one expert of one layer.
 double parameters_of_expert(const ModelConfig& c) {
   std::int64_t sum = 0;
   for (const ModelTensor& tensor : backbone_tensors(c))
@@ -29,15 +30,15 @@ double parameters_of_expert(const ModelConfig& c) {
   return static_cast<double>(sum) / static_cast<double>(c.moe_layers());
 }
 
-/// Assignments per token that memory is counted for.
+/// Assignments per token for which memory is counted.
 double most_active(const ModelConfig& c, const ResolvedRouter& router) {
   const auto experts = static_cast<double>(c.total_experts());
   return router.traits.variable_active ? std::max(c.active_experts(), experts / 2)
                                        : c.active_experts();
 }
 
-/// Floats per token that routing and experts of a layer keep, but for what went into the
-/// activation, `inner`; `tensors` ranks divide the widths.
+/// Floats per token that a layer's routing and experts keep. `inner` is the input of the experts'
+/// activation; `kept` is the rest. `tensors` ranks divide the widths.
 struct KeptByMoe {
   double kept = 0, inner = 0;
 };
@@ -51,17 +52,18 @@ KeptByMoe kept_by_moe(const ModelConfig& c, const ResolvedRouter& router, double
   return {.kept = scored + 7 * active + shared, .inner = active * 2 * width};
 }
 
-/// Floats per token of a layer that products in bf16 keep more than f32 ones, or less: what enters
-/// them is rounded. The rows that experts read stay for the router too, and what attention gives
-/// for attention.
+/// Floats per token of a layer that bf16 products keep more than f32 products; negative if they
+/// keep fewer. Inputs of products are rounded to bf16. The router still needs the f32 rows that
+/// experts read, and attention still needs its own f32 output.
 double more_in_bf16(const ModelConfig& c, bool moe, double tensors) {
   const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
   const double inner = static_cast<double>(moe ? c.moe.shared_width : c.dense_width());
-  const double readers = moe ? (inner > 0 ? 2 : 1) : -1;  // of the feed-forward's rows
+  // bf16 copies of the feed-forward's rows beside f32 rows; -1: instead of f32 rows.
+  const double readers = moe ? (inner > 0 ? 2 : 1) : -1;
   return (readers - 1) * d / 2 + (q - inner) / 2 / tensors;
 }
 
-/// Of the input matrices, of all of an expert's.
+/// The share of the input matrices in an expert's matrices.
 double share_of_inputs(const ModelConfig& c) {
   const auto inputs = static_cast<double>(c.ffn_form().inputs());
   return inputs / (inputs + 1);

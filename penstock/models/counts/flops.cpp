@@ -10,8 +10,8 @@
 namespace penstock {
 namespace {
 
-/// FLOPs of a forward pass: of the tokens themselves, and of what memory and distances, which take
-/// no gradient, are projected with.
+/// FLOPs of a forward pass. `tokens` is the tokens' own work. `remembered` is the projection of
+/// memory and distances, which get no gradient.
 struct ForwardFlops {
   double tokens = 0, remembered = 0;
 };
@@ -24,7 +24,7 @@ ForwardFlops forward_flops(const ModelMultiplyAdds& multiply_adds, double tokens
                              multiply_adds.distances * memory.distances)};
 }
 
-/// The same of `sequences` of that length, `memory` positions before each.
+/// The same for `sequences` sequences of that length, each with `memory` positions before it.
 ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::int64_t length,
                            std::int64_t memory, double active) {
   const auto rows = static_cast<double>(sequences), tokens = rows * static_cast<double>(length);
@@ -63,7 +63,7 @@ double published_flops_per_sequence(const ModelConfig& c, std::int64_t sequence_
 
 ModelMultiplyAdds::ModelMultiplyAdds(const ModelConfig& c) {
   const std::int64_t moe_layers = c.moe_layers();
-  double experts = 0;  // one of each layer
+  double experts = 0;  // the sum of one expert of each layer
   const std::pair<TensorRole, double*> sums[] = {
       {TensorRole::query, &queries},  {TensorRole::key_value, &keys_values},
       {TensorRole::output, &outputs}, {TensorRole::distance, &distances},
@@ -71,7 +71,7 @@ ModelMultiplyAdds::ModelMultiplyAdds(const ModelConfig& c) {
       {TensorRole::expert, &experts}};
   for (const ModelTensor& tensor : backbone_tensors(c))
     for (const auto& [role, sum] : sums)
-      if (tensor.role == role)  // a matrix: the role of biases is `rest`
+      if (tensor.role == role)  // only matrices have such a role: biases have `rest`
         *sum += static_cast<double>(tensor.size());
   head = static_cast<double>(c.d_model * c.vocab);
   pair = static_cast<double>(c.layers * (c.transformer_xl()
@@ -79,7 +79,7 @@ ModelMultiplyAdds::ModelMultiplyAdds(const ModelConfig& c) {
                                              : DecoderLayer::multiply_adds_per_pair(c)));
   if (moe_layers == 0) return;
   expert = experts / static_cast<double>(moe_layers);
-  // One scorer stands for all.
+  // All scorers have the same cost, so one is enough.
   auto of_row = static_cast<double>(scorer_of(c, 0)->multiply_adds_per_token());
   if (c.traits().merges) of_row += static_cast<double>(c.total_experts()) * expert;
   routing = static_cast<double>(moe_layers) * rows_per_token(c) * of_row;

@@ -57,7 +57,7 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   const bool xl = c.transformer_xl();
   const auto describe = xl ? TransformerXlLayer::describe : DecoderLayer::describe;
   (xl ? TransformerXlEnds::describe : DecoderEnds::describe)(c, out);
-  const MoeOptions moe = c.moe_options(0);  // layers differ in nothing that their tensors show
+  const MoeOptions moe = c.moe_options(0);  // the tensors of all MoE layers are alike
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     describe(c, c.is_moe(layer) ? &moe : nullptr, at_layer(out, layer));
   return out;

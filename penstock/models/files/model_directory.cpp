@@ -17,7 +17,7 @@ namespace penstock {
 
 namespace {
 
-/// Piece by piece: the check takes several times the memory of what it looks at.
+/// Checks the tensor in pieces, because isfinite() takes several times the memory of its input.
 bool all_finite(const at::Tensor& tensor) {
   constexpr std::int64_t kPiece = 1 << 20;
   const at::Tensor flat = tensor.reshape({-1});

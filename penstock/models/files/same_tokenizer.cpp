@@ -18,7 +18,7 @@ void check_same_tokenizer(const ModelSource& model, const Corpus& corpus) {
   try {
     tokenizer = model.tokenizer();
   } catch (const Error&) {
-    return;  // it has none, or none that opens: its ids mean what the corpus's do
+    return;  // without a tokenizer that opens, the model's ids are taken to be the corpus's
   }
   check_same_tokenizer(*tokenizer, corpus);
 }

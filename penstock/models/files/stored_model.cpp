@@ -22,14 +22,15 @@
 namespace penstock {
 namespace {
 
-/// A tensor of the file and where it lies in a parameter, before those behind it.
+/// A tensor of the file, with its position in a parameter. The order of members sorts the parts by
+/// position.
 struct Part {
   std::int64_t expert, first_row;
   std::string name;
   auto operator<=>(const Part&) const = default;
 };
 
-/// By parameter or buffer, in the order of their rows.
+/// The parts of each parameter or buffer, in the order of their rows.
 std::map<std::string, std::vector<Part>> parts_of(const ModelConfig& config) {
   std::map<std::string, std::vector<Part>> out;
   for (const ModelTensor& tensor : model_tensors(config))
@@ -39,7 +40,7 @@ std::map<std::string, std::vector<Part>> parts_of(const ModelConfig& config) {
   return out;
 }
 
-/// The parameter's rows in the file; empty where some are of no type that products read.
+/// The parameter's rows in the file; empty if products cannot read the stored type of some rows.
 ops::StoredMatrix stored_matrix(const ModelSource& source, const std::vector<Part>& parts,
                                 ops::Activations activations) {
   ops::StoredMatrix out;
@@ -60,7 +61,8 @@ struct Place {
   const std::vector<Part>* parts;
 };
 
-/// By module, what it can read; nothing of one that reads all of its matrices so or none.
+/// The parameters that each module can read from the file. A module that must read all its matrices
+/// this way or none has no entry if it cannot read all.
 std::map<std::string, std::vector<Place>> places_of(
     const ModelSource& source, const std::map<std::string, std::vector<Part>>& all,
     const std::function<ops::ReadsStored*(const std::string&)>& reader_of,
@@ -80,7 +82,8 @@ std::map<std::string, std::vector<Place>> places_of(
   return out;
 }
 
-/// Gives modules what they can read from the file.  @return the names of those tensors
+/// Lets modules read from the file the parameters that they can read there. @return the names of
+/// these parameters' tensors
 std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& source,
                                     ops::Activations activations) {
   auto modules = model.named_modules();
@@ -98,7 +101,7 @@ std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& sou
   return out;
 }
 
-/// Whether experts are blended, which needs their weights as numbers.
+/// Whether the router blends experts. Blending needs the experts' weights as numbers.
 bool merges(const ModelConfig& config) { return config.traits().merges; }
 
 }  // namespace
