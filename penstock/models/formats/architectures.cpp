@@ -14,8 +14,9 @@ constexpr std::array<Renaming, 4> kMixtralNames = {{{".mlp.", ".block_sparse_moe
                                                     {".down_proj.", ".w2."}}};
 constexpr std::array<Renaming, 1> kDeepseekNames = {{{".shared_expert.", ".shared_experts."}}};
 
-/// Sources: the classes of transformers (deepseek's is DeepSeekMoE's own code, arXiv:2401.06066)
-/// and the graphs of llama.cpp. `llama` is Mixtral's graph too.
+/// `llama` is Mixtral's GGUF graph too.
+/// Source: the classes of transformers (for deepseek DeepSeekMoE's own code, arXiv:2401.06066) and
+/// the graphs of llama.cpp.
 constexpr std::array<Architecture, 8> kArchitectures = {
     {{.name = "llama",
       .any_head_dim = true,

@@ -1,5 +1,5 @@
-// The config of a model in a GGUF file. Keys are untrusted: nothing is built by a number that the
-// file's tensors do not bear out.
+// Reads the config of a model in a GGUF file. Keys are untrusted: nothing is built from a number
+// that the file's tensors do not confirm.
 #include <cmath>
 
 #include "penstock/base/error.h"
@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// Values of `general.architecture`'s keys.
+/// Reads the values of keys that begin with the architecture's name.
 class ModelKeys {
  public:
   ModelKeys(const GgufFile& file, std::string_view architecture)
@@ -49,7 +49,7 @@ class ModelKeys {
   std::string prefix_;
 };
 
-/// Sizes of a tensor, which has as many as asked for.
+/// The sizes of a tensor. Throws Error unless it has `rank` axes.
 std::vector<std::int64_t> sizes_of(const GgufFile& file, const std::string& name,
                                    std::size_t rank) {
   const GgufTensor* const tensor = file.find(name);
@@ -59,8 +59,8 @@ std::vector<std::int64_t> sizes_of(const GgufFile& file, const std::string& name
   return tensor->shape;
 }
 
-/// Throws unless the tensors are as many and as large as the counts say, before anything is built
-/// by them.
+/// Throws Error unless the file's tensors have the number and the sizes that the keys give. Nothing
+/// is built from the keys before this check.
 void check_borne_out(const GgufFile& file, const ModelConfig& c) {
   PENSTOCK_CHECK(c.layers <= std::ssize(file.tensors()), file.origin(), ": the keys name ",
                  c.layers, " layers, the file has ", file.tensors().size(), " tensors");
@@ -81,8 +81,8 @@ void check_borne_out(const GgufFile& file, const ModelConfig& c) {
   }
 }
 
-/// The architecture of that word; where one word stands for a dense and an MoE one, the file's keys
-/// decide.
+/// The architecture with that name. If a dense and an MoE architecture share the name, the file's
+/// keys decide.
 const Architecture& architecture_of(const GgufFile& file, const std::string& word,
                                     const ModelKeys& keys) {
   const Architecture* dense = nullptr;
@@ -145,7 +145,7 @@ void read_heads(const ModelKeys& keys, ModelConfig& c) {
   const GgufValue* const scaling = keys.find("rope.scaling.type");
   PENSTOCK_CHECK(!scaling || (scaling->as_string() && *scaling->as_string() == "none"),
                  keys.where("rope.scaling.type"), ": scaled positions are not supported");
-  // Runtimes apply a factor without a type as linear scaling; 0 stands for none.
+  // Other programs apply a factor without a type as linear scaling. A factor of 0 means none.
   if (!scaling)
     for (const char* const name :
          {"rope.scaling.factor", "rope.scale_linear", "rope.scaling.attn_factor"}) {

@@ -51,7 +51,7 @@ std::string_view renamed(const std::array<NamePair, n>& table, std::string_view 
   return found == table.end() ? std::string_view() : found->second;
 }
 
-/// Cuts "12." from the front of `text`; -1 where it does not begin so.
+/// Cuts an index such as "12." from the front of `text` and returns it; -1 if there is none.
 std::int64_t take_index(std::string_view& text) {
   std::int64_t index = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);

@@ -21,13 +21,13 @@
 namespace penstock {
 namespace {
 
-/// REQUIRES: plain numbers.
+/// The format's type as a safetensors type. REQUIRES: the type is not quantised.
 Dtype gguf_dtype(GgmlType type) {
   if (type == GgmlType::kF16) return Dtype::kF16;
   return type == GgmlType::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
 
-/// The type in which products read rows, where they do.
+/// The type in which products read rows; nothing if products cannot read them.
 std::optional<ops::RowType> row_type(GgmlType type) {
   switch (type) {
     case GgmlType::kF32:
@@ -57,13 +57,14 @@ std::optional<ops::RowType> row_type(GgmlType type) {
   }
 }
 
-/// Sizes without those of 1, in which files differ.
+/// The shape without axes of size 1, for files differ in them.
 std::vector<std::int64_t> squeezed(std::vector<std::int64_t> shape) {
   std::erase(shape, 1);
   return shape;
 }
 
-/// Throws unless the file's tensor holds what the config asks for; of experts, all of them.
+/// Throws Error unless the file has the tensor in the config's shape. A stacked tensor must have
+/// all experts.
 void check_in_file(const GgufFile& file, const std::string& name, const GgufPlace& place,
                    std::vector<std::int64_t> wanted, std::int64_t experts) {
   const GgufTensor* const tensor = file.find(place.tensor);
@@ -114,7 +115,7 @@ std::pair<const GgufTensor*, std::span<const std::byte>> GgufSource::place_of(
   const GgufPlace place = gguf_place(name);
   const GgufTensor& stored = *file_->find(place.tensor);
   std::span<const std::byte> data = stored.data;
-  if (place.expert >= 0) {  // an expert is whole rows, so whole blocks
+  if (place.expert >= 0) {  // an expert has whole rows, so it has whole blocks
     const auto experts = static_cast<std::size_t>(config().total_experts());
     const std::size_t bytes = data.size() / experts;
     data = data.subspan(static_cast<std::size_t>(place.expert) * bytes, bytes);

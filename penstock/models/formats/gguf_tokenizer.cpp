@@ -41,13 +41,13 @@ void check_every_byte(const Vocabulary& vocabulary) {
                  " of 256 single bytes; llama.cpp ends where one is missing");
 }
 
-/// Model, rule for words and merges; notes of what differs.
+/// Writes the keys of the model, the rule for words and the merges. Adds notes on differences.
 void put_model(const Vocabulary& v, GgufTokenizer& out) {
   GgufMetadata& keys = out.metadata;
   switch (v.kind) {
     case Kind::kBytes:
       put_key(keys, "model", GgufValue::string("gpt2"));
-      // Any rule will do where nothing merges; under this one nothing is tidied when decoding.
+      // Without merges every rule gives the same tokens. With this rule decoding removes no spaces.
       put_key(keys, "pre", GgufValue::string("qwen2"));
       put_key(keys, "merges", GgufValue::strings({}));
       out.notes.emplace_back("llama.cpp replaces bytes that are not UTF-8 by U+FFFD");
@@ -89,7 +89,7 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
   }
 }
 
-/// The texts of the added tokens that have the trait: the first few.
+/// The texts of the first few added tokens that have the trait, and the number of the others.
 template <class Trait>
 std::string with_trait(const Vocabulary& v, Trait trait) {
   constexpr int kShown = 3;
@@ -102,8 +102,8 @@ std::string with_trait(const Vocabulary& v, Trait trait) {
   return count > kShown ? concat(out, " and ", count - kShown, " more") : out;
 }
 
-/// How llama.cpp seeks pieces in text otherwise: it has no key for what goes beyond the text
-/// itself.
+/// Adds notes on pieces that llama.cpp finds in text differently. GGUF has keys only for a piece's
+/// text itself.
 void note_pieces(const Vocabulary& v, std::vector<std::string>& notes) {
   const auto note = [&](const std::string& pieces, const char* here) {
     if (!pieces.empty()) notes.push_back(concat(pieces, here));
@@ -122,8 +122,9 @@ void note_pieces(const Vocabulary& v, std::vector<std::string>& notes) {
     notes.push_back(difference + " (llama.cpp)");
 }
 
-/// llama.cpp's t5 knows no bytes. Those of ASCII are characters too: where none is a piece already,
-/// the byte's piece stands for it, at the score that an unknown character has.
+/// Gives ASCII bytes to llama.cpp's t5, which has no byte pieces. ASCII bytes are characters too.
+/// If no piece has the character, the byte's piece becomes that character, with the score of an
+/// unknown character.
 void put_bytes_as_characters(const Vocabulary& v, std::vector<std::string>& texts,
                              std::vector<float>& scores, std::vector<std::int32_t>& types) {
   std::set<std::string_view> characters;
@@ -169,7 +170,7 @@ void put_pieces(const Vocabulary& v, std::int64_t vocab_size, GgufMetadata& out)
 void put_special(const Vocabulary& v, GgufTokenizer& out) {
   GgufMetadata& keys = out.metadata;
   put_id(keys, "bos_token_id", v.bos >= 0 ? v.bos : v.eos);
-  // Without the key llama.cpp takes a number of its own for the end.
+  // Without this key llama.cpp uses a default id for the end.
   put_id(keys, "eos_token_id", v.eos >= 0 ? v.eos : v.unknown);
   put_id(keys, "unknown_token_id", v.unknown);
   put_id(keys, "padding_token_id", v.padding);

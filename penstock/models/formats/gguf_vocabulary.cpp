@@ -20,7 +20,7 @@ namespace {
 using Kind = Vocabulary::Kind;
 using PieceType = Vocabulary::PieceType;
 
-/// Values of the file by short key, with errors that name file and key.
+/// Reads the file's values by short key. Errors name the file and the key.
 class TokenizerKeys {
  public:
   explicit TokenizerKeys(const GgufFile& file) : file_(file) {}
@@ -47,7 +47,7 @@ class TokenizerKeys {
     if (!value) return otherwise < static_cast<TokenId>(pieces) ? otherwise : -1;
     const auto number = value->as_integer();
     PENSTOCK_CHECK(number, where(name), " is no token id");
-    // Files say 2^32 - 1, or another number beyond the list, for "none".
+    // Files write 2^32 - 1, or another id beyond the list, for "none".
     return *number >= 0 && *number < static_cast<std::int64_t>(pieces)
                ? static_cast<TokenId>(*number)
                : -1;
@@ -97,7 +97,7 @@ void read_pieces(const TokenizerKeys& keys, Vocabulary& out) {
 
 void read_merges(const TokenizerKeys& keys, Vocabulary& out) {
   for (const std::string& merge : keys.texts("merges")) {
-    const auto space = merge.find(' ', 1);  // the first character may be one
+    const auto space = merge.find(' ', 1);  // the first character may be a space
     PENSTOCK_CHECK(space != std::string::npos && space + 1 < merge.size(), keys.where("merges"),
                    " holds '", merge.substr(0, 80), "', which is no pair");
     out.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
@@ -107,14 +107,15 @@ void read_merges(const TokenizerKeys& keys, Vocabulary& out) {
 void read_rule(const TokenizerKeys& keys, Vocabulary& out) {
   const std::string name = keys.text("pre");
   const PreTokenizer* const rule = find_pre_tokenizer(name);
-  out.pre = rule ? std::string(rule->name) : name;  // an error where text is to be cut
+  // An unknown rule is an error only when text is cut.
+  out.pre = rule ? std::string(rule->name) : name;
   if (!rule) return;
   out.ignore_merges = rule->whole_words;
-  out.compose = rule->composes;  // as the tokenizers that this rule comes from
+  out.compose = rule->composes;  // as in the tokenizers that have this rule
 }
 
-/// Pieces that take the white space after them along: no key says it, and llama.cpp goes by the
-/// model's name.
+/// Marks the pieces that also take the white space after them. GGUF has no key for this, so
+/// llama.cpp decides by the model's name, and so does this function.
 void read_stripping(std::string name, Vocabulary& out) {
   std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -130,13 +131,13 @@ void read_stripping(std::string name, Vocabulary& out) {
   }
 }
 
-/// What put_bytes_as_characters() (gguf_tokenizer.cpp) wrote: characters that stand where a byte's
-/// piece is missing.
+/// Undoes put_bytes_as_characters() (gguf_tokenizer.cpp): characters that replaced a byte's piece
+/// become byte pieces again.
 void read_characters_as_bytes(std::vector<Vocabulary::Piece>& pieces) {
   std::set<int> bytes;
   for (const auto& piece : pieces)
     if (piece.type == PieceType::kByte) bytes.insert(piece_byte(piece.text));
-  if (bytes.size() < 128) return;  // no byte was ever among them
+  if (bytes.size() < 128) return;  // the vocabulary never had byte pieces
   for (auto& piece : pieces) {
     if (piece.type != PieceType::kNormal || piece.text.size() != 1) continue;
     const auto byte = static_cast<unsigned char>(piece.text[0]);
@@ -153,7 +154,7 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   const std::string model = keys.text("model");
   read_pieces(keys, out);
   const std::size_t count = out.pieces.size();
-  // What llama.cpp takes where a file does not say.
+  // llama.cpp's defaults for absent keys.
   bool add_bos = false;
   TokenId bos = -1, eos = -1, unknown = -1;
   if (model == "gpt2") {
@@ -187,7 +188,7 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   out.eos = keys.id("eos_token_id", eos, count);
   out.unknown = keys.id("unknown_token_id", unknown, count);
   out.padding = keys.id("padding_token_id", -1, count);
-  if (out.eos == out.unknown) out.eos = -1;  // written so where there is no end
+  if (out.eos == out.unknown) out.eos = -1;  // files without an end write the unknown id here
   out.add_bos = keys.truth("add_bos_token", add_bos);
   const GgufValue* const name = file.value("general.name");
   if (name && name->as_string()) read_stripping(*name->as_string(), out);

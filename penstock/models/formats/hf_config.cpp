@@ -28,12 +28,12 @@ class Keys {
     const auto it = object_.find(key);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
-  /// Whether it is there and null, which is not the same as absent where the default is not null.
+  /// Whether the key is there with the value null. An absent key gets the default instead.
   bool null(const char* key) const {
     const auto it = object_.find(key);
     return it != object_.end() && it->is_null();
   }
-  /// Of the keys that are there, but for nulls.
+  /// The names of the keys whose value is not null.
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const auto& [key, value] : object_.items())
@@ -75,7 +75,7 @@ class Keys {
     if (!value->is_string()) refuse(key, "is not a string");
     return value->get<std::string>().substr(0, 80);
   }
-  /// An object below this one; null where it is absent.
+  /// The object under the key; nothing if the key is absent.
   std::optional<Keys> below(const char* key) const {
     const json* const value = find(key);
     if (!value) return std::nullopt;
@@ -88,7 +88,7 @@ class Keys {
   std::string path_;
 };
 
-/// What the decoder does not compute, whatever the class.
+/// Refuses features that the decoder does not compute, for any class.
 void refuse_foreign_parts(const Keys& keys, const Architecture& known) {
   const std::string activation = keys.text("hidden_act", "silu");
   if (activation != "silu" && activation != "swish")
@@ -114,7 +114,8 @@ void refuse_foreign_parts(const Keys& keys, const Architecture& known) {
   }
 }
 
-/// v4 has rope_theta beside rope_scaling, v5 both in rope_parameters.
+/// The base of rotary positions. Version 4 of transformers has rope_theta beside rope_scaling;
+/// version 5 has both in rope_parameters.
 double rope_base(const Keys& keys, double otherwise) {
   std::optional<double> base;
   for (const char* const table : {"rope_scaling", "rope_parameters"}) {
@@ -138,7 +139,7 @@ double rope_base(const Keys& keys, double otherwise) {
   return theta;
 }
 
-/// How far back the layer that sees least looks; none where all see the whole context.
+/// The shortest attention window of any layer; nothing if all layers see the whole context.
 std::optional<std::int64_t> window_of(const Keys& keys, Window window, std::int64_t layers) {
   if (window == Window::never) return {};
   if (window >= Window::in_upper_layers && !keys.boolean("use_sliding_window", false)) return {};
@@ -150,8 +151,8 @@ std::optional<std::int64_t> window_of(const Keys& keys, Window window, std::int6
   return keys.integer("sliding_window", kMistralWindow);
 }
 
-/// max_position_embeddings. Where the key is absent and the class's default is longer than a window
-/// in use, the window: up to there every layer sees everything, and nobody asked for more.
+/// The value of max_position_embeddings. If the key is absent, it is the class's default, or the
+/// window if that is shorter: every layer sees all positions of such a context.
 std::int64_t context_of(const Keys& keys, const HuggingFaceClass& known, std::int64_t layers) {
   const auto window = window_of(keys, known.window, layers);
   const std::int64_t otherwise = std::min(known.context, window.value_or(known.context));
@@ -212,7 +213,7 @@ void place_experts(const Keys& keys, DenseLayers dense, ModelConfig& config) {
                   "another");
 }
 
-/// The key of the number of experts. Most classes know two names, the first of them better.
+/// The key of the number of experts. Most classes accept two names and prefer the first.
 const char* experts_key(const Keys& keys, const HuggingFaceClass& known) {
   if (known.experts_key == std::string_view("n_routed_experts")) return known.experts_key;
   for (const char* const key : {"num_experts", "num_local_experts"})
@@ -220,12 +221,12 @@ const char* experts_key(const Keys& keys, const HuggingFaceClass& known) {
   return known.experts_key;
 }
 
-/// A default of 0 stands for none: the key must be there.
+/// The default of a key; nothing if `value` is 0, and then the key must be there.
 std::optional<std::int64_t> or_missing(std::int64_t value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Widths of experts, of the shared one and of layers without any, where keys of their own say so.
+/// Reads the widths of experts, of the shared expert and of dense layers from their own keys.
 void read_expert_widths(const Keys& keys, const Architecture& known, ModelConfig& config) {
   config.d_ffn = keys.integer("moe_intermediate_size", known.hf.expert_width);
   if (known.shared == SharedExpert::gated)

@@ -15,7 +15,7 @@ at::Tensor made(const LazyTensor& tensor) {
   const at::Tensor value = tensor.make();
   PENSTOCK_ASSERT(value.sizes().vec() == tensor.shape, tensor.name, " is made as ", value.sizes());
   const at::Tensor stored = value.detach().cpu().to(tensor.type).contiguous();
-  // F16 ends at 65504: a weight beyond it would come back as infinity.
+  // The largest F16 value is 65504: a larger weight would be read back as infinity.
   PENSTOCK_CHECK(stored.scalar_type() == value.scalar_type() ||
                      !stored.isinf().logical_and(value.cpu().isfinite()).any().item<bool>(),
                  "tensor '", tensor.name, "' has values too large for ", c10::toString(tensor.type),

@@ -46,7 +46,8 @@ Llama2cLayout read_header(std::span<const std::byte> file, const std::string& pa
   return out;
 }
 
-/// Shapes in the file's order; a nameless one is not part of the model.
+/// The names and shapes of the tensors in the file's order. A tensor without a name is not part of
+/// the model.
 std::vector<Llama2cLayout::Tensor> shapes_of(const Llama2cLayout& c) {
   const std::int64_t d = c.d_model, f = c.d_ffn, width = d / c.heads, kv = c.kv_heads * width;
   std::vector<Llama2cLayout::Tensor> out;
@@ -88,8 +89,8 @@ Llama2cLayout llama2c_layout(std::span<const std::byte> file, const std::string&
     for (const auto& tensor : shapes_of(part)) bytes += bytes_of(tensor);
     return bytes;
   };
-  // Counted before tensors are listed, of which a damaged header can name 90000, and as doubles,
-  // which no header makes overflow.
+  // Counts bytes before it lists tensors, because a damaged header can ask for 90000 tensors. Uses
+  // doubles, because no header can make them overflow.
   const double whole =
       bytes_with(0) + static_cast<double>(out.layers) * (bytes_with(1) - bytes_with(0));
   PENSTOCK_CHECK(whole == static_cast<double>(file.size()), path, ": has ", file.size(),

@@ -19,24 +19,24 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-/// A tensor of a file, and which part of it.
+/// A stored tensor, and the part of it that holds one of our tensors.
 struct TensorPlace {
   std::string stored;
-  Shape whole;             ///< of the stored tensor
-  std::int64_t begin = 0;  ///< first element of the part, which is without gaps
+  Shape whole;             ///< the shape of the stored tensor
+  std::int64_t begin = 0;  ///< first element of the part, which has no gaps
 };
 
-/// Where an expert's tensor lies when all are in one.
+/// The part that an expert's tensor has in a tensor of all experts.
 struct FusedPart {
   std::string_view name, fused;
-  bool half, second;  ///< of the fused tensor's rows: whether they hold two, and which this is
+  bool half, second;  ///< whether an expert's rows hold two tensors; whether this is the second one
 };
 constexpr std::array<FusedPart, 3> kFusedParts = {
     {{"gate_proj.weight", "gate_up_proj", true, false},
      {"up_proj.weight", "gate_up_proj", true, true},
      {"down_proj.weight", "down_proj", false, false}}};
 
-/// The place among all experts' of "..experts.5.up_proj.weight", or none.
+/// The place of "..experts.5.up_proj.weight" in a tensor of all experts, or none.
 std::optional<TensorPlace> fused_place(const std::string& name, const Shape& shape,
                                        std::int64_t experts) {
   static const std::string kExperts = ".experts.";
@@ -54,8 +54,9 @@ std::optional<TensorPlace> fused_place(const std::string& name, const Shape& sha
                      expert * rows * shape[1] + (part->second ? size : 0)};
 }
 
-/// Every place where a tensor of Penstock's name may lie; its own name first, and once: under the
-/// names of every class, mixed too, and among all experts' in one.
+/// Every place where a tensor with Penstock's name may be stored. Its own name is first and appears
+/// once. The others are the names of every class, also mixed, and the places in tensors of all
+/// experts.
 std::vector<TensorPlace> places_of(const std::string& name, const Shape& shape,
                                    std::int64_t experts) {
   std::vector<TensorPlace> out = {{name, shape}};
@@ -88,11 +89,11 @@ void check_stored(const TensorView& view, const Shape& wanted, const std::string
                  dtype_name(view.dtype), "; weights are F32, F16, BF16 or F64");
 }
 
-/// The names that a config asks for are not made before it is plausible that files hold them: a
-/// damaged config may ask for any number.
+/// Checks that the files can hold the config's tensors before their names are made: a damaged
+/// config may ask for any number of them.
 void check_plausible(const ModelConfig& config, const SafetensorsModel& files,
                      const std::string& origin) {
-  double elements = 0, asked = 0;  // in floating point, which cannot overflow
+  double elements = 0, asked = 0;  // floating point cannot overflow here
   for (const TensorView& view : files.tensors())
     elements += static_cast<double>(view.data.size() / dtype_bytes(view.dtype));
   for (const ModelTensor& tensor : backbone_tensors(config))
@@ -103,7 +104,7 @@ void check_plausible(const ModelConfig& config, const SafetensorsModel& files,
                  " weights, and the config asks for more than twice as many");
 }
 
-/// The one place that the files have.
+/// The only place that the files have. Throws Error if they have none, or more than one.
 TensorPlace found_place(const std::string& name, std::vector<TensorPlace> places,
                         const SafetensorsModel& files, const std::string& origin) {
   std::string others;
@@ -117,7 +118,7 @@ TensorPlace found_place(const std::string& name, std::vector<TensorPlace> places
   return places.front();
 }
 
-/// Whether a tensor that the config does not ask for changes nothing.
+/// Whether a tensor outside of the config changes nothing.
 bool harmless(const TensorView& view, const ModelConfig& config, const SafetensorsModel& files,
               const std::string& origin) {
   if (view.name.ends_with(".rotary_emb.inv_freq")) return true;

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// What is held of one file's tensor, by axis.
+/// The range of each axis of a tensor in files that the part holds.
 std::vector<IndexRange> held_axes(const ModelTensor& tensor, const ModelPart& part) {
   std::vector<IndexRange> axes;
   for (const std::int64_t size : tensor.shape) axes.push_back({0, size});
@@ -22,10 +22,11 @@ std::vector<IndexRange> held_axes(const ModelTensor& tensor, const ModelPart& pa
   return axes;
 }
 
-/// Adds what is held of one file's tensor to the slice of the parameter that it lies in.
+/// Adds the held ranges of a tensor in files to the slice of its parameter.
 void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
   const std::vector<IndexRange> axes = held_axes(tensor, part);
-  const std::size_t first = tensor.experts > 0 ? 1 : 0;  // axis of the parameter
+  // The tensor's first axis, as an axis of the parameter.
+  const std::size_t first = tensor.experts > 0 ? 1 : 0;
   if (slice.shape.empty() && first == 1) {
     slice.shape = {tensor.experts};
     slice.ranges = {{equal_part(tensor.experts, part.expert, part.expert_ranks)}};
@@ -43,7 +44,7 @@ void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
   }
 }
 
-/// Whole ranges that lie beside each other are one.
+/// Joins ranges that are next to each other.
 void join(std::vector<IndexRange>& ranges) {
   std::vector<IndexRange> out;
   for (const IndexRange& range : ranges) {
@@ -113,7 +114,8 @@ std::vector<FilePart> file_parts(const std::vector<ModelTensor>& tensors, const 
     for (const IndexRange& axis : held_axes(tensor, part)) out.ranges.push_back({axis});
     return out;
   };
-  // Of an expert, or of all there is: the numbers of the tensors before, and of all.
+  // Counts of held numbers, per expert if there are experts. `numbers` is the total of a module;
+  // `before` is the count before each tensor.
   std::map<std::string, std::int64_t> numbers;
   std::vector<std::int64_t> before;
   for (const ModelTensor& tensor : tensors) {
@@ -164,7 +166,7 @@ std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& 
     return model_slices(tensors, config,
                         part_of_rank(config, layout, rank_at(layout, place), chunks));
   };
-  // Along each axis, those before it that may hold the same.
+  // The slices of ranks before this one along each axis, which may be the same slices.
   std::vector<std::map<std::string, Slice>> before;
   const auto add = [&](bool moves, const dist::Coordinates& place) {
     if (moves) before.push_back(slices_at(place));

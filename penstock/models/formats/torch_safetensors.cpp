@@ -75,7 +75,7 @@ void save_tensors(FileSystem& fs, const std::filesystem::path& path, const Tenso
 at::Tensor to_tensor(const TensorView& view) {
   const at::Tensor tensor = at::empty(view.shape, at::TensorOptions(scalar_type_of(view.dtype)));
   if (!view.data.empty()) std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());
-  if (view.dtype == Dtype::kBool) {  // any byte but 0 and 1 would be undefined behaviour
+  if (view.dtype == Dtype::kBool) {  // a byte other than 0 and 1 would be undefined behaviour
     auto* bytes = static_cast<unsigned char*>(tensor.data_ptr());
     for (std::size_t i = 0; i < view.data.size(); ++i) bytes[i] = bytes[i] != 0;
   }
