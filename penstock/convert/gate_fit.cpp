@@ -13,9 +13,9 @@
 namespace penstock {
 namespace {
 
-constexpr int kSteps = 40;       // of a grid
-constexpr double kWide = 1e2;    // its ends, ÷ and × the logits' scale
-constexpr double kNarrow = 1.3;  // of the grid about the best
+constexpr int kSteps = 40;       // steps of a grid in each direction
+constexpr double kWide = 1e2;    // the grid's ends: the middle ÷ this and × this
+constexpr double kNarrow = 1.3;  // the same for the second grid, around the best scale
 
 /// Σ_t aᵀ M_t b of rows a, b [N, E].
 double product(const at::Tensor& a, const at::Tensor& products, const at::Tensor& b) {
@@ -57,7 +57,7 @@ GateFit fit_gates(const at::Tensor& given, const at::Tensor& products, std::int6
     for (int i = -kSteps; i <= kSteps; ++i)
       consider(middle * std::pow(reach, static_cast<double>(i) / kSteps));
   };
-  consider(1);  // stays where no other is nearer, as with one kept logit, whose gate is always 1
+  consider(1);  // stays if no other scale is better, as with one kept logit: its gate is always 1
   search(unit, kWide);
   search(best.scale, kNarrow);
   return best;

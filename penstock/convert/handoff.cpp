@@ -21,10 +21,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kRows = 2048;                       // of a layer, that its fit reads at most
-constexpr std::int64_t kProducts = std::int64_t{1} << 24;  // of a layer, at most
+constexpr std::int64_t kRows = 2048;                       // most rows that a layer's fit reads
+constexpr std::int64_t kProducts = std::int64_t{1} << 24;  // most numbers of a layer's products
 constexpr std::int64_t kRowsAtOnce = 256;
-constexpr double kBalance = 0.01;  // for who trains on
+constexpr double kBalance = 0.01;  // for further training
 
 GateForm form_of(HandoffGates gates) {
   return gates == HandoffGates::kept ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
@@ -44,12 +44,13 @@ double whole_k(const ModelConfig& parent, std::optional<std::int64_t> asked) {
   return k;
 }
 
-/// Some of a layer's inputs with the router's logits, by layer.
+/// Some of the inputs of each layer, with the router's logits for them.
 struct LayerRows {
   std::vector<at::Tensor> hidden, logits;
 };
 
-/// The mean loss over windows [n, L] and experts per token; keeps rows of the layers where asked.
+/// The mean loss over windows [n, L] and the mean number of experts per token. If `rows` is not
+/// null, it gets some rows of each layer.
 struct Pass {
   double loss = 0, active = 0;
 };
@@ -95,7 +96,7 @@ at::Tensor products_of(MoeLayer& layer, const at::Tensor& hidden, std::int64_t e
   return at::cat(out);
 }
 
-/// Fits both kinds of gates, or the one that is asked for, and takes the nearer.
+/// Fits both forms of gates and takes the nearer one. If a form is asked for, fits only that form.
 void fit_layers(LanguageModel& parent, const LayerRows& rows, std::int64_t k,
                 const std::optional<HandoffGates>& asked, HandoffReport& report) {
   std::map<HandoffGates, std::vector<GateFit>> fits;
@@ -117,7 +118,7 @@ void fit_layers(LanguageModel& parent, const LayerRows& rows, std::int64_t k,
         fits[report.gates == HandoffGates::kept ? HandoffGates::all : HandoffGates::kept]);
 }
 
-/// The result's tensors, made of the parent's one at a time.
+/// The result's tensors. Each is made from the parent's tensors when it is read.
 class HandedSource : public ModelSource {
  public:
   HandedSource(const ModelSource& parent, const HandoffReport& report)
@@ -153,7 +154,7 @@ class HandedSource : public ModelSource {
   std::shared_ptr<const Tokenizer> tokenizer() const override { return parent_.tokenizer(); }
 
  private:
-  /// Of the layer in the name.
+  /// The fit of the layer in the tensor's name.
   const GateFit& fit_of(const std::string& name) const {
     return layers_.at(moe_layer_.at(layer_in_files(name).value()));
   }
@@ -193,7 +194,7 @@ void check_can_hand_off(const ModelConfig& config) {
 
 namespace {
 
-/// What the parent says: the fits, its loss and its active experts.
+/// Measures the parent: the fits, its loss and its active experts.
 void fit_and_measure(const ModelSource& source, const at::Tensor& fitted,
                      const at::Tensor& measured, double k, const std::optional<HandoffGates>& gates,
                      HandoffReport& report) {
@@ -215,7 +216,7 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   const auto source = open_model_source(options.model);
   check_can_hand_off(source->config());
-  folded_gates(*source);  // refuses biases before anything is computed
+  folded_gates(*source);  // throws Error for biases before the long computation
   const double k = whole_k(source->config(), options.k);
   const at::Tensor windows =
       sample_windows(options.calibration, *source, {.tokens = options.calibration_tokens});
@@ -230,7 +231,7 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
   fit_and_measure(*source, fitted, measured, k, options.gates, report);
   report.config = handed_config(source->config(), k, report.gates);
   const HandedSource result(*source, report);
-  tell(progress, "measuring", 0.5);  // the parent is measured
+  tell(progress, "measuring", 0.5);  // the parent is measured; the result follows
   report.loss = pass_over(*load_model(result), measured, nullptr).loss;
   const auto note = [&](const WrittenModel& written) {
     report.without_tokenizer = written.without_tokenizer;

@@ -14,7 +14,7 @@ namespace {
 std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, std::string& reason) {
   try {
     return parent.tokenizer()->files();
-  } catch (const Error& error) {  // a model without one still has weights
+  } catch (const Error& error) {  // a model without a tokenizer still has weights
     reason = error.what();
     return {};
   }
@@ -39,7 +39,7 @@ LazyTensor FreshBalancers::tensor(const std::string& name) const {
 
 namespace {
 
-/// Tensors that tell, when they are made, which share of all was before them.
+/// The tensors, with makers that report which share of all tensors is done.
 std::vector<LazyTensor> watched(std::vector<LazyTensor> tensors,
                                 const ConversionProgress& progress) {
   if (!progress) return tensors;

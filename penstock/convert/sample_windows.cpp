@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 constexpr std::int64_t kLongestWindow = 512;
-constexpr std::int64_t kMostBytesPerToken = 16;  // of a text file, so that enough of it is read
+constexpr std::int64_t kMostBytesPerToken = 16;  // of a text file; a bound for reading enough of it
 constexpr std::int64_t kMostAsked = std::int64_t{1} << 40;
 
 using Reader = std::function<void(std::int64_t begin, std::span<std::int64_t> out)>;
@@ -43,7 +43,7 @@ std::string beginning_of(const std::string& path, std::int64_t bytes) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (all <= bytes) return text;
-  // Not in the middle of a character: without the last one, if that is of several bytes.
+  // The cut may lie within a character. Removes the last character if it has several bytes.
   const auto last = [&] { return static_cast<unsigned char>(text.back()); };
   while (!text.empty() && (last() & 0xc0) == 0x80) text.pop_back();
   if (!text.empty() && last() >= 0xc0) text.pop_back();
