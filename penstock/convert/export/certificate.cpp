@@ -17,7 +17,7 @@ at::Tensor chosen_experts(const Plan& plan) {
   return out;
 }
 
-/// Of the rows whose experts differ, those in which the k-th and the next logit are no near tie.
+/// Counts the rows whose experts differ although the k-th and the next logit are no near tie.
 std::int64_t beyond_ties(const at::Tensor& ours, const at::Tensor& theirs,
                          const at::Tensor& router) {
   const at::Tensor differ = ours.ne(theirs).any(1);
@@ -54,7 +54,7 @@ Agreement compare(const Observed& ours, const Observed& theirs) {
   out.same_top_token =
       ours.logits.argmax(1).eq(theirs.logits.argmax(1)).to(at::kDouble).mean().item<double>();
   double same = 0;
-  bool alike = true;  // so far: what another expert gave in one layer moves the layers above
+  bool alike = true;  // so far; another expert's output in one layer changes all layers above
   for (std::size_t i = 0; i < ours.chosen.size(); ++i) {
     same += ours.chosen[i].eq(theirs.chosen[i]).all(1).to(at::kDouble).mean().item<double>();
     if (alike)

@@ -12,12 +12,12 @@
 namespace penstock {
 namespace {
 
-/// Width of a shared expert that gives 0: a multiple of Q8_0's blocks.
+/// Width of a shared expert whose output is 0: a multiple of Q8_0's block.
 constexpr std::int64_t kNullWidth = 32;
-/// Most experts that llama.cpp is built for.
+/// The most experts that llama.cpp supports.
 constexpr std::int64_t kMostGgufExperts = 512;
 
-/// Why layers without experts do not fit where the model has them, or "".
+/// Why the target cannot have the model's dense layers, or "".
 std::string objection_to_layers(const ModelConfig& c, const Architecture& target, bool gguf) {
   if (c.moe_layers() == c.layers) return {};
   if (target.dense == DenseLayers::none || (gguf && target.dense == DenseLayers::listed))
@@ -31,7 +31,7 @@ std::string objection_to_layers(const ModelConfig& c, const Architecture& target
   return {};
 }
 
-/// Why the model's shared expert, or that it has none, does not fit, or "".
+/// Why the model's shared expert, or its absence, does not fit the target, or "".
 std::string objection_to_shared_expert(const ModelConfig& c, const Architecture& target,
                                        bool gguf) {
   if (target.shared == SharedExpert::none && c.moe.shared_width > 0)
@@ -45,7 +45,7 @@ std::string objection_to_shared_expert(const ModelConfig& c, const Architecture&
   return {};
 }
 
-/// Why the gates of the chosen experts are computed otherwise, or "".
+/// Why the target computes the gates of the chosen experts differently, or "".
 std::string objection_to_gates(const ModelConfig& c, const Architecture& target, bool gguf,
                                const ExportGates& gates) {
   const bool always_divides = target.sums_to_one || (gguf && target.gguf.renormalises);
@@ -59,7 +59,7 @@ std::string objection_to_gates(const ModelConfig& c, const Architecture& target,
   return {};
 }
 
-/// Why this architecture computes something else than the model, or "".
+/// Why this architecture does not compute the same as the model, or "".
 std::string objection(const ModelConfig& c, const Architecture& target, ExportFormat format,
                       const ExportGates& gates) {
   const bool gguf = format == ExportFormat::kGguf;
@@ -91,7 +91,8 @@ std::string objection(const ModelConfig& c, const Architecture& target, ExportFo
   return {};
 }
 
-/// What some programs that load the files would compute otherwise than the config says, or "".
+/// The keys that some programs ignore when they load the files, although the config needs them, or
+/// "".
 std::string ignored_elsewhere(const ExportTarget& target) {
   const Architecture& as = *target.architecture;
   if (target.format == ExportFormat::kGguf) return {};
@@ -120,12 +121,12 @@ ExportTarget target_of(const ModelConfig& c, const Architecture& target, ExportF
   config.router = plain_router({.k = c.active_experts(),
                                 .softmax_over_kept = target.sums_to_one,
                                 .renormalise = out.renormalises && !target.sums_to_one,
-                                .balance = balance_coefficient(c.router)});  // for who trains on
+                                .balance = balance_coefficient(c.router)});  // for further training
   config.moe.experts = c.total_experts();
   config.moe.granularity = 1;
   config.d_ffn = c.expert_width();
   if (c.moe_layers() < c.layers) config.moe.dense_width = c.dense_width();
-  if (target.shared == SharedExpert::gated) {  // each has one, and each of these a gate
+  if (target.shared == SharedExpert::gated) {  // this architecture always has a gated shared expert
     if (c.moe.shared_width == 0) config.moe.shared_width = kNullWidth;
     config.moe.shared_gate = true;
   }
@@ -149,13 +150,13 @@ const std::vector<std::string>& export_architectures() {
 
 namespace {
 
-/// Why no architecture of the table was taken.
+/// Why no architecture of the table was chosen.
 struct Declined {
   std::string reasons;
-  bool withheld = false;  ///< one fits, but is written only if asked for by name
+  bool withheld = false;  ///< an architecture fits, but it is written only if asked for by name
 };
 
-/// The first architecture of the table that fits; nothing where none is taken.
+/// The first architecture of the table that fits; nothing if none is chosen.
 std::optional<ExportTarget> target_of_table(const ModelConfig& c, ExportFormat format,
                                             const std::string& architecture, Declined& declined) {
   const bool moe = c.moe_layers() > 0;
@@ -197,7 +198,7 @@ ExportTarget choose_export_target(const ModelConfig& c, ExportFormat format,
   Declined declined;
   try {
     if (auto target = target_of_table(c, format, architecture, declined)) return *target;
-  } catch (const NotPortableError&) {  // routers that no architecture of the table has
+  } catch (const NotPortableError&) {  // no architecture of the table has such routers
     if (!own) throw;
   }
   if (own && !declined.withheld) return own_class_target(c);

@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-/// Why other programs do not choose as this selector does.
+/// Why other programs do not choose experts as this selector does.
 std::string objection_to_selector(const ResolvedRouter& router) {
   const std::string name = "selector '" + router.selector + "' ";
   if (router.traits.merges)
@@ -26,7 +26,7 @@ std::string objection_to_selector(const ResolvedRouter& router) {
   return name + "as it is set weighs experts by no softmax";
 }
 
-/// The tensors of a model's files that bias the choice.
+/// The names of the tensors in a model's files that bias the choice.
 std::string biases_of_choice(const ResolvedRouter& router) {
   std::string out;
   for (std::size_t i = 0; i < router.balancers.size(); ++i) {

@@ -58,7 +58,7 @@ GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std
   return out;
 }
 
-/// A tensor of the file and the tensors of ours that it is made of, one behind the other.
+/// A tensor of the file, and the tensors of ours that it stacks in order.
 struct Stacked {
   GgufPlanned planned;
   ExportDtype dtype;

@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// A tensor of ours, and what the class calls it.
+/// A tensor of ours, with its name in the class.
 struct Named {
   std::string ours, theirs;
   std::uint64_t bytes;
@@ -23,7 +23,8 @@ struct Named {
 /// The tensors of one file.
 using Shard = std::vector<Named>;
 
-/// Tensors in the order of their names, cut where a file would grow beyond `shard_bytes`.
+/// The tensors in the order of their names. A new shard begins before a shard would exceed
+/// `shard_bytes`.
 std::vector<Shard> cut_into_shards(const ModelSource& portable, const ExportTarget& target,
                                    ExportDtype dtype, std::uint64_t shard_bytes) {
   std::vector<Shard> out(1);
@@ -58,7 +59,7 @@ std::string index_text(const std::vector<Shard>& shards) {
   return out.dump(2) + "\n";
 }
 
-/// Writes one file; says in `rounded` whether some number is not stored as it was.
+/// Writes one file. Sets `rounded` if the file stores a number inexactly.
 void write_shard(OutputFile& file, const Shard& shard, const ModelSource& portable,
                  ExportDtype dtype, bool& rounded) {
   std::vector<StreamedTensor> tensors;

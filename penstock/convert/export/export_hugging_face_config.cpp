@@ -26,7 +26,7 @@ const char* torch_dtype_name(ExportDtype dtype) {
 
 namespace {
 
-/// Which layers have no experts.
+/// Writes the keys of the dense layers.
 void add_dense_layers(const ModelConfig& c, const Architecture& as, Json& out) {
   if (as.dense == DenseLayers::leading) {
     out["first_k_dense_replace"] = c.moe.dense_layers;
@@ -94,7 +94,7 @@ std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dty
   out["use_cache"] = true;
   out["tie_word_embeddings"] = c.tie_embeddings;
   out["attention_dropout"] = 0.0;
-  // Version 4 of transformers reads the first two, version 5 the third.
+  // Version 4 of transformers reads the first two keys, version 5 the third.
   out["rope_theta"] = c.rope_base;
   out["rope_scaling"] = nullptr;
   out["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};

@@ -26,9 +26,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kBiasTokens = 16384;  // that biases are fitted on
+constexpr std::int64_t kBiasTokens = 16384;  // tokens for fitting biases
 
-/// The model's tokenizer, or null with the reason among the notes.
+/// The model's tokenizer. If it is null, the notes have the reason.
 std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
                                               const ExportOptions& options,
                                               std::vector<std::string>& notes) {
@@ -51,7 +51,7 @@ GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) 
   return gguf_tokenizer(*vocabulary, target.config.vocab);
 }
 
-/// Where a tokenizer.json that was written of a vocabulary cuts text otherwise.
+/// Adds a note if a tokenizer.json made from a vocabulary cuts text differently.
 void note_hugging_face_tokenizer(const Tokenizer* tokenizer, std::vector<std::string>& notes) {
   const auto vocabulary = tokenizer ? tokenizer->vocabulary() : std::nullopt;
   const std::string difference = vocabulary ? difference_after_pieces(*vocabulary) : "";
@@ -71,7 +71,7 @@ std::filesystem::path certificate_path(const ExportOptions& options) {
   return options.out + ".certificate.json";
 }
 
-/// Refuses fits that have nothing to fit, or nothing to fit on.
+/// Throws Error for fits that have nothing to fit, or no text to fit on.
 void check_fits(const ExportOptions& options, const ModelSource& source, ExportDtype dtype) {
   const bool gguf = options.format == ExportFormat::kGguf;
   if (options.fit_bias) {
@@ -89,8 +89,8 @@ void check_fits(const ExportOptions& options, const ModelSource& source, ExportD
   }
 }
 
-/// Windows to fit on; none where nothing is fitted. `measured` becomes other windows of the same
-/// text, so that nothing is measured on what it was fitted to.
+/// Windows to fit on; none if nothing is fitted. `measured` becomes other windows of the same text,
+/// so that no measurement uses windows of the fit.
 at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& source,
                           at::Tensor& measured) {
   const std::int64_t tokens =
@@ -108,7 +108,8 @@ at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& sourc
   return windows.slice(0, kept);
 }
 
-/// What puts the routers' biases into their matrices, where that was asked for; empty otherwise.
+/// The vectors that fit the routers' biases into their matrices, if that was asked for; otherwise
+/// empty.
 std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const at::Tensor& windows,
                                     Certificate& certificate) {
   if (!options.fit_bias) return {};
@@ -122,7 +123,7 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const at::Tens
   return common.ones;
 }
 
-/// What errors weigh in the columns of the target's matrices, where that was asked for.
+/// The weights of errors in the columns of the target's matrices, if these were asked for.
 ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource& source,
                                 const ModelConfig& target, const at::Tensor& windows,
                                 std::vector<std::string>& notes,
@@ -142,22 +143,23 @@ ColumnWeights importance_matrix(const ExportOptions& options, const ModelSource&
                            " matrices met too few of these tokens: their errors weigh alike"));
   if (source.config().tie_embeddings && !target.tie_embeddings)
     if (auto head = out.extract(kEmbeddingsTensor); head) {
-      // The head keeps the weights; looking a row up multiplies it with nothing.
+      // The head gets the weights. Embedding lookups multiply rows with nothing, so they need none.
       head.key() = kHeadTensor;
       out.insert(std::move(head));
     }
   return out;
 }
 
-/// Throws where the file is off by more than rounding. Numbers of 8 bits or more are off by
-/// some hundredths; half of the largest logit, with the same experts, is another model. What fewer
-/// bits do depends on the model.
+/// Throws if the file's logits differ by more than rounding explains. With numbers of 8 bits or
+/// more, rounding gives differences of some hundredths. A difference of half the largest logit,
+/// with the same experts, means another model. With fewer bits, the difference depends on the
+/// model, so there is no check.
 void check_agreement(const Certificate& certificate, ExportDtype dtype) {
   if (certificate.verdict != ExportVerdict::exact || is_fitted(dtype)) return;
   const Agreement& a = certificate.agreement;
   const double allowed = certificate.rounded ? 0.5 : 1e-3;
   const bool wrong = !(a.max_logit_difference <= allowed * a.largest_logit + 1e-6);
-  // Where a near tie fell the other way, another expert's result excuses any difference.
+  // If a near tie chose another expert, that expert's output may explain any difference.
   const bool other_experts =
       a.same_experts < 1 && (certificate.rounded || a.differ_beyond_ties == 0);
   if (other_experts || !wrong) return;
@@ -165,8 +167,8 @@ void check_agreement(const Certificate& certificate, ExportDtype dtype) {
                    concat("largest difference ", a.max_logit_difference, " of ", a.largest_logit));
 }
 
-/// The file beside the model, on these tokens; what could not be measured is not left behind as if
-/// it had been.
+/// Compares the file with the model on these tokens. If the measurement fails, removes the file, so
+/// that no unmeasured file is left.
 void measure(const ExportOptions& options, const at::Tensor& tokens, Certificate& certificate,
              const ConversionProgress& progress) {
   try {
@@ -185,7 +187,7 @@ void measure(const ExportOptions& options, const at::Tensor& tokens, Certificate
 }  // namespace
 
 void check_is_new(const std::string& out) {
-  std::error_code none;  // what cannot be looked at is not there yet
+  std::error_code none;  // a path that cannot be read counts as absent
   PENSTOCK_CHECK(!std::filesystem::exists(out, none), out,
                  ": is there already; name another file, or remove it");
 }
@@ -199,7 +201,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   ExportTarget target =
       choose_export_target(source->config(), options.format, options.architecture);
   const ExportDtype dtype = options.dtype.value_or(stored_dtype(*source));
-  if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
+  // Keeps the gate's F16 values at 2^-24 or more.
+  if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;
   Certificate out{.format = options.format,
                   .architecture = std::string(target.architecture->name),
                   .path = options.out,

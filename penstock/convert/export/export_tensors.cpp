@@ -20,11 +20,11 @@ using QuantiseWeighted = void (*)(std::span<const float>, std::span<const float>
 
 struct ExportRow {
   ExportDtype dtype;
-  Dtype safetensors;  // of plain numbers
+  Dtype safetensors;  // for plain numbers
   GgmlType ggml;
   at::ScalarType type;
-  Quantise blocks;            // null of plain numbers
-  QuantiseWeighted weighted;  // null where nothing is fitted
+  Quantise blocks;            // null for plain numbers
+  QuantiseWeighted weighted;  // null if nothing is fitted
 };
 constexpr std::array<ExportRow, 6> kExportTypes = {
     {{ExportDtype::kF32, Dtype::kF32, GgmlType::kF32, at::kFloat, nullptr, nullptr},
@@ -38,7 +38,8 @@ const ExportRow& export_row(ExportDtype dtype) {
   return *std::ranges::find(kExportTypes, dtype, &ExportRow::dtype);
 }
 
-/// Quantises values that begin at number `begin` of a matrix, whose columns have these weights.
+/// Quantises values that begin at number `begin` of a matrix. `weights` are those of the matrix's
+/// columns.
 void weighted_blocks(const ExportRow& row, std::span<const float> values,
                      std::span<const float> weights, std::size_t begin, std::span<std::byte> out) {
   const auto [numbers, bytes] = ggml_block(row.ggml);
@@ -48,8 +49,8 @@ void weighted_blocks(const ExportRow& row, std::span<const float> values,
                  out.subspan(i * bytes, bytes));
 }
 
-/// The rows' blocks as bytes, one behind the other. Blocks are independent, so any number of
-/// threads makes the same.
+/// The blocks of the rows as bytes, in order. Blocks are independent, so the bytes do not depend on
+/// the number of threads.
 at::Tensor blocks_of(const at::Tensor& values, const ExportRow& row, const std::string& name,
                      std::span<const float> weights) {
   PENSTOCK_ASSERT(weights.empty() || std::ssize(weights) == values.size(-1));

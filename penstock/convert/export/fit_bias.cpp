@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::int64_t kWindowsAtOnce = 8;
 
-/// What the normal equations of one layer need.
+/// The sums in the normal equations of one layer.
 struct NormalEquations {
   at::Tensor squares;  ///< Xᵀ X, [d, d] f64
   at::Tensor inputs;   ///< Xᵀ 1, [d] f64
 };
 
-/// v of (Xᵀ X + λ) v = Xᵀ 1.
+/// The solution v of (Xᵀ X + λ) v = Xᵀ 1.
 at::Tensor least_squares(const NormalEquations& sums) {
   const std::int64_t width = sums.inputs.size(0);
   const double ridge =
@@ -30,7 +30,7 @@ at::Tensor least_squares(const NormalEquations& sums) {
   return at::cholesky_solve(sums.inputs.unsqueeze(1), factor).squeeze(1);
 }
 
-/// Root of the mean of (x · v − 1)²:  vᵀ Xᵀ X v − 2 vᵀ Xᵀ 1 + T.
+/// Square root of the mean of (x · v − 1)²; the sum is vᵀ Xᵀ X v − 2 vᵀ Xᵀ 1 + T.
 double root_mean_square_residual(const NormalEquations& sums, const at::Tensor& v,
                                  std::int64_t tokens) {
   const double sum = v.dot(at::mv(sums.squares, v)).item<double>() -

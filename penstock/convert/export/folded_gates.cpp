@@ -1,4 +1,4 @@
-// Routers as plain matrices, from a source, without its model.
+// Routers as plain matrices, made from a source without building its model.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -46,7 +46,8 @@ FoldedRouters fold_all(const ModelSource& from) {
   return out;
 }
 
-/// Largest difference between experts: one number for all changes no softmax and no order.
+/// Largest difference between the experts' biases. A bias that is equal for all experts changes
+/// neither the softmax nor the order.
 double spread(const FoldedScorer& router) {
   return router.bias.defined() ? (router.bias - router.bias[0]).abs().max().item<double>() : 0;
 }

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// The layer of "blk.12.attn_v.weight"; -1 of a tensor outside the layers.
+/// The layer of "blk.12.attn_v.weight"; -1 for a tensor outside the layers.
 std::int64_t layer_of(std::string_view name) {
   constexpr std::string_view kStem = "blk.";
   std::int64_t layer = -1;

@@ -19,7 +19,7 @@ constexpr std::int64_t kFewestRows = 32;
 constexpr double kLeastWeight = 0.01;
 constexpr std::int64_t kTokensAtOnce = 1024;
 
-/// Sums by the tensors that operators are given.
+/// Sums of squares by the weight tensor that operators get.
 class SquareSums {
  public:
   void add(const at::Tensor& rows, const at::Tensor& weight, std::int64_t matrix) {
@@ -45,7 +45,8 @@ class SquareSums {
   std::map<std::pair<const void*, std::int64_t>, Sum> sums_;
 };
 
-/// The head's products, some rows at a time: all logits of a pass would not fit.
+/// Computes the head's products for some rows at a time, because all logits of a pass would not fit
+/// in memory.
 void multiply_head(const LanguageModel& model, const at::Tensor& hidden) {
   const std::int64_t row_bytes = model.config().vocab * static_cast<std::int64_t>(sizeof(float));
   for (const at::Tensor& rows :

@@ -36,7 +36,7 @@ void add_experts(const ModelConfig& c, Json& out) {
   out["shared_expert_gate"] = c.moe.shared_gate;
 }
 
-/// The router without its balancers; the scorer as it is.
+/// The router without its balancers. The scorer stays unchanged.
 RouterConfig unbalanced(const RouterConfig& router) {
   const ResolvedRouter parts = resolve(router);
   RouterConfig out = router;
@@ -47,7 +47,7 @@ RouterConfig unbalanced(const RouterConfig& router) {
   return out;
 }
 
-/// Why the class does not compute what these routers do, or "".
+/// Why the class does not compute the same as these routers, or "".
 std::string objection_to_router(const ModelConfig& c) {
   const ResolvedRouter router = resolve(c.router);
   if (router.traits.biases_choice) return "a balancer's bias counts in the choice of experts";
@@ -98,7 +98,8 @@ ExportTarget own_class_target(const ModelConfig& config) {
 std::string own_class_config_text(const ExportTarget& target, ExportDtype dtype,
                                   const Tokenizer* tokenizer) {
   const ModelConfig& c = target.config;
-  // Null keys that the class reads otherwise are left to its defaults.
+  // Starts from the keys of Penstock's own config.json and replaces those that the class reads
+  // differently. A null key stands for the class's default.
   Json out = Json::parse(config_json_text(c));
   out["architectures"] = {target.architecture->hf.class_name};
   out["model_type"] = target.architecture->hf.model_type;

@@ -13,8 +13,8 @@
 namespace penstock {
 namespace {
 
-/// Rows of heads whose pairs (2i, 2i+1) are rotated, as rows whose pairs (i, i + hd/2) are, or
-/// back.
+/// Reorders rows of heads. With `to_adjacent`, rows for a rotation of pairs (i, i + hd/2) become
+/// rows for a rotation of pairs (2i, 2i+1). Without it, the other way round.
 /// @param rows [H·hd, ..]
 at::Tensor reordered_rows(const at::Tensor& rows, std::int64_t head_dim, bool to_adjacent) {
   const std::int64_t half = head_dim / 2;
@@ -32,7 +32,7 @@ bool of_queries_or_keys(const std::string& name) {
   return false;
 }
 
-/// Every number times two, which no binary type rounds.
+/// The tensor times two. No binary floating-point type rounds this.
 at::Tensor doubled(const at::Tensor& tensor, const std::string& name) {
   at::Tensor out = tensor * 2;
   if (!out.isfinite().all().item<bool>())
@@ -41,9 +41,9 @@ at::Tensor doubled(const at::Tensor& tensor, const std::string& name) {
   return out;
 }
 
-/// A shared expert's gate that is not zero, of which llama.cpp makes 0/0.
+/// A shared expert's gate that is not zero. llama.cpp computes 0/0 for a gate of zeros.
 at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
-  // Spread over ±[1, 2]/64, so that no ordinary token meets it at exactly 0.
+  // The values lie in ±[1, 2]/64 and vary, so that no ordinary token has a product of exactly 0.
   at::Tensor out = at::arange(shape[1], at::kFloat).mul_(0.61803399).frac_().add_(1).div_(64);
   out.slice(0, 1, shape[1], 2).neg_();
   return out.view(shape);
@@ -81,7 +81,8 @@ std::vector<std::int64_t> PortableSource::shape(const std::string& name) const {
 at::Tensor PortableSource::made_up(const std::string& name) const {
   const std::vector<std::int64_t> wanted = shape(name);
   if (!name.ends_with("shared_expert_gate.weight")) return at::zeros(wanted, at::kFloat);
-  // Any gate will do for an expert that gives 0; of one that has none it must come to 1/2.
+  // If the shared expert's output is 0, any gate is right. If the model's shared expert has no
+  // gate, the gate must be 1/2.
   return from_.config().moe.shared_width > 0 ? some_gate(wanted) * gate_of_none_
                                              : some_gate(wanted);
 }

@@ -1,4 +1,4 @@
-// Tokens on which an export is measured.
+// The tokens on which an export is measured.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kLongestCheck = 256;
 
-// Any text will do; tokens of a language make the choices of experts that tokens of it make.
+// Any text would do. Tokens of a language choose experts as the language's other texts do.
 constexpr std::string_view kSentence =
     "Once upon a time there was a small village between the river and the hills. Every morning the "
     "baker lit his oven before the sun came up, and the smell of bread went down the street. A "
