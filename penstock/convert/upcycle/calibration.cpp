@@ -20,13 +20,13 @@
 namespace penstock {
 namespace {
 
-/// Windows [n, L] of one pass: few where they are long, so that memory is bounded.
+/// The number of windows [n, L] in one pass. Long windows give fewer, so that memory is bounded.
 std::int64_t rows_of_pass(const at::Tensor& windows) {
   constexpr std::int64_t kMostTokens = 1024, kMostRows = 8;
   return std::clamp<std::int64_t>(kMostTokens / windows.size(1), 1, kMostRows);
 }
 
-/// [.., T, w] rotated by position as causal attention does.
+/// Keys [.., T, w] rotated by position as causal attention rotates them.
 at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
   const std::int64_t half = config.head_dim / 2;
   const at::Tensor table =
@@ -41,7 +41,7 @@ at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
   return at::cat({a * cosine - b * sine, a * sine + b * cosine}, -1);
 }
 
-/// The rows of the embedding, read where they lie if they can be.
+/// The rows of the embedding. Reads them in the mapped file if that is possible.
 at::Tensor embedded(const ModelSource& dense, const at::Tensor& tokens) {
   const std::string name = kEmbeddingsTensor;
   if (const auto stored = dense.stored(name))
@@ -49,7 +49,7 @@ at::Tensor embedded(const ModelSource& dense, const at::Tensor& tokens) {
   return ops::embedding(dense.tensor(name).to(at::kFloat), tokens);
 }
 
-/// Sums the keys of one layer.
+/// Computes the mean key of each head in one layer.
 class KeySum {
  public:
   KeySum(const ModelSource& dense, std::int64_t layer, const KeyOptions& options)
@@ -66,7 +66,7 @@ class KeySum {
     sum_ = at::zeros({config_.kv_heads, config_.head_dim}, at::kDouble);
   }
 
-  /// @param input [B, T, d], the residual stream that the layer is given
+  /// @param input [B, T, d], the residual stream at the layer's input
   void add(const at::Tensor& input) {
     at::Tensor keys = ops::linear(ops::rms_norm(input, gain_, config_.norm_eps), weight_, stored_,
                                   bias_.defined() ? std::optional(bias_) : std::nullopt)
@@ -77,7 +77,7 @@ class KeySum {
     tokens_ += input.size(0) * input.size(1);
   }
 
-  /// [H, hd] f32
+  /// The mean key of each head, [H, hd] f32.
   at::Tensor mean() const {
     return (sum_ / static_cast<double>(tokens_))
         .to(at::kFloat)
@@ -88,13 +88,13 @@ class KeySum {
   const ModelConfig& config_;
   KeyOptions options_;
   at::Tensor gain_, weight_, bias_;
-  ops::StoredMatrix stored_;  // in place of the weight, where the file can be read so
+  ops::StoredMatrix stored_;  // in place of the weight, if products can read the file
   at::Tensor sum_;            // [G, hd] f64
   std::int64_t tokens_ = 0;
 };
 
-/// The dense model with each feed-forward as two experts, which read the same tensors, and routers
-/// of zeros.
+/// The dense model with two experts for each feed-forward. Both experts read the same tensors. The
+/// routers are zeros.
 class TwoCopies : public ModelSource {
  public:
   explicit TwoCopies(const ModelSource& dense)

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kExperts = ".mlp.experts.", kShared = ".mlp.shared_expert.";
 
-/// Whether the chosen experts' gates sum to one, or all experts' do (false); nullopt: what gates
-/// sum to differs from token to token.
+/// Which gates sum to one: those of the chosen experts (true) or those of all experts (false).
+/// nullopt: the gates' sum differs from token to token.
 std::optional<bool> gates_sum_to_one(const ModelConfig& config) {
   const RouterTraits traits = config.traits();
   if (traits.merges) return std::nullopt;

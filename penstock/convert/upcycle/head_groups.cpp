@@ -12,13 +12,15 @@
 namespace penstock {
 namespace {
 
-/// What two groups of heads must not have in common.
+/// What must not repeat in two groups of heads: the keys' content, the heads' numbers, or nothing.
 enum class Repeats { of_content, of_heads, allowed };
 
-/// The search for partitions of the heads: greedy, and going back where a group was had before.
+/// Searches partitions of the heads into groups. The search is greedy. It goes back if a group
+/// repeats an earlier group.
 class Grouper {
  public:
-  /// @param copies  how often each head is there; head h is copy 0 of h, H + h copy 1, and so on
+  /// @param copies  number of copies of each head; head h is copy 0 of h, H + h is copy 1, and so
+  /// on
   Grouper(const at::Tensor& keys, std::int64_t copies, std::int64_t size, Repeats refused)
       : size_(size), heads_(keys.size(0) * copies), refused_(refused) {
     const at::Tensor similarity = key_similarity(keys).repeat({copies, copies}).contiguous();
@@ -32,7 +34,8 @@ class Grouper {
     }
   }
 
-  /// A partition of all heads none of whose groups was in one before; nullopt: not found.
+  /// A partition of all heads, none of whose groups was in an earlier partition; nullopt: not
+  /// found.
   std::optional<std::vector<HeadGroup>> next() {
     std::vector<std::int64_t> left;
     for (std::int64_t head = 0; head < heads_; ++head) left.push_back(head);
@@ -104,15 +107,15 @@ class Grouper {
     return false;
   }
 
-  // Far more than any published case takes; a search that needs more is given up.
+  // Far more steps than any published case takes. A search that needs more steps fails.
   static constexpr std::int64_t kMostSteps = 20000;
 
   std::vector<double> similarity_;  // [H, H]
   std::int64_t size_, heads_, steps_ = 0;
   Repeats refused_;
-  std::vector<std::int64_t> class_;  // of each head: the lowest with the same key
+  std::vector<std::int64_t> class_;  // for each head: the lowest head with the same key
   std::set<HeadGroup> taken_;        // contents of the groups so far
-  std::vector<HeadGroup> groups_;    // of the partition in the making
+  std::vector<HeadGroup> groups_;    // groups of the partition under construction
 };
 
 std::optional<std::vector<HeadGroup>> key_groups(const at::Tensor& keys, std::int64_t routers,
@@ -127,7 +130,7 @@ std::optional<std::vector<HeadGroup>> key_groups(const at::Tensor& keys, std::in
   return out;
 }
 
-/// The groups of all heads `copies` times over, by their numbers among the heads.
+/// The groups of `copies` copies of all heads, as head numbers without copies.
 std::vector<HeadGroup> groups_of_copies(const at::Tensor& keys, std::int64_t copies,
                                         std::int64_t size) {
   std::vector<HeadGroup> out = *Grouper(keys, copies, size, Repeats::allowed).next();

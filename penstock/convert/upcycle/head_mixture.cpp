@@ -19,7 +19,8 @@ std::string attention(std::int64_t layer, const char* tail) {
   return layer_stem(layer) + "self_attn." + tail;
 }
 
-/// Rows of each group's heads, one head after another.  @param by_head [H, ..]
+/// The rows of each group's heads, one head after another.
+/// @param by_head [H, ..]
 at::Tensor of_groups(const at::Tensor& by_head, const std::vector<HeadGroup>& groups) {
   std::vector<at::Tensor> out;
   for (const HeadGroup& group : groups)

@@ -27,7 +27,7 @@ std::string identity(const ModelSource& dense, const at::Tensor& windows,
                      options.bias ? "" : "-without-bias");
 }
 
-/// The keys of a file, where it holds those of such a model.
+/// The keys in the file; nothing if the file does not hold keys of such a model.
 std::optional<std::vector<at::Tensor>> kept_keys(const std::string& path,
                                                  const ModelConfig& config) {
   if (!std::filesystem::exists(path)) return {};

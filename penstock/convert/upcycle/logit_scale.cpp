@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMostTokens = 8192;
 constexpr double kTolerance = 1e-6;  // nats
 
-/// A scorer's parameters and buffers by name.
+/// A scorer's parameters and buffers, by name.
 RouterTensors tensors_of(const Scorer& scorer) {
   RouterTensors out;
   for (const auto& item : scorer.named_parameters()) out[item.key()] = item.value().detach();
@@ -29,7 +29,7 @@ RouterTensors tensors_of(const Scorer& scorer) {
   return out;
 }
 
-/// Logits [T, E] of each layer over the calibration tokens.
+/// The logits [T, E] of each layer for the calibration tokens.
 std::vector<at::Tensor> logits_over(
     const ModelSource& parent, const at::Tensor& windows, std::size_t layers,
     const std::function<at::Tensor(std::size_t layer, const at::Tensor& inputs)>& score,
@@ -47,7 +47,7 @@ std::vector<at::Tensor> logits_over(
   return out;
 }
 
-/// The scorers of a model with these tensors.
+/// Builds a model's scorers with these tensors.
 std::vector<std::shared_ptr<Scorer>> scorers_with(const std::vector<RouterTensors>& routers,
                                                   const ModelConfig& config) {
   auto scorers = scorers_of(config);
@@ -58,7 +58,8 @@ std::vector<std::shared_ptr<Scorer>> scorers_with(const std::vector<RouterTensor
   return scorers;
 }
 
-/// What a token's gates sum to in the mean.  @param logits [T, E]
+/// The mean over tokens of the sum of a token's gates.
+/// @param logits [T, E]
 double mean_gate_sum(Selector& selector, const at::Tensor& logits) {
   const Plan plan = selector.select({.logits = logits}, {.sequence_length = logits.size(0)});
   return plan.weight.to(at::kDouble).sum().item<double>() / static_cast<double>(plan.tokens);
@@ -153,7 +154,7 @@ void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& p
       },
       progress);
   const auto selector = selector_of(config);
-  // Shards of one feed-forward are chosen together, each with its gate.
+  // A token chooses all shards of a feed-forward together, and each shard has a gate.
   const auto wanted = static_cast<double>(config.moe.granularity);
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
     const double sum = mean_gate_sum(*selector, logits[layer]);

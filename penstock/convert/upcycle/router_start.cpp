@@ -23,12 +23,12 @@
 namespace penstock {
 namespace {
 
-constexpr double kRouterStd = 0.02;                 // of the published baselines
-constexpr std::int64_t kMeansTokens = 4096;         // whose inputs are held, of every layer
-constexpr std::uint64_t kMeansStream = 0x6d65616e;  // of draws for spherical means
+constexpr double kRouterStd = 0.02;                 // standard deviation of the published baselines
+constexpr std::int64_t kMeansTokens = 4096;         // tokens whose inputs are held, for every layer
+constexpr std::uint64_t kMeansStream = 0x6d65616e;  // stream of the draws for spherical means
 
-/// Lays the rows of the first E' experts over all G virtual groups. `whole`: the tensors have rows
-/// of all E'·G experts, and else of E'.
+/// Copies the rows of the first E' experts to all G virtual groups. If `whole`, the tensors have
+/// rows of all E'·G experts; otherwise they have rows of E' experts.
 void repeat_over_groups(RouterTensors& tensors, const ModelConfig& config, bool whole) {
   const std::int64_t groups = config.moe.granularity;
   if (groups == 1) return;
@@ -64,10 +64,10 @@ std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_
   return out;
 }
 
-/// Router Upcycling's routers of E' experts, and what they were made by.
+/// Makes Router Upcycling's routers of E' experts, and reports the heads and groups that make them.
 class HeadRouters {
  public:
-  /// @param queries  whether they hold their query maps, which are as large as the layer's
+  /// @param queries  whether the routers hold their query maps, which are as large as the layer's
   HeadRouters(const ModelSource& parent, const UpcycleOptions& options, bool queries,
               UpcycleReport& report)
       : parent_(parent),
@@ -114,7 +114,7 @@ class HeadRouters {
   std::int64_t routers_, keys_;
 };
 
-/// The standard deviation of numbers that come in parts.
+/// The standard deviation of numbers that are added in parts.
 class Deviation {
  public:
   void add(const at::Tensor& values) {
@@ -132,14 +132,14 @@ class Deviation {
   double count_ = 0, sum_ = 0, squares_ = 0;
 };
 
-/// Gives each layer's one matrix these rows of E' experts, for all virtual groups.
+/// Sets the rows of E' experts in each layer's only matrix, for all virtual groups.
 void set_rows(std::vector<RouterTensors>& routers, const std::vector<at::Tensor>& rows,
               std::int64_t groups) {
   for (std::size_t layer = 0; layer < routers.size(); ++layer)
     routers[layer].at(kScorerWeight) = rows[layer].to(at::kFloat).repeat({groups, 1});
 }
 
-/// The spherical means of each layer's inputs, as long as random rows are, [E', d] each.
+/// The spherical means of each layer's inputs, [E', d] each, scaled to the length of random rows.
 std::vector<at::Tensor> mean_rows(const ModelSource& parent, const ModelConfig& config,
                                   const at::Tensor& windows, const UpcycleOptions& options,
                                   UpcycleReport& report, const ConversionProgress& progress) {
@@ -168,8 +168,8 @@ std::vector<RouterTensors> all_collapsed(const std::vector<RouterTensors>& heads
   return out;
 }
 
-/// Scales random linear routers so that a layer's logits over the calibration tokens, all experts'
-/// together, have the standard deviation of Router Upcycling's.
+/// Scales random linear routers. Afterwards, the logits of a layer over the calibration tokens, of
+/// all experts together, have the standard deviation of Router Upcycling's logits.
 void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<RouterTensors>& heads,
                        const ModelSource& parent, const at::Tensor& windows, UpcycleReport& report,
                        const ConversionProgress& progress) {
@@ -192,7 +192,7 @@ void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<Rou
 
 bool matches(const UpcycleOptions& options) { return options.match_logits || options.match_lr; }
 
-/// Whether the calibration text is read; where gates are only weighed, if there is one.
+/// Whether the calibration text is read. If it is only for weighing gates, it is optional.
 bool reads_text(RouterDirections directions, bool weighed, const UpcycleOptions& options) {
   return directions != RouterDirections::random || matches(options) || options.start_entropy > 0 ||
          (weighed && !options.calibration.empty());
@@ -222,7 +222,7 @@ void check_starts(const ResolvedRouter& router, RouterDirections directions, boo
                  router.scorer, "' is another");
 }
 
-/// Windows of the calibration text, which the report names.
+/// Windows of the calibration text. The report gets their sizes.
 at::Tensor text_windows(const ModelSource& parent, const UpcycleOptions& options,
                         UpcycleReport& report) {
   const std::int64_t context = parent.config().context;
@@ -265,13 +265,13 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   at::Tensor windows;
   if (reads_text(directions, weighed, options)) windows = text_windows(parent, options, report);
   if (of_heads) {
-    // Where nothing measures or changes them, they are made when they are written.
+    // If nothing measures or changes the query maps now, they are made when they are written.
     const bool measured =
         !are_heads || options.collapsed || options.start_entropy > 0 || options.match_lr || weighed;
     heads = HeadRouters(parent, options, measured, report).make(windows, keys, progress);
-    // Controls are matched to what Router Upcycling starts from, and that is scaled.
+    // Controls are matched to Router Upcycling's start after it is scaled.
     if (options.start_entropy > 0 && matches(options))
-      heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first
+      heads_to_entropy(heads, parent, windows,  // groups repeat the first one's rows
                        options.start_entropy - std::log(static_cast<double>(options.granularity)),
                        progress);
   }
@@ -285,7 +285,7 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   if (directions == RouterDirections::kmeans)
     set_rows(out, mean_rows(parent, config, windows, options, report, progress),
              options.granularity);
-  // After the rows that stay are settled, for their logits are those to match.
+  // The rows that stay must be final by now, because their logits are matched.
   if (options.match_logits)
     match_logit_scale(out, heads, parent, windows, report, progress);
   else if (options.start_entropy > 0)

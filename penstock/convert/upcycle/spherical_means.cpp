@@ -11,9 +11,9 @@ namespace penstock {
 namespace {
 
 constexpr int kMostRounds = 100;
-constexpr double kSame = 1e-9;  // below this 1 − cosine, two directions are one
+constexpr double kSame = 1e-9;  // directions with a smaller 1 − cosine are equal
 
-/// Of length 1, without rows of length 0.
+/// The rows scaled to length 1, without rows of length 0.
 at::Tensor unit_rows(const at::Tensor& rows) {
   const at::Tensor x = rows.to(at::kCPU, at::kDouble);
   const at::Tensor norm = x.norm(2, 1);  // [n]
@@ -21,22 +21,22 @@ at::Tensor unit_rows(const at::Tensor& rows) {
   return x.index_select(0, kept) / norm.index_select(0, kept).unsqueeze(1);
 }
 
-/// In [0, 1).
+/// A number in [0, 1).
 double uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<double>(random_bits(seed, 0, index) >> 11) * 0x1p-53;
 }
 
-/// The row at which the running sum of the weights first exceeds that share of all.
+/// The first row at which the running sum of the weights exceeds that share of their total.
 std::int64_t at_share(const at::Tensor& weights, double share) {
   const at::Tensor sums = weights.cumsum(0);
   const auto wanted = share * sums[-1].item<double>();
   return sums.le(wanted).sum().clamp_max(weights.size(0) - 1).item<std::int64_t>();
 }
 
-/// Rows to begin with, [C, d].
+/// Rows as initial centres, [C, d].
 at::Tensor first_centres(const at::Tensor& x, std::int64_t count, std::uint64_t seed) {
   std::vector<at::Tensor> out;
-  at::Tensor far = at::ones({x.size(0)}, at::kDouble);  // 1 − cosine to the nearest
+  at::Tensor far = at::ones({x.size(0)}, at::kDouble);  // 1 − cosine to the nearest centre
   for (std::int64_t i = 0; i < count; ++i) {
     PENSTOCK_CHECK(x.size(0) > 0 && far.max().item<double>() > kSame, "there are ", i,
                    " different directions among ", x.size(0), " rows, and ", count,
@@ -49,8 +49,8 @@ at::Tensor first_centres(const at::Tensor& x, std::int64_t count, std::uint64_t 
   return at::stack(out);
 }
 
-/// Means of each centre's rows, of length 1; a centre without rows takes the farthest row that no
-/// other has taken.
+/// The mean of each centre's rows, scaled to length 1. A centre without rows gets the farthest row
+/// that no other centre has taken.
 at::Tensor means_of_rows(const at::Tensor& x, const at::Tensor& nearest, const at::Tensor& cosine,
                          std::int64_t count) {
   const at::Tensor members = at::one_hot(nearest, count).to(at::kDouble).t();  // [C, n]

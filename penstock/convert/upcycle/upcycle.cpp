@@ -25,8 +25,8 @@ namespace {
 
 constexpr double kSharedStd = 0.02;
 
-/// N(0, std²) that depends on the seed and the tensor's name alone, so that the order of writing
-/// does not matter.
+/// Draws from N(0, std²) that depend only on the seed and the tensor's name, so the order of
+/// writing does not matter.
 at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef shape, double std) {
   const at::Tensor out = at::empty(shape, at::kFloat);
   InitialDraws(seed).normal(name, out, std);
@@ -36,7 +36,7 @@ at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef s
 /// Makes each tensor of the result.
 class Upcycler {
  public:
-  /// @param report  with the config
+  /// @param report  already has the config
   Upcycler(const ModelSource& parent, const UpcycleOptions& options, TensorOrigins& origins,
            UpcycleReport& report, const KeyCache& keys, const ConversionProgress& progress)
       : parent_(parent), options_(options), origins_(origins), report_(report) {
@@ -61,7 +61,7 @@ class Upcycler {
   }
 
  private:
-  /// Type and making of one tensor of the result.
+  /// The type of one tensor of the result, and the function that makes it.
   LazyTensor source_of(const std::string& name) {
     if (name.starts_with("penstock.balancer_")) return balancers_->tensor(name);
     if (const auto router = scorer_tensor(name)) return router_tensor(*router);
@@ -93,7 +93,7 @@ class Upcycler {
     return wide + normal(options_.seed, name, wide.sizes(), options_.noise);
   }
 
-  /// Of a shared expert of another width than the feed-forward: it adds nothing at first.
+  /// A tensor of a shared expert whose width is not the feed-forward's. The expert adds 0 at first.
   at::Tensor fresh(const std::string& name) const {
     const std::int64_t d = report_.config.d_model, f = report_.config.moe.shared_width;
     if (name.ends_with(".down_proj.weight")) return at::zeros({d, f});
@@ -104,8 +104,8 @@ class Upcycler {
   const UpcycleOptions& options_;
   TensorOrigins& origins_;
   UpcycleReport& report_;
-  std::vector<RouterTensors> routers_;             // by MoE layer
-  std::map<std::int64_t, std::size_t> router_of_;  // MoE layer by layer
+  std::vector<RouterTensors> routers_;             // one for each MoE layer
+  std::map<std::int64_t, std::size_t> router_of_;  // the MoE layer of each layer
   std::optional<FreshBalancers> balancers_;
 };
 

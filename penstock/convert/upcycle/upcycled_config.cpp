@@ -1,4 +1,4 @@
-// The config of an upcycled model: the parent's, with experts and a router.
+// The config of an upcycled model: the parent's config with experts and a router.
 #include "penstock/convert/upcycle/upcycled_config.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void name_scorer(RouterConfig& router, const std::string& wanted) {
     router.parts[method.scorer] = options->second;
 }
 
-/// The sizes of a scorer made of attention heads, by the parent's heads.
+/// The sizes of a scorer made of attention heads, from the parent's heads.
 HeadSizes head_sizes(const ModelConfig& parent, const UpcycleOptions& options) {
   const std::int64_t routers = options.routers > 0 ? options.routers : options.experts;
   const std::int64_t keys = options.keys > 0 ? options.keys : std::max(routers, options.experts);
@@ -41,19 +41,19 @@ HeadSizes head_sizes(const ModelConfig& parent, const UpcycleOptions& options) {
           .collapsed = options.collapsed};
 }
 
-/// The scorer under the method's selection.
+/// The scorer that serves the method's selector.
 std::string scorer_under(const UpcycleOptions& options, const Method& method) {
   if (options.scorer.empty()) return method.scorer;
   if (scorer_registry().contains(options.scorer)) return options.scorer;
   return method_registry().at(options.scorer, "options.scorer").scorer;
 }
 
-/// Whether mixtures of attention heads are made beside the routers, or for them.
+/// Whether mixtures of attention heads are made, as routers or for comparison with routers.
 bool makes_heads(const UpcycleOptions& options) {
   return options.match_logits || options.match_lr || options.directions == RouterDirections::heads;
 }
 
-/// Throws Error for directions that the scorer's parameters do not take.
+/// Throws Error if the scorer's parameters cannot take the directions.
 void check_directions(const UpcycleOptions& options, const ResolvedRouter& router) {
   if (!options.directions) return;
   const bool heads = *options.directions == RouterDirections::heads;
@@ -73,10 +73,11 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
                  " experts; options.routers and options.keys must not be more");
 }
 
-/// The config with its defaults. What it refuses is told by the options that gave its keys.
+/// The config with its defaults. Error messages name the options that gave the wrong keys.
 ModelConfig resolved_for(const ModelConfig& config, const UpcycleOptions& options) {
   try {
-    read_config<ModelConfig>(write_config(config), "model");  // that what is written will be read
+    // Checks that the written config can be read.
+    read_config<ModelConfig>(write_config(config), "model");
     return config.resolved();
   } catch (const Error& error) {
     std::string message = error.what();
@@ -91,8 +92,8 @@ ModelConfig resolved_for(const ModelConfig& config, const UpcycleOptions& option
   }
 }
 
-/// Sets the options of the router's parts: sizes by the parent's heads, the bias, what makes gates
-/// sum to one, and options.router_options over all of them.
+/// Sets the options of the router's parts: sizes from the parent's heads, the bias, and the option
+/// that makes gates sum to one. options.router_options override them.
 void set_parts(RouterConfig& router, const Method& method, const ModelConfig& parent,
                const UpcycleOptions& options) {
   const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;
@@ -110,7 +111,7 @@ void set_parts(RouterConfig& router, const Method& method, const ModelConfig& pa
         "options.routers, options.keys, options.grouping and options.correct_gain are for "
         "Router Upcycling; scorer '",
         scorer, "' has none");
-    // Other programs' routers have no bias, and an upcycled model is made to be exported.
+    // Other programs' routers have no bias, and an upcycled model should be exportable.
     const ScorerTraits& traits = scorer_registry().at(scorer).traits;
     if (traits.foldable && traits.trainable) leave_out_default_bias(router, scorer);
   }
@@ -140,7 +141,7 @@ UpcycleOptions completed(UpcycleOptions options) {
   options.renormalise = options.renormalise || (can_renormalise(method.selector) && active > 1);
   const bool of_heads = scorer_registry().at(scorer_under(options, method)).traits.of_heads ||
                         makes_heads(options) || options.directions == RouterDirections::kmeans;
-  // An entropy is a softmax's.
+  // Only a softmax has an entropy.
   const bool softmax = selector.gates != GateForm::relu;
   if (options.start_entropy == 0 && of_heads && softmax) {
     const auto experts = static_cast<double>(options.experts * options.granularity);

@@ -13,10 +13,10 @@ namespace penstock {
 namespace {
 
 constexpr const char* kForceAdvice = ", or try it all the same with options.force";
-/// Memory that the name, the shape and the making of one tensor take until it is written; measured
-/// as 1,830 bytes.
+/// Memory for the name, the shape and the maker of one tensor until it is written. The measured
+/// value is 1,830 bytes.
 constexpr double kTensorBytes = 2048;
-/// A tensor that is made beside the parent's, both in F32.
+/// Bytes per number of a tensor that is made while the parent's tensor is held, both in F32.
 constexpr double kMakingBytes = 2 * sizeof(float);
 
 }  // namespace
@@ -32,8 +32,8 @@ UpcycledSize upcycled_size(const ModelConfig& config, TensorOrigins& origins) {
     const double bytes = numbers * static_cast<double>(c10::elementSize(type)) * count;
     out.file_bytes += bytes;
     out.tensors += count;
-    // The rest of the routers is made before. So are queries where a start is measured by them,
-    // which is not counted: too little is told here rather than too much.
+    // All other router tensors are made before writing. Queries are too if a start is measured with
+    // them. They do not count here, so the result may be too small but not too large.
     if (routes && !tensor.name().ends_with(kHeadQueries)) out.memory_bytes += bytes;
     largest = std::max(largest, numbers);
   }

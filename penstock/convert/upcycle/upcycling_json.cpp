@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Four digits are more than a map of similarities can be read to.
+/// Rounds to four digits, which are enough for a map of similarities.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 nlohmann::ordered_json rows_of(const at::Tensor& matrix) {
