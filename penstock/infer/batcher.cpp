@@ -9,17 +9,17 @@
 
 namespace penstock {
 
-/// A text from its order to its end.
+/// A text from its order until it is finished.
 struct Batcher::Text {
   Id id;
   TextOrder order;
-  std::string piece;  // that has come and was not handed out
+  std::string piece;  // new text that is not handed out yet
   GenerationListener listener;
   Job job;
   Completion completion;
   Writing writing;
   std::int64_t place = -1;
-  std::int64_t read = 0;  // tokens of the prompt
+  std::int64_t read = 0;  // tokens of the prompt that are read
 
   Text(Id id, TextOrder wanted, const ModelConfig& config, const Tokenizer& tokenizer,
        std::int64_t capacity)
@@ -44,7 +44,7 @@ struct Batcher::Text {
 
 namespace {
 
-/// log softmax(logits) at `token`, and of the `count` likeliest.
+/// log softmax(logits) for `token` and for the `count` likeliest tokens.
 std::vector<LikelyToken> log_probabilities(std::span<const float> logits, TokenId token,
                                            std::int64_t count) {
   const double most = *std::ranges::max_element(logits);
@@ -113,7 +113,7 @@ void Batcher::admit() {
         text.prompt(), most, text.order.choice,
         mix64(text.order.options.sampling.seed + static_cast<std::uint64_t>(text.order.sample)));
     if (!begun) {
-      ++it;  // those behind it may have something in common with what is read
+      ++it;  // later texts may share a prefix with the prompts that are being read
       continue;
     }
     text.place = begun->place;
@@ -162,7 +162,7 @@ void Batcher::step() {
 
 void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
   std::vector<PassPart> read;
-  std::vector<RoutingOfRows::Row> watched;  // whose experts are asked for
+  std::vector<RoutingOfRows::Row> watched;  // rows whose experts are asked for
   std::int64_t rows = 0;
   for (const auto& [text, part] : parts) {
     read.push_back(part);

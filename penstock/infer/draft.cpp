@@ -23,9 +23,10 @@ void Draft::begin(const Writing& text) {
 
 std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
   std::vector<TokenId> out;
-  out.reserve(static_cast<std::size_t>(count));  // `unread` points into it
+  // `unread` points into this vector, so it must not reallocate.
+  out.reserve(static_cast<std::size_t>(count));
   if (read_.empty()) return out;
-  // Forgets the proposals that the text did not take.
+  // Removes the proposals that the text did not take.
   const std::size_t prompt = text.prompt().size();
   const std::vector<TokenId>& written = text.tokens();
   std::size_t common = 0;
@@ -59,9 +60,9 @@ bool write_drafted(RewindableSession& session, Draft& draft, Writing& text, cons
       return false;
     }
     watch = Stopwatch();
-    const std::int64_t held = text.length() - 1;  // that the model has read
+    const std::int64_t held = text.length() - 1;  // tokens that the model has read
     std::vector<TokenId> tokens = {text.tokens().back()};
-    // The last token that the text may get is not read.
+    // The last token that the text may get is never read.
     for (const TokenId token :
          draft.propose(text, std::min(job.options.draft_tokens, text.left() - 1)))
       tokens.push_back(token);

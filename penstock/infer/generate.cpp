@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// Writes a group's texts side by side; false where the listener wants no more.
+/// Writes the texts of a group in one batch; false if the listener stops the writing.
 bool write_group(Session& session, std::span<Completion> group, const Job& job,
                  GenerationSpeed& speed) {
   std::vector<Writing> texts;
@@ -56,7 +56,7 @@ bool write_group(Session& session, std::span<Completion> group, const Job& job,
   return true;
 }
 
-/// Writes a group's texts; false where the listener wants no more.
+/// Writes the texts of a group; false if the listener stops the writing.
 bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completion> group,
                  const Job& job, GenerationSpeed& speed) {
   std::int64_t longest = 0;
@@ -74,7 +74,7 @@ bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completi
   return write_drafted(*make_rewindable_session(model, options), draft, text, job, speed);
 }
 
-/// Works through the texts, group by group.
+/// Writes all texts, group by group.
 Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job) {
   Generation out;
   for (std::size_t p = 0; p < job.prompts.size(); ++p)

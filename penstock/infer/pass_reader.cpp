@@ -44,7 +44,7 @@ class CacheReader : public PassReader {
 
   at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
                   const RoutingTap& tap) override {
-    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const c10::InferenceMode inference;  // also avoids bookkeeping for views
     const ops::RowsAlone alone;
     std::vector<CachePart> where;
     std::vector<std::int64_t> tokens, asking;
@@ -73,7 +73,7 @@ class CacheReader : public PassReader {
   at::Device device_;
 };
 
-/// One sequence at a time. Its routing is not shown: a session hands out logits alone.
+/// Reads one sequence at a time. It shows no routing, because a session returns only logits.
 class SessionReader : public PassReader {
  public:
   explicit SessionReader(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// Tokens that are worth waiting for.
+/// Number of reusable tokens that are worth the wait for another prompt's reading.
 constexpr std::int64_t kWorthWaiting = 32;
 
 std::int64_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -31,13 +31,13 @@ std::int64_t PrefixSlots::oldest_besides(std::int64_t source) const {
 std::optional<PrefixSlots::Taken> PrefixSlots::take(std::span<const TokenId> prompt,
                                                     const RoutingChoice& choice) {
   PENSTOCK_ASSERT(!prompt.empty());
-  // The last one is read in any case: what follows it is asked for.
+  // The last token is always read, because the logits after it are needed.
   const auto beginning = prompt.first(prompt.size() - 1);
   std::int64_t source = -1, reused = 0, expected = 0;
   for (std::int64_t i = 0; i < std::ssize(slots_); ++i) {
     if (at(i).choice != choice) continue;
     const std::int64_t have = common(beginning, at(i).tokens);
-    // Of equals one that is not in use, which may go on itself.
+    // Of equal slots, prefers one that is not in use: the text may continue in it.
     if (have > reused || (have == reused && have > 0 && at(source).used && !at(i).used)) {
       source = i;
       reused = have;
@@ -47,7 +47,7 @@ std::optional<PrefixSlots::Taken> PrefixSlots::take(std::span<const TokenId> pro
   if (expected >= reused + kWorthWaiting) return std::nullopt;
   const bool goes_on = source >= 0 && !at(source).used && reused == std::ssize(at(source).tokens);
   std::int64_t slot = goes_on ? source : oldest_besides(source);
-  if (slot < 0 && source >= 0 && !at(source).used) slot = source;  // the only one that is free
+  if (slot < 0 && source >= 0 && !at(source).used) slot = source;  // the only free slot
   if (slot < 0) return std::nullopt;
   if (source >= 0) at(source).last_use = ++clock_;
   Slot& taken = at(slot);

@@ -19,7 +19,7 @@ void scale(std::vector<Candidate>& list) {
   for (Candidate& candidate : list) candidate.probability /= total;
 }
 
-/// The highest logit's place.
+/// The index of the highest logit.
 std::size_t highest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -44,8 +44,8 @@ void check(const SamplingOptions& options) {
 
 namespace {
 
-/// All among which candidates() are, in no order; the probabilities are those before the cut by
-/// top-p.
+/// The tokens that candidates() may keep, and possibly more, in any order. The probabilities are
+/// those before the cut by top-p.
 std::vector<Candidate> weighted(std::span<const float> logits, const SamplingOptions& options) {
   const std::size_t best = highest(logits);
   if (options.temperature == 0) return {{static_cast<TokenId>(best), 1}};
@@ -61,15 +61,16 @@ std::vector<Candidate> weighted(std::span<const float> logits, const SamplingOpt
   }
   scale(list);
   if (options.top_p < 1) {
-    // Of n tokens these, all together, are below the rest: none can be among those that are kept.
+    // The tokens below `least` have less probability together than the cut removes, so none of them
+    // is kept.
     const double least = (1 - options.top_p) / static_cast<double>(list.size());
     std::erase_if(list, [&](const Candidate& c) { return c.probability < least; });
   }
   return list;
 }
 
-/// The draw of a list whose probabilities sum to 1: the token at which their sum, the likeliest
-/// first, goes beyond it. Sorts no more of the list than that takes.
+/// The token at which the running sum of probabilities, the likeliest first, exceeds `draw`. The
+/// list's probabilities sum to 1. It sorts only as much of the list as this needs.
 TokenId drawn(std::vector<Candidate>& list, double draw) {
   double sum = 0;
   auto from = list.begin();
@@ -82,7 +83,7 @@ TokenId drawn(std::vector<Candidate>& list, double draw) {
       if (draw < sum) return from->token;
     }
   }
-  return list.back().token;  // the sum fell short of 1 by rounding
+  return list.back().token;  // rounding made the sum smaller than 1
 }
 
 }  // namespace

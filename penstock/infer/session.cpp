@@ -21,7 +21,8 @@ at::Tensor token_tensor(std::span<const TokenId> tokens, std::int64_t rows, at::
   return out.to(device);
 }
 
-/// Asked for once: listing a model's parameters takes as long as some layers do.
+/// The model's device. Sessions call this only once: listing a model's parameters takes as long as
+/// some layers.
 at::Device device_of(const LanguageModel& model) { return model.parameters().front().device(); }
 
 at::Tensor on_cpu(const at::Tensor& logits) {
@@ -45,7 +46,7 @@ class CacheSession : public RewindableSession {
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
-    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const c10::InferenceMode inference;  // also avoids bookkeeping for views
     cache_.clear(row);
     const at::Tensor hidden = extended({&row, 1}, tokens);
     return on_cpu(model_->logits(hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
@@ -54,20 +55,20 @@ class CacheSession : public RewindableSession {
   at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
                    " sequences");
-    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const c10::InferenceMode inference;  // also avoids bookkeeping for views
     return on_cpu(model_->logits(extended(rows, tokens)));
   }
 
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a pass reads one token or more");
-    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const c10::InferenceMode inference;  // also avoids bookkeeping for views
     return on_cpu(model_->logits(extended({&row, 1}, tokens)));
   }
 
   void rewind(std::int64_t row, std::int64_t length) override { cache_.cut(row, length); }
 
  private:
-  /// What the head multiplies, of as many further tokens of each of these rows.
+  /// The head's input rows for the same number of further tokens of each of these sequences.
   at::Tensor extended(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) {
     return model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_)
         .hidden;
@@ -79,7 +80,7 @@ class CacheSession : public RewindableSession {
   at::Device device_;
 };
 
-/// Sequences are read one by one: their memories have lengths of their own.
+/// Reads sequences one by one, because their memories have different lengths.
 class MemorySession : public Session {
  public:
   MemorySession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
@@ -111,9 +112,9 @@ class MemorySession : public Session {
  private:
   ModelMemory& memory(std::int64_t row) { return memories_.at(static_cast<std::size_t>(row)); }
 
-  /// The logits behind the last token.
+  /// The logits after the last token.
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) {
-    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const c10::InferenceMode inference;  // also avoids bookkeeping for views
     ModelOutput out = model_->forward(
         {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_);
     memory(row) = std::move(out.memory);

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// Whether more bytes could make the first character of `bytes`, which is no valid one, valid.
+/// Whether more bytes could complete the first character of `bytes`, which is not valid yet.
 bool unfinished(std::string_view bytes) {
   const auto lead = static_cast<unsigned char>(bytes[0]);
   const std::size_t length = lead >= 0xc2 && lead < 0xe0   ? 2
@@ -15,7 +15,8 @@ bool unfinished(std::string_view bytes) {
                              : lead >= 0xf0 && lead < 0xf5 ? 4
                                                            : 1;
   if (bytes.size() >= length) return false;
-  // Completed by the lowest or the highest that can follow, one of the two is valid or none is.
+  // Completes the character with the lowest and the highest possible bytes. If neither result is
+  // valid, no completion is.
   for (const char filler : {'\x80', '\xbf'}) {
     std::string whole(bytes);
     whole.resize(length, filler);
@@ -24,7 +25,7 @@ bool unfinished(std::string_view bytes) {
   return false;
 }
 
-/// Length of the longest end of `text` that is a proper beginning of `word`.
+/// Length of the longest suffix of `text` that is a proper prefix of `word`.
 std::size_t overlap(std::string_view text, std::string_view word) {
   for (std::size_t n = std::min(text.size(), word.size() - 1); n > 0; --n)
     if (text.ends_with(word.substr(0, n))) return n;

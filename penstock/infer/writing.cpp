@@ -56,7 +56,7 @@ Writing::Writing(Completion& completion, const Job& job)
 
 std::int64_t Writing::left() const {
   const std::int64_t wanted = job_.options.max_tokens - std::ssize(out_.tokens);
-  // The token behind the context's last is still chosen.
+  // One more token is chosen after the context's last token.
   return job_.context > 0 ? std::min(wanted, job_.context + 1 - length_) : wanted;
 }
 
