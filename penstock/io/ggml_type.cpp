@@ -17,7 +17,7 @@ struct GgmlRow {
   GgmlType type;
   std::string_view name;
   GgmlBlock block;
-  Dequantise values;  // null of plain numbers
+  Dequantise values;  // null for plain numbers
 };
 constexpr std::array<GgmlRow, 11> kGgmlTypes = {
     {{GgmlType::kF32, "F32", {1, 4}, nullptr},
@@ -36,7 +36,7 @@ struct OtherType {
   std::uint32_t number;
   std::string_view name;
 };
-/// Types of weights that are in use and not read.
+/// Types of weights in other programs' files that Penstock does not read.
 constexpr std::array<OtherType, 14> kOtherTypes = {{{10, "Q2_K"},
                                                     {11, "Q3_K"},
                                                     {16, "IQ2_XXS"},

@@ -1,4 +1,4 @@
-// Reading GGUF. Everything that a file says is checked before it is used.
+// Reads GGUF. Everything that a file says is checked before use.
 #include "penstock/io/gguf.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::uint64_t kLongestKey = 65535, kLargestGgufRank = 4;
 constexpr std::uint64_t kLargestAlignment = 1 << 20;
-// The fewest bytes that an entry takes in a file. They bound the counts.
+// The fewest bytes of an entry in a file. They limit the number of entries.
 constexpr std::uint64_t kSmallestValue = 8 + 1 + 4 + 1, kSmallestTensor = 8 + 1 + 4 + 8 + 4 + 8;
 
-/// A name from a file, fit to stand in one line of an error.
+/// A name from a file, made safe for one line of an error message.
 std::string shown_name(std::string_view name) {
   std::string out;
   for (const unsigned char c : name.substr(0, 80)) out += c < 0x20 || c == 0x7f ? '?' : char(c);
@@ -124,7 +124,7 @@ GgufValue read_value(GgufCursor& in, const std::string& what) {
   fail(what, " has unknown type ", number);
 }
 
-/// A tensor as the header lists it, before its place in the file is checked.
+/// A tensor as the header lists it, before its position in the file is checked.
 struct Listed {
   GgufTensor tensor;
   std::uint64_t offset = 0, bytes = 0;
@@ -141,7 +141,7 @@ Listed read_listed(GgufCursor& in, const std::string& origin) {
   std::uint64_t count = 1, row = 0;
   for (std::uint32_t i = 0; i < rank; ++i) {
     const auto size = in.number<std::uint64_t>("a tensor's shape");
-    // Below 2^62, so that rounding up and strides stay within 63 bits.
+    // The bound of 2^62 keeps rounding up and strides within 63 bits.
     PENSTOCK_CHECK(size > 0 && !__builtin_mul_overflow(count, size, &count) && count < 1ull << 62,
                    where, "its shape is empty or too large");
     if (i == 0) row = size;
@@ -162,7 +162,7 @@ Listed read_listed(GgufCursor& in, const std::string& origin) {
   return out;
 }
 
-/// Gives each tensor its bytes of `data`. They lie one behind the other at aligned offsets.
+/// Gives each tensor its bytes of `data`. Tensors must follow each other at aligned offsets.
 void place(std::vector<Listed>& listed, std::span<const std::byte> data, std::uint64_t alignment,
            const std::string& origin) {
   std::ranges::sort(listed, {}, &Listed::offset);

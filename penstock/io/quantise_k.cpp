@@ -13,18 +13,18 @@
 namespace penstock {
 namespace {
 
-/// Weights that are all equal; other weights are a `const float*`.
+/// Stands for weights that are all equal. Other weights are a `const float*`.
 struct Alike {
   float operator[](std::size_t) const { return 1; }
   Alike operator+(std::size_t) const { return {}; }
 };
 
-/// Weighted sums over a part that decide its scales.
+/// Weighted sums over a part. They decide the part's scales.
 struct CodeSums {
   float codes = 0, squares = 0, products = 0;  // of q, q² and q·x
 };
 
-/// Sums of f(i) over n numbers in eight lanes, so that compilers may use vectors.
+/// Sums f(i) over n numbers in eight lanes, so that compilers can use vector instructions.
 template <std::size_t n, class F>
 float lane_sum(const F& f) {
   static_assert(n % 8 == 0);
@@ -36,7 +36,7 @@ float lane_sum(const F& f) {
   return sum;
 }
 
-/// round(v) within [low, high]; halves away from low.
+/// round(v) within [low, high]. Halves round up.
 float code_near(float v, int low, int high) {
   const float from_low = v - static_cast<float>(low) + 0.5f;
   const float clamped = from_low < 0 ? 0 : from_low > 255 ? 255 : from_low;
@@ -87,12 +87,12 @@ int in_units(float a, float unit, int low, int high) {
 
 // ---- Q4_K
 
-struct Line {  // x ≈ scale·q − minimum
+struct Line {  // stands for x ≈ scale·q − minimum
   float scale = 0, minimum = 0;
 };
 
-/// The line of least squares through (q, x) with minimum ≥ 0, and the sum of squares that it leaves
-/// but for Σ w·x².
+/// The least-squares line through (q, x) with minimum ≥ 0, and the remaining sum of squares without
+/// the term Σ w·x².
 /// @param n, sum  Σ w and Σ w·x
 std::pair<Line, double> fitted(const CodeSums& s, double n, double sum) {
   const double q = s.codes, qq = s.squares, qx = s.products;
@@ -111,7 +111,7 @@ template <class Weights>
 Line fit_part(const float* x, Weights w) {
   const auto [smallest, largest] = std::minmax_element(x, x + kKPart);
   const float low = std::min(*smallest, 0.0f), range = *largest - low;
-  if (!(range > 0)) return {0, -low};  // all the same, or 0
+  if (!(range > 0)) return {0, -low};  // all numbers are equal, or all are 0
   const double n = lane_sum<kKPart>([&](std::size_t i) { return w[i]; });
   const double sum = lane_sum<kKPart>([&](std::size_t i) { return w[i] * x[i]; });
   Line best;
@@ -120,8 +120,8 @@ Line fit_part(const float* x, Weights w) {
     const float inverse = (15 + 0.1f * static_cast<float>(step)) / range;
     const auto codes = codes_near<kKPart>(x, inverse, -low, 0, 15);
     const auto [line, left] = fitted(sums_of(codes, x, w), n, sum);
-    // A real slope is near range / 15. One above range / 7 comes from numbers that nearly all got
-    // one code, where rounding alone decides it.
+    // A real slope is about range / 15. If nearly all numbers got the same code, rounding alone
+    // decides the slope; then it may be above range / 7.
     const bool is_slope = line.scale > 0 && line.scale * 7 < range;
     if (!is_slope || (best.scale > 0 && left >= least)) continue;
     best = line;
@@ -136,7 +136,7 @@ struct CodedPart {
   float error = -1;
 };
 
-/// The best of the integers next to the line's scales.
+/// The best of the integer scales next to the line's scales.
 template <class Weights>
 CodedPart code_part(const float* x, Weights w, const Line& line, float scale, float minimum) {
   const int s = in_units(line.scale, scale, 0, 63), m = in_units(line.minimum, minimum, 0, 63);
@@ -187,7 +187,7 @@ float largest_of(const float* x, std::size_t n) {
   return *std::max_element(x, x + n, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
 }
 
-/// The scale of least squares of a part of Q6_K.
+/// The least-squares scale of a part of Q6_K.
 template <class Weights>
 float fit_six_bits(const float* x, Weights w) {
   const float largest = largest_of(x, kKSixBitPart);
@@ -236,9 +236,9 @@ Q6KBlock quantised_q6_k(const float* x, Weights w) {
   return out;
 }
 
-// ---- both
+// ---- both types
 
-/// Writes the blocks that `make` gives of the 256 numbers from an index on.
+/// Writes the blocks. make(i) gives the block of the 256 numbers from index i on.
 template <class Block, class Make>
 void write_blocks(std::span<const float> values, std::span<std::byte> out, const char* type,
                   const Make& make) {

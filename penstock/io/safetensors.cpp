@@ -1,4 +1,4 @@
-// Reading: the header and the files. Writing is in safetensors_writer.cpp.
+// Reads the header and the files. safetensors_writer.cpp writes them.
 #include "penstock/io/safetensors.h"
 
 #include <algorithm>
@@ -33,14 +33,14 @@ constexpr std::array<DtypeRow, 10> kDtypes = {{{Dtype::kBool, "BOOL", 1},
 
 const DtypeRow& row_of(Dtype dtype) { return *std::ranges::find(kDtypes, dtype, &DtypeRow::dtype); }
 
-/// A name from a file, fit to stand in one line of an error.
+/// A name from a file, made safe for one line of an error message.
 std::string shown(std::string_view name) {
   std::string out;
   for (const unsigned char c : name.substr(0, 80)) out += c < 0x20 || c == 0x7f ? '?' : char(c);
   return name.size() > 80 ? out + "..." : out;
 }
 
-/// Parses the header; unlike a plain parse it refuses repeated keys and deep nesting.
+/// Parses the header. Unlike a plain parse, it refuses repeated keys and deep nesting.
 json parse_header(std::string_view text, const std::string& origin) {
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
@@ -71,7 +71,8 @@ std::uint64_t unsigned_value(const json& value, const std::string& where) {
   return value.get<std::uint64_t>();
 }
 
-/// One entry of the header with its bytes in `data`, the file behind the header.
+/// One entry of the header, with its bytes in `data`. `data` is the part of the file after the
+/// header.
 TensorView read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
                       const std::string& origin) {
   const std::string where = origin + ": tensor '" + shown(name) + "': ";
@@ -100,7 +101,7 @@ TensorView read_entry(const std::string& name, const json& entry, std::span<cons
     empty |= size == 0;
     overflow |= size != 0 && __builtin_mul_overflow(bytes, size, &bytes);
   }
-  // With a size of 0 among them the others must fit too: their product is a stride.
+  // If one size is 0, the other sizes must still fit, because their product is a stride.
   PENSTOCK_CHECK(!overflow && bytes <= std::uint64_t(std::numeric_limits<std::int64_t>::max()),
                  where, "the shape is too large");
   if (empty) bytes = 0;
@@ -216,7 +217,7 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
   for (const auto& [name, shard] : index["weight_map"].items()) {
     PENSTOCK_CHECK(shard.is_string(), origin, ": '", shown(name), "' names no file");
     const auto& file = shard.get_ref<const std::string&>();
-    // An index is untrusted: it may not lead out of its directory.
+    // An index is untrusted: its file names must not lead out of its directory.
     PENSTOCK_CHECK(!file.empty() && file.find('/') == std::string::npos &&
                        file.find('\0') == std::string::npos && file != "." && file != "..",
                    origin, ": '", shown(file), "' is not the name of a file beside the index");
@@ -227,7 +228,7 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
     tensors_.push_back(*tensor);
   }
   std::ranges::sort(tensors_, {}, &TensorView::name);
-  // A tensor that the index leaves out would be dropped silently.
+  // Without this check, a tensor that is not in the index would be dropped silently.
   for (const auto& [file, at] : shards)
     for (const TensorView& tensor : files_[at].tensors()) {
       const auto entry = index["weight_map"].find(tensor.name);

@@ -1,4 +1,4 @@
-// Writing safetensors files.
+// Writes safetensors files.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-// Padding with spaces to this keeps the data aligned for every dtype.
+// Padding the header with spaces to this multiple aligns the data for every dtype.
 constexpr std::size_t kAlignment = 8;
 
 std::uint64_t bytes_needed(const StreamedTensor& tensor) {
@@ -20,7 +20,7 @@ std::uint64_t bytes_needed(const StreamedTensor& tensor) {
   return bytes;
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 class CountingFile : public OutputFile {
  public:
   explicit CountingFile(OutputFile& file) : file_(file) {}
@@ -45,8 +45,8 @@ void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tens
     const auto width_a = dtype_bytes(a.dtype), width_b = dtype_bytes(b.dtype);
     return width_a != width_b ? width_a > width_b : a.name < b.name;
   });
-  // An ordered object, since the header lists the tensors in the order of their data. Its lookup of
-  // a key is linear, so the tensors, whose names differ, are appended without one.
+  // The object is ordered, because the header lists the tensors in the order of their data. Its
+  // lookup of a key is linear. The tensors' names differ, so they are appended without a lookup.
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string_view> names = {"__metadata__"};

@@ -9,7 +9,7 @@ namespace {
 static_assert(sizeof(Q40Block) == 18 && sizeof(Q41Block) == 20 && sizeof(Q50Block) == 22 &&
               sizeof(Q51Block) == 24);
 
-/// Codes of 4 bits: those of the first half lie in the low bits.
+/// Unpacks codes of 4 bits. The first half of the codes is in the low bits.
 std::array<int, kSmallBlock> codes_of(const SmallCodes& packed) {
   std::array<int, kSmallBlock> out;
   for (std::size_t i = 0; i < packed.size(); ++i) {
@@ -19,7 +19,7 @@ std::array<int, kSmallBlock> codes_of(const SmallCodes& packed) {
   return out;
 }
 
-/// Codes of 5 bits: bit i of `high` is the highest of code i.
+/// Unpacks codes of 5 bits. Bit i of `high` is the highest bit of code i.
 std::array<int, kSmallBlock> codes_of(const SmallCodes& packed, const SmallHighBits& high) {
   std::array<int, kSmallBlock> out = codes_of(packed);
   for (std::size_t i = 0; i < kSmallBlock; ++i) out[i] |= ((high[i / 8] >> (i % 8)) & 1) << 4;

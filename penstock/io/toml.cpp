@@ -1,4 +1,4 @@
-// TOML text to ConfigNode, through toml++.
+// Parses TOML text to ConfigNode with toml++.
 #include "penstock/io/toml.h"
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// Whether the text is meant as a number, of whatever size.
+/// Whether the text looks like a number, of any size.
 bool meant_as_number(const std::string& text) {
   static const std::regex number(R"([+-]?[0-9][0-9_]*(\.[0-9_]*)?([eE][+-]?[0-9]+)?)");
   return std::regex_match(text, number);
@@ -63,7 +63,7 @@ ConfigNode parse_toml(const std::string& text, const std::string& name) {
 ConfigNode read_toml(const std::string& path) {
   PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; give a TOML file");
   PENSTOCK_CHECK(std::filesystem::exists(path), path, ": cannot be opened; check the path");
-  constexpr std::uint64_t most = 1 << 24;  // a recipe has a few kB; /dev/zero has no end
+  constexpr std::uint64_t most = 1 << 24;  // a recipe has a few kB; /dev/zero never ends
   return parse_toml(real_file_system().read(path, most), path);
 }
 
@@ -73,7 +73,7 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
   for (const auto& override_text : overrides) {
     const std::string origin = before + override_text;
     const auto equals = override_text.find('=');
-    // A key never begins with "-": "--set --set a=1" has the option twice.
+    // A key never begins with "-". In "--set --set a=1" the option is there twice.
     PENSTOCK_CHECK(equals != std::string::npos && equals > 0 && override_text[0] != '-', before,
                    "'", override_text, "': write it as key=value, for example ", before,
                    "train.steps=100");
@@ -81,7 +81,7 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
     const std::string text = override_text.substr(equals + 1);
     ConfigNode value(text, origin);
     const auto whole = [&](const toml::node&) { return origin; };
-    try {  // a TOML value where it parses as one, otherwise the bare string
+    try {  // the value is TOML if it parses as TOML, otherwise a plain string
       const auto parsed = toml::parse("v = " + text);
       if (parsed.size() == 1) value = convert(*parsed.get("v"), whole, "");
     } catch (const toml::parse_error& error) {
