@@ -1,5 +1,5 @@
-// A softmax over a vocabulary with a bias, in one piece or in clusters of ever rarer words. The
-// rows of the matrix are the embeddings; no projections between clusters.
+// A softmax over a vocabulary with a bias. It is a single softmax, or it has clusters of ever rarer
+// words. The rows of the matrix are the embeddings. There are no projections between clusters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// Without cutoffs: p = softmax(W h + b).  With cutoffs c_1 < ... < c_n < V (ids sorted by
-/// frequency): the first softmax is over the words below c_1 and one entry per cluster; a word of
+/// Without cutoffs: p = softmax(W h + b). With cutoffs c_1 < ... < c_n < V, ids are sorted by
+/// frequency. The first softmax is over the words below c_1 and one entry per cluster. A word of
 /// cluster i has p = p_first(cluster i) · softmax over the words [c_i, c_{i+1}).
-/// Source: Grave et al., arXiv:1609.04309, as Transformer-XL has it with div_val 1.
+/// Source: Grave et al., arXiv:1609.04309, in Transformer-XL's form with div_val 1.
 struct AdaptiveSoftmax {
   std::vector<std::int64_t> cutoffs;
   at::Tensor bias;                          // [V]

@@ -71,7 +71,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
 
   DecoderEnds ends_;
   ops::StoredMatrix stored_embeddings_, stored_head_;  // in place of its matrices, or empty
-  std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for those of other processes
+  std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for layers of other processes
 };
 
 }  // namespace penstock

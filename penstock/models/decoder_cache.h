@@ -15,12 +15,14 @@ struct CachePart {
   std::int64_t row, count;
 };
 
-/// A cache for B sequences of up to C tokens in every layer. Addresses are reserved at once; pages
-/// of memory are taken as positions are written. Grouped heads are kept once: L · 2 · B · C · G ·
-/// hd numbers. Each sequence has its own length, and begins and ends by itself.
+/// A cache for B sequences of up to C tokens in every layer. The constructor reserves all
+/// addresses; the system adds pages of memory when positions are written. Grouped heads are kept
+/// once: L · 2 · B · C · G · hd numbers. Each sequence has its own length, and begins and ends
+/// independently.
 class DecoderCache {
  public:
-  /// `options` are those of the model's parameters. REQUIRES: config is resolved.
+  /// @param options  of the model's parameters
+  /// REQUIRES: config is resolved.
   DecoderCache(const ModelConfig& config, std::int64_t sequences, std::int64_t capacity,
                const at::TensorOptions& options);
 
@@ -29,17 +31,18 @@ class DecoderCache {
   std::int64_t length(std::int64_t row) const { return lengths_.at(static_cast<std::size_t>(row)); }
   /// Empties the sequence.
   void clear(std::int64_t row) { cut(row, 0); }
-  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has as many.
+  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has at least `length` tokens.
   void cut(std::int64_t row, std::int64_t length);
 
-  /// The places for attention to write `count` more tokens of each of the rows.
+  /// The positions where attention writes `count` more tokens of each of the rows.
   /// Throws Error for a row that does not exist or has no space left.
   CachedRows at(std::span<const std::int64_t> rows, std::int64_t count) const;
-  /// The same for parts of any lengths, in their order; neighbours of equal length share a place.
-  /// Throws Error for a row that is named twice, too.
+  /// The same for parts of any lengths, in their order. Neighbouring parts of equal length share
+  /// one entry.
+  /// Throws Error also for a row that is named twice.
   std::vector<CachedRows> at(std::span<const CachePart> parts) const;
-  /// Copies keys and values of the first `length` tokens of `from` to `to`, which then has `length`
-  /// tokens. REQUIRES: `from` has as many.
+  /// Copies keys and values of the first `length` tokens of `from` to `to`. Afterwards `to` has
+  /// `length` tokens. REQUIRES: `from` has at least `length` tokens.
   void copy(std::int64_t from, std::int64_t to, std::int64_t length);
   /// Adds the written tokens to the lengths.
   void advance(std::span<const std::int64_t> rows, std::int64_t count);

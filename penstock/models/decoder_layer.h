@@ -30,8 +30,8 @@ class DecoderLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
                std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
-  /// Adds the whole tensors of a layer, without division over ranks and without those of its
-  /// scorer.
+  /// Adds the whole tensors of a layer, without division over ranks. The scorer's tensors are not
+  /// included.
   /// @param moe  null: a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
   /// A token's multiply-adds in a layer for each position that it reads.

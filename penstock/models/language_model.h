@@ -22,25 +22,26 @@
 
 namespace penstock {
 
-/// Sees the residual stream after each layer, [B, T, d].
+/// A function that gets the residual stream after each layer, [B, T, d].
 using HiddenTap = std::function<void(std::int64_t layer, const at::Tensor& hidden)>;
 
 enum class PassDirection { forward, backward };
 
-/// The model calls it before each layer, forward and, with gradients, backward. An exception that
-/// it throws abandons the pass; its class must derive from std::exception, for autograd passes on
-/// no other.
+/// A function that the model calls before each layer, forward and, with gradients, backward. An
+/// exception from it abandons the pass. The exception's class must derive from std::exception,
+/// because autograd passes on no others.
 using LayerWatch = std::function<void(PassDirection direction, std::int64_t layer)>;
 
-/// The memory that rows carry from a segment to the next: per layer [B, M, d] with one M, without
-/// gradient. Empty before the first segment, and always for a model without memory.
+/// The memory that rows carry from a segment to the next. Each layer has a tensor [B, M, d] without
+/// gradient; M is the same for all layers. Empty before the first segment, and always for a model
+/// without memory.
 using ModelMemory = std::vector<at::Tensor>;
 
 struct ModelInput {
   at::Tensor tokens;                 ///< [B, T] i64
   std::optional<at::Tensor> starts;  ///< [B, T] i64, first position each row may read
-  ModelMemory memory = {};           ///< of the same B rows
-  std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
+  ModelMemory memory = {};           ///< of the same B rows, from the segment before
+  std::int64_t memory_length = -1;   ///< most positions in the next memory; -1: the config's number
   LayerWatch watch = {};             ///< may be null; kept until the backward pass
   /// For a model that holds some of the layers: the layers to run (empty: all that it holds) and,
   /// if they are not the first, the output of the layer before (ModelOutput::stream).
@@ -49,7 +50,8 @@ struct ModelInput {
 };
 
 struct ModelOutput {
-  // For the rows that this process holds (ModelPlace::rows); all rows unless ranks divide them:
+  // For the rows that this process holds (ModelPlace::rows). It holds all rows unless ranks divide
+  // them.
   at::Tensor hidden;  ///< [B·T, d], the head's input; undefined before the last layer
   at::Tensor stream;  ///< [B, T, d], for the layer that follows; undefined after the last one
   at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
@@ -67,12 +69,13 @@ class LanguageModel : public torch::nn::Module {
   virtual ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                               const RoutingTap& routing_tap = {},
                               const HiddenTap& hidden_tap = {}) = 0;
-  /// Mean cross-entropy in nats of rows of ModelOutput::hidden [R, d] and targets [R] i64. Where
-  /// ranks divide the rows, hidden is of those held, and targets and the mean are of all.
+  /// Mean cross-entropy in nats. If ranks divide the rows, `hidden` has only this rank's rows, but
+  /// `targets` and the mean cover all rows.
+  /// @param hidden [R, d], rows of ModelOutput::hidden;  @param targets [R] i64
   virtual at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
   /// The cross-entropy of each row, [R], without gradient.
   virtual at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
-  /// Logits, or log-probabilities where the head is not one softmax, [.., V].
+  /// The logits [.., V]. If the head is not a single softmax, these are log-probabilities.
   virtual at::Tensor logits(const at::Tensor& hidden) const = 0;
   /// Whether the model has extend(): a cache can keep the keys and values of its sequences.
   virtual bool caches() const { return false; }
@@ -83,7 +86,7 @@ class LanguageModel : public torch::nn::Module {
   virtual ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
                              std::span<const std::int64_t> rows, const RoutingContext& context,
                              const RoutingTap& routing_tap = {});
-  /// The same in one pass for sequences that each go on by their own number of tokens.
+  /// The same in one pass for sequences that each get their own number of tokens.
   /// @param tokens [T] i64, the tokens of the parts one after another.  @return hidden [T, d]
   virtual ModelOutput extend_parts(const at::Tensor& tokens, DecoderCache& cache,
                                    std::span<const CachePart> parts, const RoutingContext& context,
@@ -115,7 +118,8 @@ class LanguageModel : public torch::nn::Module {
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
 
  protected:
-  /// Makes and registers the config's balancers. Constructors call it, at the place of the names.
+  /// Makes and registers the config's balancers. Constructors call it at the balancers' position in
+  /// the order of registered names.
   void make_shared_balancers();
   /// Takes the finished MoE layers and lets their scorers share parameters.
   void take_moe_layers(std::vector<MoeLayer*> layers);

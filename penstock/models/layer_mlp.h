@@ -11,8 +11,8 @@ namespace penstock {
 /// The part's name in files, in the layer's module and among the layer's initial draws.
 inline constexpr const char* kMlp = "mlp";
 
-/// Adds the whole tensors of a layer's experts or feed-forward, without division over ranks and
-/// without those of the scorer.
+/// Adds the whole tensors of a layer's experts or feed-forward, without division over ranks. The
+/// scorer's tensors are not included.
 /// @param moe  null: a layer without experts
 /// @param at   the layer's place
 void describe_mlp(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);

@@ -79,16 +79,18 @@ struct TransformerXlConfig {
   }
 };
 
-/// Norms of queries and keys before positions: none, one over all heads, one over each head.
+/// Where queries and keys have a norm before positions: nowhere, over all heads together, or over
+/// each head.
 enum class QkNorm { none, whole, head };
 
-/// decoder: Llama- and Qwen2-like.
+/// decoder: Llama- and Qwen2-like models.
 enum class ModelKind { decoder, transformer_xl };
 constexpr std::array<std::string_view, 2> words(ModelKind) { return {"decoder", "transformer-xl"}; }
 
-/// normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream. fan_in:
-/// 1 / sqrt(3 fan_in) for every matrix, and init_std for embeddings alone. flat: init_std for every
-/// matrix, those outputs too.
+/// The standard deviation of initial weights. normal: init_std for every matrix, divided by
+/// sqrt(2L) for outputs into the residual stream. fan_in: 1 / sqrt(3 fan_in) for every matrix, and
+/// init_std only for embeddings. flat: init_std for every matrix, including outputs into the
+/// residual stream.
 enum class WeightInit { normal, fan_in, flat };
 constexpr std::array<std::string_view, 3> words(WeightInit) { return {"normal", "fan-in", "flat"}; }
 
@@ -162,8 +164,9 @@ struct ModelConfig {
   /// Whether rows carry a memory from segment to segment, so that text may be longer than
   /// `context`.
   bool has_memory() const { return transformer_xl(); }
-  /// Fills in the values that are 0 and checks that the numbers fit together. Throws Error. It
-  /// builds nothing and does not change a resolved config.
+  /// Fills in the values that are 0 and checks that the numbers fit together. It builds nothing and
+  /// does not change a resolved config.
+  /// Throws Error if the numbers do not fit.
   ModelConfig resolved() const;
   /// Whether resolved() has filled in all values; it does not check again that they fit. The maker
   /// of a config resolves it, and code that computes with a config asserts this.
@@ -174,7 +177,8 @@ struct ModelConfig {
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.
   std::int64_t moe_layers() const;
-  /// Experts per MoE layer and FFN width of one, granularity applied.
+  /// The number of experts in an MoE layer and the FFN width of an expert, after granularity is
+  /// applied.
   std::int64_t total_experts() const { return moe.experts * moe.granularity; }
   std::int64_t expert_width() const { return d_ffn / moe.granularity; }
   /// FFN width of a dense layer.
@@ -182,24 +186,26 @@ struct ModelConfig {
   QkNorm norm_of_qk() const {
     return qk_norm ? QkNorm::whole : qk_norm_per_head ? QkNorm::head : QkNorm::none;
   }
-  /// Entries of the norm's gain for a projection of so many heads; 0 without a norm.
+  /// Entries of the norm's gain for a projection with `of_heads` heads; 0 without a norm.
   std::int64_t norm_width(std::int64_t of_heads) const {
     return qk_norm ? of_heads * head_dim : qk_norm_per_head ? head_dim : 0;
   }
-  /// Nominal active experts per token, granularity applied.
+  /// The nominal number of active experts per token, after granularity is applied.
   double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
   /// The form of the experts' and the dense layers' feed-forward network.
   FfnForm ffn_form() const;
-  /// Standard deviation of a matrix's initial weights, by the width it sums over.
+  /// Standard deviation of a matrix's initial weights. `fan_in` is the width that the matrix sums
+  /// over.
   double weight_std(std::int64_t fan_in) const;
   /// The same for a matrix that writes into the residual stream.
   double output_std(std::int64_t fan_in) const;
-  /// The traits of the router; a dense model has those of no router. Reads the options at each
-  /// call; a built model keeps the traits (LanguageModel::traits).
+  /// The traits of the router. A dense model has the traits of no router. Each call reads the
+  /// options; a built model keeps the traits (LanguageModel::traits).
   RouterTraits traits() const;
-  /// Whether routing outside training uses nothing of later tokens; true for a dense model.
+  /// Whether routing outside training depends on no later tokens; true for a dense model.
   bool causal() const;
-  /// Whether it does so by thresholds instead of the choice in training (Scores::thresholds).
+  /// Whether routing is causal because it uses thresholds instead of the choice in training
+  /// (Scores::thresholds).
   bool by_thresholds() const;
   /// Options of one MoE layer; `index` counts MoE layers.
   MoeOptions moe_options(std::int64_t index) const;

@@ -24,16 +24,16 @@ struct DecoderEnds {
 
   void register_first(torch::nn::Module& model, const ModelConfig& config);
   void register_last(torch::nn::Module& model, const ModelConfig& config);
-  /// Adds the tensors of both.
+  /// Adds the tensors of register_first() and register_last().
   static void describe(const ModelConfig& config, std::vector<ModelTensor>& out);
-  /// Matrices ~ N(0, init_std²), of those that are registered.
+  /// Draws the registered matrices ~ N(0, init_std²).
   void initialize(const ModelConfig& config, const InitialDraws& draws) const;
 };
 
 /// Transformer-XL's ends.
 struct TransformerXlEnds {
   at::Tensor embed_tokens;  // [V, d]
-  PositionBiases biases;    // undefined where layers have their own
+  PositionBiases biases;    // undefined if layers have their own
   AdaptiveSoftmax head;     // its matrix is embed_tokens
 
   void register_first(torch::nn::Module& model, const ModelConfig& config);

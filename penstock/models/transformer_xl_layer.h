@@ -30,7 +30,7 @@ class TransformerXlLayer : public torch::nn::Module {
   TransformerXlLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
                      std::int64_t moe_index,
                      const std::vector<std::shared_ptr<Balancer>>& balancers);
-  /// Adds the tensors of a layer without those of its scorer.
+  /// Adds the tensors of a layer, except the tensors of its scorer.
   /// @param moe  null: a dense layer
   static void describe(const ModelConfig& config, const MoeOptions* moe, const LayerTensors& at);
   /// A token's multiply-adds in a layer for each position that it reads.
