@@ -10,7 +10,7 @@ namespace penstock {
 /// Parameters by purpose. Frozen and generated parameters count too.
 struct PartCounts {
   std::int64_t backbone = 0;          ///< all except the routers
-  std::int64_t router = 0;            ///< turn tokens into logits
+  std::int64_t router = 0;            ///< parameters that turn tokens into logits
   std::int64_t router_embedding = 0;  ///< trained; a hypernetwork makes the router from them
   std::int64_t hypernetwork = 0;
 };

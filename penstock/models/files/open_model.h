@@ -12,9 +12,8 @@ namespace penstock {
 /// Opens a checkpoint. It is a directory with config.json and safetensors files, a llama2.c `.bin`
 /// file or a GGUF file. The directory's files are Penstock's own or Hugging Face's
 /// (models/formats/hf_config.h lists the supported ones).
-/// @param ignored  unless empty, the file may have tensors whose names begin with this; they are
-/// not
-///                 part of the model
+/// @param ignored  a prefix of names; unless it is empty, tensors with such names may be there and
+///                 are no part of the model
 /// Throws Error that names the file, and the key or tensor, that is missing, unknown or wrong.
 std::unique_ptr<ModelSource> open_model_source(const std::string& path,
                                                const std::string& ignored = {});

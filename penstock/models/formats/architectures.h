@@ -48,8 +48,8 @@ struct HuggingFaceClass {
   bool divides_single_gate = true;
   /// Programs that ignore norm_topk_prob. They compute something else if its value is not theirs.
   std::string_view norm_unread_by = "llama.cpp's conversion";
-  /// Whether a model for which those programs compute something else is written in this class only
-  /// if the class is asked for by name.
+  /// Whether this class needs to be asked for by name if some programs would compute something else
+  /// than the model.
   bool only_if_named = false;
   std::string_view note = {};  ///< what a user who loads the model has to know
   /// Parts of our tensors' names, with the class's names for them.
