@@ -21,7 +21,7 @@ struct Alike {
 
 /// Weighted sums over a part. They decide the part's scales.
 struct CodeSums {
-  float codes = 0, squares = 0, products = 0;  // of q, q² and q·x
+  float codes = 0, squares = 0, products = 0;  // sums of q, q² and q·x
 };
 
 /// Sums f(i) over n numbers in eight lanes, so that compilers can use vector instructions.

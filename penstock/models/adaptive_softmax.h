@@ -18,8 +18,9 @@ struct AdaptiveSoftmax {
   at::Tensor bias;                          // [V]
   at::Tensor cluster_weight, cluster_bias;  // [n, d], [n]; undefined without cutoffs
 
-  /// Mean cross-entropy in nats.  @param hidden [R, d];  @param weight [V, d];  @param targets [R]
-  /// i64.  Gradient: hidden, weight and the members.
+  /// Mean cross-entropy in nats.
+  /// @param hidden [R, d];  @param weight [V, d];  @param targets [R] i64
+  /// Gradient: hidden, weight and the members.
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& weight,
                   const at::Tensor& targets) const;
   /// The cross-entropy of each row, [R], without gradient.

@@ -1,5 +1,5 @@
 // The decoder: Llama- and Qwen2-like models, dense or MoE per layer, by config. The only other
-// model is Transformer-XL. Choosing tokens is infer's.
+// model is Transformer-XL. The decoder does not choose tokens; infer does.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// A LanguageModel without memory: each row stands alone. A decoder that holds some of the layers
-/// has the embedding if it holds the first layer, and the last norm and the head if it holds the
-/// last.
+/// A LanguageModel without memory: each row is independent. A decoder that holds some of the layers
+/// has the embedding if it holds the first layer. It has the last norm and the head if it holds the
+/// last layer.
 class Decoder : public LanguageModel, public ops::ReadsStored {
  public:
   explicit Decoder(const ModelConfig& config, const ModelPlace& place = {});
@@ -36,7 +36,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const override;
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const override;
 
-  /// The output head's matrix [V, d]: the embeddings when tied. Losses read it
+  /// The output head's matrix [V, d]; this is the embeddings if they are tied. Losses read it
   /// directly (ops::linear_cross_entropy) and never store the logits.
   const at::Tensor& head() const {
     return config().tie_embeddings ? ends_.embed_tokens : ends_.lm_head;
@@ -51,7 +51,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }
 
  private:
-  /// The part that both passes through the layers share.
+  /// Runs the layers. forward() and run_cached() share it.
   ModelOutput run(const ModelInput& input, const RoutingContext& context, const Attend& attend,
                   const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
   /// run() with the cached keys and values of the sequences.
@@ -70,7 +70,8 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   }
 
   DecoderEnds ends_;
-  ops::StoredMatrix stored_embeddings_, stored_head_;  // in place of its matrices, or empty
+  // The matrices in the file that replace the parameters, or empty.
+  ops::StoredMatrix stored_embeddings_, stored_head_;
   std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for layers of other processes
 };
 

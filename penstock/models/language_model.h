@@ -110,8 +110,8 @@ class LanguageModel : public torch::nn::Module {
   const ModelMultiplyAdds& multiply_adds() const { return multiply_adds_; }
   /// The MoE layers that this process holds, in their order; empty for a dense model.
   const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
-  /// The layers that training passes compute again in the backward pass; none by default. The bits
-  /// are the same. REQUIRES: empty, or an entry for each layer of the whole model.
+  /// The layers that training passes compute again in the backward pass; none by default. The
+  /// results have the same bits. REQUIRES: empty, or an entry for each layer of the whole model.
   void recompute(Recomputation what);
   const Recomputation& recomputed() const { return recomputed_; }
   /// Balancers shared by the layers; empty for a dense model.

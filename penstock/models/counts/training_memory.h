@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Bytes that training holds: weights, gradients, AdamW's two moments, and an estimate of
-/// what the backward pass of one micro-batch needs.
+/// Bytes that training holds: weights, gradients, AdamW's two moments, and an estimate of the
+/// backward pass's memory for one micro-batch.
 struct TrainingMemory {
   std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
   /// The sum of all four.
