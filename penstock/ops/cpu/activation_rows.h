@@ -1,5 +1,5 @@
-// The experts' activation on a tile [rows of a block, columns of f], between two products: as
-// activation_tile.h with columns along the lanes.
+// The experts' activation on a tile [rows of a block, columns of f], between two products. Columns
+// lie along the vector lanes. activation_tile.h does the same for a transposed tile.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace penstock::ops::cpu {
 
-/// in [rows][m][lanes], dense; other tiles [rows][lanes].
+/// Sizes of a tile. The tile of the m inputs is [rows][m][lanes], dense; other tiles are
+/// [rows][lanes].
 struct RowsShape {
   std::int64_t rows, lanes;  ///< lanes: a multiple of 16
 };
 
-/// in[r][i][j] += bias[j] for j < columns of input i, of m.
+/// in[r][i][j] += bias[j] for j < columns.  i: one of the m inputs.
 void add_bias_rows(const RowsShape& shape, std::int64_t i, std::int64_t m, std::int64_t columns,
                    const float* bias, float* in);
 
@@ -29,7 +30,8 @@ void activation_backward_rows(Activation activation, const RowsShape& shape, con
                               const float* p, const float* weight, float* d_in, float* h,
                               float* d_weight);
 
-/// x ⊙= keep / (1 − p), where the first row is assignment `row` and the first column `column` of f.
+/// x ⊙= keep / (1 − p). The first row of x is assignment `row`; its first column is column `column`
+/// of f.
 void drop_rows(const Dropout& dropout, const RowsShape& shape, std::int64_t row,
                std::int64_t column, float* x);
 

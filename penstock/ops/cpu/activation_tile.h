@@ -8,12 +8,12 @@
 
 namespace penstock::ops::cpu {
 
-/// One panel of one block: in [m][columns][rows], dense; `bias` holds m pointers, null without.
+/// Sizes of one panel of one block. The tile of the m inputs is [m][columns][rows], dense.
 struct TileShape {
   std::int64_t columns, rows;  ///< rows: a multiple of 16
 };
 
-/// in[i][j] += bias[j] for one of the inputs.
+/// in[j][r] += bias[j] for one of the m inputs.  in [columns, rows]
 void add_bias(const TileShape& shape, const float* bias, float* in);
 
 /// h [columns, rows] = silu(g) ⊙ u (swiglu: in = {g, u}) or max(in, 0) (relu).

@@ -6,7 +6,8 @@
 
 namespace penstock::ops::cpu {
 
-/// Whether an element stays, from its row's key and its column · kDropoutColumn.
+/// Whether dropout keeps an element.  key: of the element's row;  column: the element's column ·
+/// kDropoutColumn.
 PENSTOCK_INLINE bool dropout_stays(std::uint32_t key, std::uint32_t column,
                                    std::uint32_t threshold) {
   std::uint32_t x = key ^ column;

@@ -1,5 +1,5 @@
-// Sums of rows into their tokens, group after group of experts, always in expert order: the same
-// bits whatever the groups and threads.
+// Sums the experts' rows into their tokens, one group of experts after another. Rows are always
+// added in the order of the experts, so the bits depend on neither the groups nor the threads.
 #pragma once
 
 #include <algorithm>
@@ -21,25 +21,25 @@ inline std::int64_t largest_group(const ExpertViews& in, const std::vector<Group
 
 class TokenSums {
  public:
-  /// `all`: also tokens with a single assignment are summed.
+  /// all: sums tokens with a single assignment too.
   explicit TokenSums(const ExpertViews& in, bool all = false)
       : in_(in), all_(all), next_(in.token_offsets, in.token_offsets + in.tokens) {}
 
-  /// Whether any token's rows have to be summed.
+  /// Whether any token's rows must be summed.
   bool any() const {
     for (std::int64_t t = 0; t < in_.tokens; ++t)
       if (count(t) > (all_ ? 0 : 1)) return true;
     return false;
   }
 
-  /// Zeroes the rows [T, d] of tokens without an assignment.
+  /// Zeroes the rows of out [T, d] whose tokens have no assignment.
   void clear_idle(float* out) const {
     for (std::int64_t t = 0; t < in_.tokens; ++t)
       if (count(t) == 0) std::fill_n(out + t * in_.width, in_.width, 0.0f);
   }
 
-  /// Calls add_row(assignment, whether not the token's first, the token's row of out) for the
-  /// group's assignments. Groups come in order, each once.
+  /// Calls add_row(assignment, add, row) for the group's assignments. `add` is false for a token's
+  /// first assignment; `row` is the token's row of out.  REQUIRES: one call a group, in order.
   template <class AddRow>
   void add(const Group& group, const AddRow& add_row, float* out) {
     const std::int64_t last = in_.offsets[group.last];
@@ -63,11 +63,12 @@ class TokenSums {
   std::vector<std::int64_t> next_;  // by token: its next entry of by_token
 };
 
-/// Gradients that a backward pass's tasks have of their experts' rows: a task that has some panels
-/// of f has partial sums of each row and gate.
+/// Partial gradients that the tasks of a backward pass compute. A task covers some panels of f of
+/// one expert. It computes a partial sum for each row and each gate of that expert.
 class Partials {
  public:
-  /// Of a group's tasks, which say their `expert` and where their rows begin, `partial`.
+  /// tasks: of `group`. A task's `expert` is its expert; its `partial` is the first of its rows of
+  /// partial sums.
   template <class Task>
   Partials(const std::vector<Task>& tasks, const ExpertViews& in, const Group& group)
       : in_(in),
@@ -87,8 +88,8 @@ class Partials {
   struct Sums {
     const float *rows, *gates;  ///< [rows(), d] and [rows()]
   };
-  /// Adds assignment a's rows up in order into `out`, from its value where `add`; returns the
-  /// gates' sum.
+  /// out ← the sum of assignment a's partial rows, in the order of the tasks; with `add`, out +=
+  /// the sum.  @return the sum of the assignment's partial gates.
   float add(std::int64_t a, std::int64_t expert, const Sums& sums, bool add, float* out) const {
     const std::int64_t begin = in_.offsets[expert], count = in_.offsets[expert + 1] - begin;
     float gate = 0;

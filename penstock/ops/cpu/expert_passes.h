@@ -1,5 +1,6 @@
-// The order of an expert feed-forward's passes, whatever the products: group after group of
-// experts, a group's tasks side by side, and then the sums of their rows into their tokens.
+// The order of work in an expert feed-forward's passes, for any kind of products. The groups of
+// experts run one after another. A group's tasks run in parallel; then their rows are summed into
+// the tokens.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,7 +14,7 @@
 
 namespace penstock::ops::cpu {
 
-/// Runs tasks of a pass, which says how much scratch memory each thread needs.
+/// Runs the tasks of a pass. pass.scratch_floats() is the scratch memory that each thread needs.
 template <class Pass>
 class TaskRunner {
  public:
@@ -36,8 +37,9 @@ class TaskRunner {
   float* data_;
 };
 
-/// `Forward` has its operands `in`, for which there is forward_tasks(in, group), and run(), which
-/// writes a token's only row to `output`, weighted, and others to `rows`, from `first_row` on.
+/// Runs a forward pass. `forward.in` holds the operands; forward_tasks(in, group) gives a group's
+/// tasks. forward.run() writes the row of a token with one assignment to `output`, weighted. It
+/// writes other rows to `rows`, whose first row is assignment `first_row`.
 template <class Forward>
 void forward_groups(Forward& forward) {
   const auto& in = forward.in;
@@ -61,9 +63,9 @@ void forward_groups(Forward& forward) {
   }
 }
 
-/// `Backward` has its operands `in`, for which there is backward_tasks(in, group), and run(), which
-/// writes partial sums of rows and gates to `row_gradients` and `row_gates`, and the gradients of
-/// weights and biases where they belong.
+/// Runs a backward pass. `backward.in` holds the operands; backward_tasks(in, group) gives a
+/// group's tasks. backward.run() writes partial sums of rows and gates to `row_gradients` and
+/// `row_gates`. It writes the gradients of weights and biases to their tensors.
 /// @param d_hidden, d_weight  filled
 template <class Backward>
 void backward_groups(Backward& backward, const at::Tensor& d_hidden, const at::Tensor& d_weight) {
@@ -92,7 +94,7 @@ void backward_groups(Backward& backward, const at::Tensor& d_hidden, const at::T
   }
 }
 
-/// f32, of the problem's shapes, to be filled.
+/// Uninitialised f32 tensors with the shapes of the problem's tensors.
 inline ExpertGradient empty_gradient(const ExpertProblem& problem) {
   const auto like = [](const at::Tensor& tensor) {
     return tensor.defined() ? at::empty(tensor.sizes(), at::kFloat) : at::Tensor();

@@ -1,4 +1,4 @@
-// What the expert feed-forward's kernels of the CPU share: a problem's tensors as pointers, and its
+// What the CPU kernels of the expert feed-forward share: a problem's tensors as pointers, and its
 // experts in groups. No arithmetic on data here.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace penstock::ops::cpu {
 
-/// Contiguous views of a problem's tensors, kept alive.
+/// Pointers to a problem's tensors, each contiguous. The object keeps the tensors alive.
 struct ExpertViews {
   explicit ExpertViews(const ExpertProblem& problem);
 
@@ -26,7 +26,7 @@ struct ExpertViews {
   }
   const float* bias_out(std::int64_t e) const { return b_out ? b_out + e * width : nullptr; }
 
-  const float* hidden;  ///< null where it is bf16
+  const float* hidden;  ///< null where the problem's hidden is bf16
   const float *weight, *w_in, *w_out, *b_in, *b_out;
   const std::int64_t *token, *offsets, *by_token, *token_offsets;
 
@@ -34,8 +34,8 @@ struct ExpertViews {
   std::vector<at::Tensor> held_;
 };
 
-/// Experts that are worked through together, so that rows and recomputed values of one group at a
-/// time exist: at most max(2T, 8192) assignments, or one expert.
+/// Experts that a pass computes together. Only one group's rows and recomputed values are in memory
+/// at a time. A group has at most max(2T, 8192) assignments, or it is a single expert.
 struct Group {
   std::int64_t first, last;  ///< experts [first, last)
 };

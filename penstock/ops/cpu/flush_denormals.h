@@ -1,6 +1,7 @@
 // Denormal numbers count as zero while a fast path computes. A processor takes a hundred times as
-// long for a product with one, and peaked attention and small gradients are full of them: a
-// training run slowed to a tenth. Not a setting of the process: the caller's mode comes back.
+// long for a product with a denormal number. Peaked attention and small gradients have many of
+// them: a training run slowed to a tenth of its speed. This is not a setting of the process: the
+// caller's mode is restored.
 #pragma once
 
 #if defined(__SSE2__)
@@ -11,8 +12,9 @@
 
 namespace penstock::ops::cpu {
 
-/// While it lives, operands and results of this thread below 2^-126 (f32) or 2^-1022 (f64) are 0.
-/// On x86 both; on aarch64 as the processor's FZ bit has it; elsewhere nothing changes.
+/// While the object lives, this thread's operands and results below 2^-126 (f32) or 2^-1022 (f64)
+/// count as 0. On x86 both operands and results do. On aarch64 the processor's FZ bit decides.
+/// On other processors nothing changes.
 class FlushDenormals {
  public:
   FlushDenormals(const FlushDenormals&) = delete;

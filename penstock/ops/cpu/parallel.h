@@ -1,5 +1,5 @@
-// Division of work over OpenMP threads: in ranges, where which thread does what depends on the
-// sizes and the thread count alone, or in tasks of unequal size that threads take as they are free.
+// Division of work over OpenMP threads, in ranges or in tasks. The sizes and the thread count alone
+// decide which thread gets which range. Tasks may have unequal sizes: a free thread takes the next.
 #pragma once
 
 #include <omp.h>
@@ -11,8 +11,9 @@
 
 namespace penstock::ops::cpu {
 
-/// Calls body(begin, end) on disjoint ranges that cover [0, n), at least `grain` items each where
-/// more than one thread is used; denormal numbers are zero there.  REQUIRES: body does not throw.
+/// Calls body(begin, end) on disjoint ranges that cover [0, n). Where more than one thread is used,
+/// a range has at least `grain` items. Denormal numbers are zero in body.
+/// REQUIRES: body does not throw.
 template <class Body>
 void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
   if (n <= 0) return;
@@ -32,8 +33,8 @@ void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
   }
 }
 
-/// Calls body(task, thread) for tasks [0, n), thread in [0, omp_get_max_threads()); denormal
-/// numbers are zero there. Results repeat bitwise where no task reads what another writes.
+/// Calls body(task, thread) for tasks [0, n), thread in [0, omp_get_max_threads()). Denormal
+/// numbers are zero in body. Results repeat bitwise where no task reads what another task writes.
 /// REQUIRES: body does not throw.
 template <class Body>
 void parallel_tasks(std::int64_t n, const Body& body) {
@@ -46,8 +47,8 @@ void parallel_tasks(std::int64_t n, const Body& body) {
   }
 }
 
-/// How many of `pieces` a task takes where neighbours are read one after another: as many as leave
-/// each thread eight tasks, so that the next rows are fetched ahead, and at most `most`.
+/// The number of neighbouring pieces that a task reads one after another, so that the processor
+/// fetches the next rows ahead. It leaves each thread about eight tasks, and is in [1, most].
 inline std::int64_t pieces_per_task(std::int64_t pieces, std::int64_t most) {
   return std::clamp<std::int64_t>(pieces / (8 * omp_get_max_threads()), 1, most);
 }

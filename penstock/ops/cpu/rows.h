@@ -9,8 +9,8 @@ namespace penstock::ops::cpu {
 void gather_rows(std::int64_t count, std::int64_t filled, std::int64_t width, const float* source,
                  const std::int64_t* index, float* out);
 
-/// out[j, i] = source[i, j] for source [rows, columns], both with a row stride. Bytes are moved, so
-/// that what lies there may be any values of four bytes.
+/// out[j, i] = source[i, j] for source [rows, columns], both with a row stride. The elements may be
+/// any four-byte values, because the function only moves bytes.
 void transpose(std::int64_t rows, std::int64_t columns, const float* source,
                std::int64_t source_stride, float* out, std::int64_t out_stride);
 

@@ -1,4 +1,4 @@
-// Writing past the caches.
+// A copy that bypasses the caches.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace penstock::ops::cpu {
 
-/// Copies n floats to where nobody will read them soon: the lines there are not fetched before they
-/// are overwritten, on x86, nor taken from another core's cache.
+/// Copies n floats to memory that nobody will read soon. On x86 the copy neither fetches the
+/// destination's cache lines before it overwrites them, nor takes them from another core's cache.
 inline void stream(const float* from, std::int64_t n, float* to) {
 #if defined(__SSE2__)
   std::int64_t i = 0;

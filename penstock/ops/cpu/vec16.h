@@ -1,6 +1,6 @@
-// Sixteen floats as one value, for loops whose reductions the compiler keeps in memory when it
-// vectorises them by itself. The compiler's vector type: lowered to what each instruction set has.
-// Used inside PENSTOCK_PER_CPU functions only.
+// Sixteen floats as one value, for loops with reductions: when the compiler vectorises such a loop
+// by itself, it keeps the reduction in memory. The type is the compiler's vector type, which the
+// compiler lowers to each instruction set. Used inside PENSTOCK_PER_CPU functions only.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace penstock::ops::cpu {
 
 using Vec16 = float __attribute__((vector_size(64)));
 using Int16 = std::int32_t __attribute__((vector_size(64)));
-using UInt16 = std::uint32_t __attribute__((vector_size(64)));  // where lanes may overflow unread
+using UInt16 = std::uint32_t __attribute__((vector_size(64)));  // where unread lanes may overflow
 constexpr std::int64_t kLanes = 16;
 
 PENSTOCK_INLINE Vec16 load(const float* from) {
@@ -64,7 +64,7 @@ PENSTOCK_INLINE Vec16 fast_exp(const Vec16& from) {
   return std::bit_cast<Vec16>(std::bit_cast<UInt16>(p) + (std::bit_cast<UInt16>(shifted) << 23));
 }
 
-/// 2^x of each lane with relative error below 2e-7 for x in [−126, 127]; 2^−126 below.
+/// 2^x of each lane with relative error below 2e-7 for x in [−126, 127]; 2^−126 for smaller x.
 PENSTOCK_INLINE Vec16 fast_exp2(const Vec16& from) {
   const Vec16 x = larger(splat(-126.0f), from);
   const Vec16 shifted = x + 12582912.0f;  // the low bits now hold the nearest integer
@@ -98,7 +98,7 @@ PENSTOCK_INLINE Vec16 fast_log(const Vec16& x) {
   return n * 0.693147181f + (f - 0.5f * squared + p * f * squared);
 }
 
-/// The lanes' sum, halving each time.
+/// The lanes' sum. Each step adds one half of the lanes to the other half.
 PENSTOCK_INLINE float sum(const Vec16& from) {
   Vec16 x = from;
   x += __builtin_shuffle(x, Int16{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
@@ -107,7 +107,7 @@ PENSTOCK_INLINE float sum(const Vec16& from) {
   return x[0] + x[1];
 }
 
-/// Lane i: the sum of the lanes of from[i], added in the order of sum().
+/// Lane i is the sum of the lanes of from[i], added in the order of sum().
 PENSTOCK_INLINE Vec16 sums_of_16(const Vec16* from) {
   Vec16 halves[8], quarters[4], pairs[2];
 #pragma GCC unroll 8
@@ -136,7 +136,8 @@ PENSTOCK_INLINE Vec16 sums_of_16(const Vec16* from) {
                            Int16{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
 }
 
-/// to[i] = sum(from[i]) for N vectors, with its bits: sixteen of them take the shuffles of four.
+/// to[i] = sum(from[i]) for N vectors, with the same bits as sum(). Sixteen vectors are summed
+/// together, which takes fewer shuffles.
 template <int N>
 PENSTOCK_INLINE void store_sums(const Vec16* from, float* to) {
   if constexpr (N >= 16) {

@@ -1,12 +1,13 @@
 // Functions that the compiler can vectorise inside a `#pragma omp simd` loop, and the attribute
-// that compiles such a loop once per instruction set and picks at load time. No intrinsics, no
-// global -march: the same source runs everywhere.
+// that compiles such a loop once per instruction set and picks a copy at load time. No intrinsics,
+// no global -march: the same source runs everywhere.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-// The sanitizers instrument the load-time choice before they are ready for it.
+// The sanitizers also instrument the function that picks a copy at load time. It runs before their
+// runtime is ready.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define PENSTOCK_HAS_CLONES
@@ -15,13 +16,13 @@
 #else
 #define PENSTOCK_PER_CPU
 #endif
-// Inlined into each copy, so that it is compiled for that copy's instruction set.
+// Inlines a function into each copy, so that it is compiled for that copy's instruction set.
 #define PENSTOCK_INLINE inline __attribute__((always_inline))
 
 namespace penstock::ops::cpu {
 
-/// e^x with relative error below 2e-7 for x in [−87, 88]; clamped outside.  Splits x = n·ln 2 + r
-/// and takes the polynomial of Cephes' expf in r.
+/// e^x with relative error below 2e-7 for x in [−87, 88]; x outside is clamped.  Splits
+/// x = n·ln 2 + r and evaluates the polynomial of Cephes' expf in r.
 PENSTOCK_INLINE float fast_exp(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
