@@ -11,7 +11,7 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Columns [begin, end) of every row: cleared, then the gradients added in the order of the tokens.
+/// Clears columns [begin, end) of every row, then adds the gradients in the order of the tokens.
 PENSTOCK_PER_CPU void add_columns(const float* grad, const std::int64_t* ids, float* out,
                                   std::int64_t tokens, std::int64_t vocabulary, std::int64_t d,
                                   std::int64_t begin, std::int64_t end) {
@@ -51,7 +51,7 @@ at::Tensor embedding_backward(const at::Tensor& grad_in, const at::Tensor& ids_i
   const std::int64_t* id = ids.data_ptr<std::int64_t>();
   const std::int64_t tokens = ids.numel();
   float* to = dweight.data_ptr<float>();
-  // A cache line at least, so that no two threads write to one.
+  // A range has whole groups of 16 columns, a cache line: no two threads write to the same line.
   parallel_ranges((d + 15) / 16, 1, [=](std::int64_t begin, std::int64_t end) {
     add_columns(from, id, to, tokens, vocabulary, d, begin * 16, std::min(end * 16, d));
   });

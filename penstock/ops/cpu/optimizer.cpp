@@ -41,7 +41,7 @@ struct StepConstants {
   float eps;
   float rate;         ///< lr / (1 − β1^t)
   float keep;         ///< 1 − lr · decay
-  std::uint32_t key;  ///< of the step's draws
+  std::uint32_t key;  ///< of the step's random draws
 };
 
 using Bf16 = std::uint16_t;  ///< the upper half of an f32
@@ -51,13 +51,14 @@ PENSTOCK_INLINE float read(Bf16 x) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
 }
 PENSTOCK_INLINE void write(float& to, float x, std::uint32_t) { to = x; }
-/// The neighbour that is larger in size, with the probability of the part that is cut off.  @param
-/// draw  16 bits
+/// Stochastic rounding: rounds away from zero with a probability equal to the fraction that is cut
+/// off.
+/// @param draw  16 random bits
 PENSTOCK_INLINE void write(Bf16& to, float x, std::uint32_t draw) {
   to = static_cast<Bf16>((std::bit_cast<std::uint32_t>(x) + draw) >> 16);
 }
 
-/// AdamWOptions' draw of an element.
+/// The random draw of an element, as AdamWOptions describes it.
 PENSTOCK_INLINE std::uint32_t draw_of(float w, float g, std::uint32_t key) {
   std::uint32_t x =
       (std::bit_cast<std::uint32_t>(w) & 0xffff0000u) | (std::bit_cast<std::uint32_t>(g) >> 16);

@@ -1,5 +1,5 @@
-// RMSNorm in f32, alone and after a residual addition, one row at a time while it is in the nearest
-// cache.
+// RMSNorm in f32, alone and after a residual addition. It finishes one row at a time, while the row
+// is in the nearest cache.
 #include "penstock/ops/rms_norm.h"
 
 #include <ATen/ATen.h>
@@ -12,14 +12,14 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// The gain's gradient is summed in this many blocks of rows, then over blocks, both in order: the
-/// sum does not depend on which thread did which block.
+/// Blocks of rows for the gain's gradient. The rows of a block are summed in order, then the blocks
+/// in order: the sum does not depend on which thread computed which block.
 constexpr std::int64_t kBlocks = 64;
 
 struct Rows {
   const float* x;
   const float* gain;
-  const float* delta;     ///< forward: added to x into `sum` first, or null
+  const float* delta;     ///< forward: first, sum = x + delta; or null
   const float* grad;      ///< backward only
   const float* residual;  ///< backward only, or null
   float* r;               ///< [R], read by the backward pass

@@ -8,7 +8,7 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// A 16×16 block as 16 vectors, transposed by interleaving pairs of rows four times.
+/// Transposes a 16×16 block of 16 vectors by interleaving pairs of rows four times.
 PENSTOCK_INLINE void transpose_16(const float* source, std::int64_t source_stride, float* out,
                                   std::int64_t out_stride) {
   using Vector = float __attribute__((vector_size(64), aligned(4), may_alias));

@@ -1,4 +1,4 @@
-// Cross-entropy of rows of logits in f32, and its gradient in their place.
+// Cross-entropy of rows of logits in f32. The gradient overwrites the logits.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Partial sums of this many terms are added in f64, so that long rows lose nothing.
+/// Terms of a partial sum. The partial sums are added in f64, so that long rows lose no precision.
 constexpr std::int64_t kChunk = 4096;
 
 PENSTOCK_PER_CPU float largest_of(const float* x, std::int64_t n) {
@@ -31,7 +31,7 @@ PENSTOCK_PER_CPU float exp_sum(const float* x, std::int64_t n, float shift) {
   return out;
 }
 
-/// x ← exp(x − shift), and their sum.
+/// x ← exp(x − shift).  @return the sum of the new values.
 PENSTOCK_PER_CPU float exp_in_place(float* x, std::int64_t n, float shift) {
   Vec16 total{};
   std::int64_t i = 0;

@@ -1,4 +1,5 @@
-// The gated unit in f32: bound by memory, so one sweep and a polynomial exponential.
+// The gated linear unit SwiGLU in f32. Memory bounds its speed, so it takes one sweep and a
+// polynomial exponential.
 #include "penstock/ops/swiglu.h"
 
 #include <ATen/ATen.h>
