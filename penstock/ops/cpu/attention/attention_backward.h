@@ -1,7 +1,8 @@
-// Causal attention's backward pass, whatever the products. The weights of a tile come back from the
-// scores and the rows' logsumexp; with p = exp(s − lse), D_t = dy_t·y_t and ds = p (dy·v − D):
+// Causal attention's backward pass, for any kind of products. It recomputes the weights of a tile
+// from the scores and the rows' logsumexp. With p = exp(s − lse), D_t = dy_t·y_t and
+// ds = p (dy·v − D):
 //   dv_s += p·dy,  dk_s += ds·q · scale,  dq_t += ds·k · scale
-// All rows that read a key/value head are one thread's work, so nothing is added across threads.
+// One thread computes all rows that read a key/value head, so nothing is added across threads.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,7 +17,7 @@
 
 namespace penstock::ops::cpu::attention {
 
-/// One thread's memory, whatever the products.
+/// One thread's memory that all kinds of products need.
 struct BackwardWork {
   BackwardWork(const Shape& shape, Scratch::Cursor& cursor)
       : keys(cursor.take(shape.padded_length() * shape.hd)),
@@ -36,14 +37,15 @@ struct BackwardWork {
            (3 * shape.hd + 2 * shape.tile_keys() + 2) * shape.rows;
   }
   float *keys, *values, *d_keys, *d_values;  ///< [T, hd]
-  float *queries, *grads;                    ///< [rows, hd], grads of the output
+  float *queries, *grads;                    ///< [rows, hd]; grads: the output's gradients
   float* d_queries;                          ///< [rows, hd]
-  float *weights, *slopes;                   ///< [keys, rows]
-  float *logsumexp, *inner;                  ///< [rows]
+  float *weights, *slopes;                   ///< [keys, rows]: p and ds
+  float *logsumexp, *inner;                  ///< [rows]; inner: D
   RowLimits limits;
 };
 
-/// Adds a block's part to the gradients of keys and values; work.d_queries is the block's own.
+/// Adds a block's part to the gradients of keys and values. Writes the gradients of the block's
+/// queries to work.d_queries.
 template <class Products>
 void differentiate(const Shape& shape, const Products& products, const Block& block,
                    typename Products::Work& work) {
@@ -64,7 +66,7 @@ void differentiate(const Shape& shape, const Products& products, const Block& bl
     products.gradients(block, block.on_diagonal(key, shape.rows), work);
 }
 
-/// What the forward pass left and what comes back, of one call.
+/// The results of the forward pass and the gradient of its output, for one call.
 class BackwardInputs {
  public:
   BackwardInputs(const Shape& of, const at::Tensor& grad, const at::Tensor& y,
@@ -75,11 +77,11 @@ class BackwardInputs {
         lse_(logsumexp.data_ptr<float>()),
         rows_{.stride = of.heads * of.hd, .heads = of.group, .hd = of.hd} {}
 
-  /// A block's grads, D and logsumexp, for the heads that read this one of keys and values.
+  /// Reads a block's grads, D and logsumexp to `work`, for the heads that read key/value head kv.
   void read(std::int64_t b, std::int64_t kv, const Block& block, BackwardWork& work) const {
     const std::int64_t begin = begin_of(b, kv, block.first), count = block.positions();
     pack(dy_ + begin, block, work.grads);
-    // The outputs pass through where the queries' gradients will be.
+    // work.d_queries holds the outputs until the queries' gradients overwrite them.
     pack(out_ + begin, block, work.d_queries);
     row_dots(work.grads, work.d_queries, block.rows, shape_.hd, work.weights, work.inner);
     std::fill(work.logsumexp + count * shape_.group, work.logsumexp + block.rows, 0.0f);
@@ -110,11 +112,12 @@ class BackwardInputs {
   HeadRows rows_;
 };
 
-/// `Products` has a Work, and:
-///   take_heads: makes of keys and values what its products read
-///   take_rows: makes of a block's queries and grads what they read
-///   scores: the part's scores in work.weights, and dy·v in work.slopes
-///   gradients: of the part's weights and slopes, added to those of queries, keys and values
+/// `Products` has a type Work, and the functions:
+///   take_heads: converts keys and values to the products' operands
+///   take_rows: converts a block's queries and grads to the products' operands
+///   scores: writes a part's scores to work.weights, and dy·v to work.slopes
+///   gradients: adds the products of a part's weights and slopes to the gradients of queries, keys
+///     and values
 template <class Products>
 at::Tensor backward_pass(const at::Tensor& grad_in, const at::Tensor& qkv_in,
                          const at::Tensor& y_in, const at::Tensor& logsumexp,

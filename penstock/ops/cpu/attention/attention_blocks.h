@@ -1,7 +1,7 @@
-// A block of rows of causal attention's forward pass: tile by tile of keys, the scores, one step of
-// their softmax, and the product with the values, added to what earlier tiles gave. Where queries,
-// keys and values come from is the caller's business; the products are in f32 here, and in bf16 in
-// bf16/attention_forward.cpp.
+// Causal attention's forward pass for a block of rows. For each tile of keys it computes the
+// scores, one step of their softmax, and the product with the values. It adds the product to the
+// sums over earlier tiles. The caller provides queries, keys and values. The products here are in
+// f32; those in bf16 are in bf16/attention_forward.cpp.
 #pragma once
 
 #include "penstock/ops/cpu/attention/attention_lanes.h"
@@ -9,7 +9,7 @@
 
 namespace penstock::ops::cpu::attention {
 
-/// One thread's memory, whatever the products.
+/// One thread's memory that all kinds of products need.
 struct ForwardWork {
   ForwardWork(const Shape& shape, Scratch::Cursor& cursor)
       : keys(cursor.take(shape.padded_length() * shape.hd)),
@@ -43,13 +43,14 @@ class ForwardProducts {
   };
 
   explicit ForwardProducts(const Shape& shape);
-  /// Makes of work.keys and work.values what the products read.
+  /// Converts work.keys and work.values to the products' operands.
   void take_heads(Work&) const {}
-  /// Makes of a block's queries in work.rows what the products read.
+  /// Converts a block's queries in work.rows to the products' operands.
   void take_queries(const Block& block, Work& work) const;
-  /// The tile's part: scores of its keys and rows.
+  /// Writes the scores of the part's keys and rows to work.tile.
   void scores(const Block& block, const TilePart& part, Work& work) const;
-  /// work.rows ← or += the part's weights times the values, those of the block's first key anew.
+  /// work.rows += the part's weights times the values. A part that begins with the block's first
+  /// key overwrites work.rows instead.
   void values(const Block& block, const TilePart& part, Work& work) const;
 
  private:
@@ -58,8 +59,9 @@ class ForwardProducts {
   TileProducts scores_, first_values_, values_;
 };
 
-/// The output of a block in work.rows, still to be multiplied by work.total, and its logsumexp in
-/// work.most.  `work` holds the block's queries, as taken, its limits, and the heads, as taken.
+/// Writes a block's output to work.rows, and its logsumexp to work.most. The caller must still
+/// multiply the output by work.total.
+/// REQUIRES: take_heads() and take_queries() were called; work.limits is set to the block.
 template <class Products>
 void attend(const Shape& shape, const Products& products, const Block& block,
             typename Products::Work& work) {

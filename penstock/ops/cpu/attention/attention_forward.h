@@ -1,5 +1,5 @@
-// Causal attention's forward pass of whole sequences, block by block of rows, whatever the products
-// (attention_blocks.h).
+// Causal attention's forward pass of whole sequences, one block of rows after another, for any kind
+// of products (attention_blocks.h).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
-// Heads in and out of a packed projection [B, T, (H+2G)·hd]: copied to blocks of contiguous rows
-// and rotated by their rotary angles on the way, or back. Rows are stacked as attention_tiles.h
-// says.
+// Copies of heads between a packed projection [B, T, (H+2G)·hd] and blocks of contiguous rows. A
+// copy to a block rotates the heads by their rotary angles; a copy back rotates them back.
+// attention_tiles.h describes how rows are stacked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,34 +18,34 @@ struct HeadRows {
   const float* rotation = nullptr;  ///< [T, hd] or null
   bool adjacent = false;
 };
-/// out [positions · heads, hd] = factor · x, rotated.  `x` is where position `first` starts.
+/// out [positions · heads, hd] = factor · x, rotated.  x: at position `first`.
 void pack_rows(const HeadRows& layout, const float* x, std::int64_t first, std::int64_t positions,
                float factor, float* out);
-/// The way back: x = factor · packed, rotated back; times each row's own factor where there is one.
+/// The inverse: x = factor · packed, rotated back. Where row_factor is not null, each row is also
+/// multiplied by its row_factor.
 void unpack_rows(const HeadRows& layout, const float* packed, std::int64_t first,
                  std::int64_t positions, float factor, float* x, const float* row_factor = nullptr);
-/// Asks for rows that are read, or written, one block of work later, so that memory works
-/// meanwhile.
+/// Prefetches rows that the program reads, or writes, one block of work later.
 void prefetch_rows(const HeadRows& layout, const float* x, std::int64_t positions, bool write);
-/// out [hd, rows], with a stride, of x [rows, hd].  REQUIRES: rows is a multiple of 16.
+/// out [hd, rows] = xᵀ, x [rows, hd]; out has a row stride.  REQUIRES: rows is a multiple of 16.
 void transpose(const float* x, std::int64_t rows, std::int64_t hd, float* out, std::int64_t stride);
 
-/// The heads of a projection, or of its gradient. What is packed is padded with zeros.
+/// The heads of a projection, or of its gradient. The packed blocks are padded with zeros.
 class PackedHeads {
  public:
   /// REQUIRES: qkv is contiguous.
   PackedHeads(const Shape& shape, const at::Tensor& qkv, const AttentionOptions& options);
 
-  /// A block's queries of a group: out [rows, hd].
+  /// The queries of a block's positions, for the group of key/value head kv: out [rows, hd].
   void pack_queries(std::int64_t b, std::int64_t kv, const Block& block, float* out) const;
   /// out [T, hd], padded.
   void pack_keys(std::int64_t b, std::int64_t kv, float factor, float* out) const;
   void pack_values(std::int64_t b, std::int64_t kv, float* out) const;
 
-  /// Asks for what comes next while `block` is worked on: the group's next queries, and the same
-  /// positions of the next group's keys and values.
+  /// Prefetches what the work after `block` reads: the group's next queries, and the same positions
+  /// of the next group's keys and values.
   void prefetch_next(std::int64_t b, std::int64_t kv, const Block& block) const;
-  /// Asks for where the block's queries, keys and values will be written.
+  /// Prefetches the memory to which the block's queries, keys and values will be written.
   void prefetch_write(std::int64_t b, std::int64_t kv, const Block& block) const;
 
   void unpack_queries(std::int64_t b, std::int64_t kv, const Block& block, float factor,

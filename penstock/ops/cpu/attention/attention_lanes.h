@@ -1,6 +1,6 @@
 // The elementwise work of attention on a tile [keys, rows] of scores, one row per vector lane.
-// Scores are in units of log 2 (keys are packed with scale · log2 e), so that 2^x takes e^x's
-// place.
+// Scores are in units of log 2, because the packed keys contain the factor scale · log2 e. So the
+// softmax takes 2^x instead of e^x.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Tile {
   std::int64_t first, count;
   std::int64_t stride;           ///< from key to key
   const std::int32_t* position;  ///< [rows]: the last key that each row may read
-  const std::int32_t* start;     ///< [rows]: the first
-  std::int64_t latest_start;     ///< the largest of those
-  bool masked;                   ///< some row may not read some key
+  const std::int32_t* start;     ///< [rows]: the first key that each row may read
+  std::int64_t latest_start;     ///< the largest of `start`
+  bool masked;                   ///< whether some row may not read some key
 };
 
 /// Which keys each row of a block may read.
@@ -46,24 +46,24 @@ class RowLimits {
   std::vector<std::int32_t> position_, start_;
 };
 
-/// One step of a softmax whose keys come tile by tile: raises each row's largest score `most`,
-/// turns scores into 2^(score − most), 0 where a row may not read, and brings `total` up to date.
-/// `shrink` gets the factor of what was summed over earlier tiles.  Rows that are before all keys
-/// of a chunk are left alone there.  @return whether any factor is not 1.
+/// One step of a softmax over tiles of keys. It raises each row's largest score `most`, and updates
+/// `total`. It replaces a score by 2^(score − most), or by 0 where a row may not read the key.
+/// `shrink` gets the factor for a row's sums over earlier tiles. In a chunk of keys, the step
+/// leaves alone the rows that are before all of these keys.  @return whether any factor is not 1.
 bool softmax_step(const Tile& tile, float* scores, float* most, float* total, float* shrink);
 
-/// x [rows, hd], each row times its factor.
+/// Multiplies each row of x [rows, hd] by its factor.
 void scale_rows(float* x, std::int64_t rows, std::int64_t hd, const float* factor);
 
 /// total ← 1 / total;  most ← the logsumexp, in natural units.
 void finish_rows(std::int64_t rows, float* most, float* total);
 
-/// Scores become weights p = 2^(score − logsumexp), products dy·v become gradients of the natural
-/// scores, ds = p (product − inner); both are 0 where a row may not read.
+/// Replaces scores by weights p = 2^(score − logsumexp), and products dy·v by gradients of the
+/// scores in natural units, ds = p (product − inner). Both are 0 where a row may not read the key.
 void slope_step(const Tile& tile, float* scores, float* products, const float* logsumexp,
                 const float* inner);
 
-/// out [rows] = Σ_i a[r, i] · b[r, i], of a, b [rows, hd].  `scratch` holds 32 · rows floats.
+/// out[r] = Σ_i a[r, i] · b[r, i].  a, b [rows, hd]; out [rows]; `scratch` holds 32 · rows floats.
 /// REQUIRES: rows is a multiple of 16.
 void row_dots(const float* a, const float* b, std::int64_t rows, std::int64_t hd, float* scratch,
               float* out);
