@@ -1,6 +1,6 @@
-// The backward pass of attention with relative positions, whatever its products. The weights of a
-// strip come back from the scores and the rows' logsumexp; with p = exp(s − lse), D_t = dy_t·y_t,
-// ds = p (dy·value − D)·scale:
+// The backward pass of attention with relative positions, for any kind of products. It recomputes
+// the weights of a strip from the scores and the rows' logsumexp. With p = exp(s − lse),
+// D_t = dy_t·y_t and ds = p (dy·value − D)·scale:
 //   dvalue_j += p·dy,  dk_j += ds·(q + u),  dr_δ += ds·(q + v),
 //   d(q + u)_t += ds·k,  d(q + v)_t += ds·r
 // The products are in f32 in relative_backward.cpp, and in bf16 in bf16/relative_backward.cpp.
@@ -35,15 +35,16 @@ struct BackwardWork {
   float *content, *position, *d_content, *d_position, *dy;  ///< [kRows, hd]
 };
 
-/// A task is a head and a part of the batch, whose gradients of r, u and v are summed at the end,
-/// in order. Products has
-///   Work, a BackwardWork with what the products read;
-///   distances(): rows of its gradients by distance; farthest(): the row of the farthest, after
-///     which they come nearer one by one;
-///   take_head(x, work): keys and values of one head of one sequence; work.d_values is free;
-///   scores(h, block, work): work.strip, and dy·value in work.d_strip;
-///   gradients(h, block, work, d_distances): all five sums, of weights in work.strip and of ds in
-///     work.d_strip.
+/// A task is a head and a part of the batch. The tasks' gradients of r, u and v are summed at the
+/// end, in order. `Products` has
+///   Work, a BackwardWork with the products' operands;
+///   distances(): the rows of its gradient by distance;
+///   farthest(): the row of the farthest distance. Each row after it is one distance nearer;
+///   take_head(x, work): converts keys and values of one head of one sequence; work.d_values is
+///     free as scratch;
+///   scores(h, block, work): writes the scores to work.strip, and dy·value to work.d_strip;
+///   gradients(h, block, work, d_distances): computes all five sums from the weights in work.strip
+///     and ds in work.d_strip.
 template <class Products>
 class BackwardPass {
  public:
@@ -79,7 +80,7 @@ class BackwardPass {
           sequence(b, h, work, sums);
       }
     });
-    // The packed order back to distances, and the padding off.
+    // Restores the order of distances and removes the padding.
     const at::Tensor forwards =
         dr.sum(0).narrow(1, products_.farthest(), shape_.keys).flip(1);  // [H, K, hd]
     return {dq_, dkv_, forwards.transpose(0, 1).reshape({shape_.keys, shape_.width()}), du.sum(0),
@@ -90,7 +91,7 @@ class BackwardPass {
   using Work = typename Products::Work;
   /// Gradients that a task sums over its sequences.
   struct Sums {
-    float *r, *u, *v;  ///< [distances, hd], backwards; [hd]
+    float *r, *u, *v;  ///< r [distances, hd], in packed order; u and v [hd]
   };
 
   void sequence(std::int64_t b, std::int64_t h, Work& work, const Sums& sums) {

@@ -1,6 +1,6 @@
-// The forward pass of attention with relative positions, whatever its products: block by block of
-// rows, the whole strip of scores, its softmax, and the product with the values. The products are
-// in f32 in relative_forward.cpp, and in bf16 in bf16/relative_forward.cpp.
+// The forward pass of attention with relative positions, for any kind of products. For each block
+// of rows it computes the whole strip of scores, its softmax, and the product with the values. The
+// products are in f32 in relative_forward.cpp, and in bf16 in bf16/relative_forward.cpp.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,11 +28,11 @@ struct ForwardWork {
   float *content, *position, *out;  ///< [kRows, hd]
 };
 
-/// Divides (head, sequence) pairs among the threads. Products has
-///   Work, a ForwardWork with what the products read;
-///   take_head(x, work): keys and values of one head of one sequence;
-///   scores(h, block, work): work.strip from work.content and work.position;
-///   values(block, work): work.out, the strip's weights times the values.
+/// Divides (head, sequence) pairs among the threads. `Products` has
+///   Work, a ForwardWork with the products' operands;
+///   take_head(x, work): converts keys and values of one head of one sequence;
+///   scores(h, block, work): computes work.strip from work.content and work.position;
+///   values(block, work): work.out = the strip's weights times the values.
 template <class Products>
 RelativeResult forward_pass(const RelativeProblem& problem) {
   const Shape shape(problem);
