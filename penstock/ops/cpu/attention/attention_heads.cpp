@@ -7,7 +7,7 @@
 namespace penstock::ops::cpu::attention {
 namespace {
 
-/// One head: to = factor · from, its pairs rotated by the angles, or back where `sign` is −1.
+/// One head: to = factor · from, with its pairs rotated by the angles; back where `sign` is −1.
 template <bool adjacent>
 PENSTOCK_INLINE void rotate(const float* from, float* to, const float* cos, const float* sin,
                             std::int64_t half, float factor, float sign) {
@@ -20,7 +20,7 @@ PENSTOCK_INLINE void rotate(const float* from, float* to, const float* cos, cons
   }
 }
 
-/// The same for halves, sixteen pairs at a time.  REQUIRES: half is a multiple of 16.
+/// Does what rotate<false> does, sixteen pairs at a time.  REQUIRES: half is a multiple of 16.
 PENSTOCK_INLINE void rotate_vectors(const float* from, float* to, const float* cos,
                                     const float* sin, std::int64_t half, float factor, float sign) {
   for (std::int64_t i = 0; i < half; i += kLanes) {
@@ -50,14 +50,15 @@ PENSTOCK_INLINE void copy_head(const HeadRows& layout, const float* from, float*
   }
 }
 
-/// Positions are far apart in memory, too far for the processor to foresee.
+/// Prefetches a later position. Positions are too far apart in memory for the processor to prefetch
+/// them by itself.
 PENSTOCK_INLINE void prefetch_ahead(const HeadRows& layout, const float* x) {
   constexpr std::int64_t kAhead = 12;
   const float* next = x + kAhead * layout.stride;
   for (std::int64_t i = 0; i < layout.heads * layout.hd; i += kLanes) __builtin_prefetch(next + i);
 }
 
-/// Sixteen columns of sixteen rows, by swapping blocks of 8, 4, 2 and 1.
+/// Transposes 16 × 16 elements by swapping blocks of 8, 4, 2 and 1.
 PENSTOCK_INLINE void transpose16(const float* from, std::int64_t from_stride, float* to,
                                  std::int64_t to_stride) {
   Vec16 x[kLanes];  // in registers, once the loops are unrolled

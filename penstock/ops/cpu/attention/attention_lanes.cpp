@@ -12,12 +12,12 @@ PENSTOCK_INLINE Int16 load_int(const std::int32_t* from) {
   return x;
 }
 
-/// How many of the tile's keys the rows of the vector at `row` were multiplied with.
+/// The number of the tile's keys whose products with the vector of rows at `row` were computed.
 PENSTOCK_INLINE std::int64_t key_count(const Tile& tile, std::int64_t row) {
   return tile.masked ? std::min(tile.count, tile.block.diagonal_end(row) - tile.first) : tile.count;
 }
 
-/// How many of them, in front, all rows of that vector may read.
+/// The number of first keys, of those `count`, that all rows of the vector may read, rounded down.
 PENSTOCK_INLINE std::int64_t open_count(const Tile& tile, std::int64_t row, std::int64_t count) {
   if (!tile.masked) return count;
   if (tile.first < tile.latest_start) return 0;
@@ -25,8 +25,8 @@ PENSTOCK_INLINE std::int64_t open_count(const Tile& tile, std::int64_t row, std:
   return std::clamp<std::int64_t>((position + 1 - tile.first) / 4 * 4, 0, count);
 }
 
-/// Which of sixteen rows read a key. (By signs: integer comparisons of this width are not
-/// vectorised.)
+/// Which of sixteen rows may read a key. It uses the signs of differences, because the compiler
+/// does not vectorise integer comparisons of this width.
 struct Readers {
   Int16 after, before;
   PENSTOCK_INLINE Readers(const Tile& tile, std::int64_t row)
@@ -61,7 +61,8 @@ PENSTOCK_PER_CPU bool softmax_step(const Tile& tile, float* scores, float* most,
     const std::int64_t count = key_count(tile, row), open = open_count(tile, row, count);
     const Readers readers(tile, row);
     const Vec16 before = load(most + row);
-    Vec16 high0 = before, high1 = before, high2 = before, high3 = before;  // none waits for another
+    // Four chains, so that no maximum waits for another.
+    Vec16 high0 = before, high1 = before, high2 = before, high3 = before;
     for (std::int64_t i = 0; i < open; i += 4) {
       high0 = larger(high0, load(column + i * stride));
       high1 = larger(high1, load(column + (i + 1) * stride));
@@ -88,7 +89,7 @@ PENSTOCK_PER_CPU bool softmax_step(const Tile& tile, float* scores, float* most,
     store(most + row, now);
     store(shrink + row, factor);
     store(total + row, load(total + row) * factor + sum);
-    raised |= std::bit_cast<Int16>(before - now);  // its sign is set where the largest rose
+    raised |= std::bit_cast<Int16>(before - now);  // the sign is set where the largest score rose
   }
   std::int32_t any = 0;
   for (std::int64_t i = 0; i < kLanes; ++i) any |= raised[i];

@@ -6,7 +6,7 @@
 namespace penstock::ops::cpu::attention {
 namespace {
 
-/// Of a block of a sequence with `length` queries.
+/// The positions of a block, for a sequence with `length` queries.
 std::int64_t most_positions(std::int64_t group, std::int64_t length) {
   return std::clamp<std::int64_t>(kRows / group, 1, std::max<std::int64_t>(1, length));
 }

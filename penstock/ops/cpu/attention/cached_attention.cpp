@@ -1,5 +1,6 @@
-// Attention with a cache on CPU in f32: whole prompts through causal attention's kernel, several
-// further positions through its blocks, and few row by row against the cache where it lies.
+// Attention with a cache on the CPU in f32. Whole prompts go through causal attention's kernel.
+// More than 16 further positions go through that kernel's blocks. Up to 16 positions go row by row,
+// and read the cache in place.
 #include "penstock/ops/cached_attention.h"
 
 #include <ATen/ATen.h>
@@ -42,9 +43,9 @@ struct CacheView {
             .rotation = rotated ? rotation_data : nullptr,
             .adjacent = adjacent};
   }
-  /// The new positions of a sequence behind those that it holds.
+  /// The shape of n new positions after `held` cached positions of a sequence.
   attention::Shape shape(std::int64_t held) const { return {h, g, hd, held, held + n}; }
-  /// The new keys and values of one head to where a sequence that holds `held` goes on.
+  /// Writes the new keys and values of one head to a sequence's cache, after `held` positions.
   void store_head(const float* qkv, float* keys, float* values, std::int64_t held,
                   std::int64_t kv) const {
     for (std::int64_t t = 0; t < n; ++t, qkv += width()) {
@@ -53,7 +54,8 @@ struct CacheView {
       attention::pack_rows(rows(1, false), qkv + (h + g + kv) * hd, 0, 1, 1.0f, values + to);
     }
   }
-  /// Keys and values of positions [begin, end) of the `n` new ones to where a sequence goes on.
+  /// Writes keys and values of the new positions [begin, end), of `n`, to a sequence's cache, whose
+  /// first new position is `held`.
   void store(const float* qkv, float* keys, float* values, std::int64_t held, std::int64_t begin,
              std::int64_t end) const {
     const float* from = qkv + begin * width() + h * hd;
@@ -63,7 +65,7 @@ struct CacheView {
   }
 };
 
-/// The weights of `count` scores, in place: e^(s − most), over their sum.
+/// Replaces `count` scores s by their softmax: e^(s − most), divided by the sum of these.
 PENSTOCK_INLINE void softmax(float* scores, std::int64_t count) {
   float most = scores[0];
   std::int64_t i = 0;
@@ -99,8 +101,8 @@ PENSTOCK_INLINE void weigh(const float* weights, std::int64_t count, const float
   for (int v = 0; v < V; ++v) store(y + v * kLanes, sums[v]);
 }
 
-/// One key/value head and its group of queries q [group, hd], already rotated and scaled, over
-/// `count` positions.  scores: [group, count].
+/// Attention of one key/value head and its group of queries q [group, hd] over `count` positions. q
+/// is already rotated and scaled.  scores: scratch [group, count].
 PENSTOCK_PER_CPU void attend_group(const CacheView& view, const float* q, const float* keys,
                                    const float* values, std::int64_t count, float* scores,
                                    float* y) {
@@ -129,8 +131,9 @@ PENSTOCK_PER_CPU void attend_group(const CacheView& view, const float* q, const 
   }
 }
 
-/// One key/value head and its group of queries: the new positions of a sequence that holds `held`.
-/// qkv, y: the first new position;  keys, values: the sequence's own, written and read.
+/// Attention of one key/value head and its group of queries, for the new positions of a sequence
+/// after `held` cached positions.
+/// qkv, y: at the first new position;  keys, values: the sequence's cache, written and read.
 void attend_further(const CacheView& view, std::int64_t kv, std::int64_t held, float scale,
                     const float* qkv, float* keys, float* values, attention::Scratch::Cursor memory,
                     float* y) {
