@@ -1,8 +1,8 @@
-// Products of few rows with a row-major matrix, y = x · wᵀ: what generation consists of. Bound by
-// the reading of w, which goes by once whatever the number of rows. An element's sum has the same
-// order for any number of rows, any place among them and any type of w, so that a row's result is
-// its own, and that of the same numbers in f32.
-// Templates are used inside PENSTOCK_PER_CPU functions only.
+// Products of a few rows with a row-major matrix, y = x · wᵀ. Generation consists of these
+// products. The reading of w bounds their speed; a product reads w once for any number of rows. The
+// order of an element's sum depends on neither the number of rows, the row's index nor the type of
+// w. So a row's result does not depend on other rows, and equals the result of the same numbers in
+// f32. Templates are used inside PENSTOCK_PER_CPU functions only.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,17 @@ namespace penstock::ops::cpu {
 
 /// Rows up to which the few-row paths of operators run.
 inline constexpr std::int64_t kFewRows = 16;
-/// Rows of w that are read side by side.
+/// Rows of w that a product reads side by side.
 inline constexpr std::int64_t kDotColumns = 4;
 
-/// Rows of w that a tile fetches while it computes. The processor does not look there by itself.
+/// Rows of w that a tile prefetches while it computes. The processor does not prefetch them by
+/// itself.
 struct Fetch {
   const std::byte* from;
   std::int64_t stride;
   int rows;
 
-  /// Bytes [offset, offset + kBytes) of each.
+  /// Prefetches bytes [offset, offset + kBytes) of each row.
   template <std::int64_t kBytes>
   PENSTOCK_INLINE void begin(std::int64_t offset) const {
 #pragma GCC unroll 8
@@ -33,9 +34,10 @@ struct Fetch {
   }
 };
 
-/// What tile `tile` of `tiles` fetches, which all read the same `columns` rows of w: its share of
-/// those that come next, so that memory serves all the tiles' time; or of rows further on, where
-/// rows are so short that the next ones would come too late.
+/// The rows that tile `tile` of `tiles` prefetches. All tiles read the same `columns` rows of w.
+/// Each tile prefetches its share of the next rows, so that memory is busy while all the tiles
+/// compute. Where rows are short, the next rows would arrive too late: a tile prefetches rows at
+/// least 8192 bytes ahead.
 PENSTOCK_INLINE Fetch share_of_next(const void* w, std::int64_t stride, std::int64_t columns,
                                     std::int64_t tile, std::int64_t tiles) {
   const std::int64_t ahead = std::max<std::int64_t>(columns * stride, 8192);
@@ -44,7 +46,7 @@ PENSTOCK_INLINE Fetch share_of_next(const void* w, std::int64_t stride, std::int
           .rows = static_cast<int>((columns - tile + tiles - 1) / tiles)};
 }
 
-/// Strides are from row to row, that of w in bytes.
+/// Strides are from row to row; w_stride is in bytes.
 struct DotOperands {
   const float* x;  ///< [rows, depth]
   std::int64_t x_stride;
@@ -85,9 +87,9 @@ PENSTOCK_INLINE void dot_tile(const DotOperands& o, const Fetch& fetch) {
   }
   float totals[R * J];
   store_sums<R * J>(sums, totals);
-  // Fused by name: left to itself, g++ 14 fuses these for some R and not for others, and a row's
-  // result would depend on the rows beside it.
-  if constexpr (Reader::kNumbers == kLanes)  // rows of larger blocks have no rest
+  // The multiply-adds are fused explicitly. By itself, g++ 14 fuses them for some R and not for
+  // others, and a row's result would depend on the number of rows.
+  if constexpr (Reader::kNumbers == kLanes)  // rows of larger blocks have no remainder
     for (; i < o.depth; ++i, w += Reader::kBytes / kLanes)
       for (int r = 0; r < R; ++r)
         for (int j = 0; j < J; ++j)
@@ -97,7 +99,7 @@ PENSTOCK_INLINE void dot_tile(const DotOperands& o, const Fetch& fetch) {
     for (int j = 0; j < J; ++j) o.y[r * o.y_stride + j] = totals[r * J + j];
 }
 
-/// The same of one tile of `rows` rows, at the most R.
+/// Runs dot_tile on `rows` rows, at most R.
 template <class Reader, int R, int J>
 PENSTOCK_INLINE void dot_lower_tile(const DotOperands& o, std::int64_t rows, const Fetch& fetch) {
   if (rows == R)
@@ -106,7 +108,8 @@ PENSTOCK_INLINE void dot_lower_tile(const DotOperands& o, std::int64_t rows, con
     dot_lower_tile<Reader, R - 1, J>(o, rows, fetch);
 }
 
-/// The same of any number of rows: tiles of kTallest, and one of those that are left.
+/// Runs dot_tile on any number of rows: tiles of kTallest rows, then one tile of the remaining
+/// rows.
 template <class Reader, int kTallest, int J>
 PENSTOCK_INLINE void dot_columns(DotOperands o, std::int64_t rows) {
   const std::int64_t tiles = (rows + kTallest - 1) / kTallest;
@@ -119,7 +122,7 @@ PENSTOCK_INLINE void dot_columns(DotOperands o, std::int64_t rows) {
 }
 
 /// y[r, j] = x_r · w_j for any number of rows and columns.
-/// @tparam kTallest  rows of a tile, whose sums the registers of the processor hold
+/// @tparam kTallest  rows of a tile; the processor's registers hold the sums of a tile
 template <class Reader, int kTallest = 4>
 PENSTOCK_INLINE void dot_rows_of(DotOperands o, std::int64_t rows, std::int64_t columns) {
   std::int64_t j = 0;
@@ -135,10 +138,11 @@ PENSTOCK_INLINE void dot_rows_of(DotOperands o, std::int64_t rows, std::int64_t 
   for (; j < columns; ++j, next(1)) dot_columns<Reader, 1, 1>(o, rows);
 }
 
-/// The same of w in that type, compiled for each processor. REQUIRES: depth is whole blocks.
+/// y[r, j] = x_r · w_j for w of type `type`, compiled for each processor.
+/// REQUIRES: depth is whole blocks.
 void dot_rows(RowType type, const DotOperands& operands, std::int64_t rows, std::int64_t columns);
 
-/// Numbers of consecutive rows as f32: `rows` of w, of `depth` numbers, to y.
+/// Converts `rows` consecutive rows of w, of `depth` numbers each, to f32 in y.
 void expand_rows(RowType type, const std::byte* w, std::int64_t rows, std::int64_t depth, float* y);
 
 }  // namespace penstock::ops::cpu

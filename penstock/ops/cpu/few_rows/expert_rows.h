@@ -1,4 +1,4 @@
-// The expert feed-forward for a few tokens, of weights in any type (stored_rows.h).
+// The expert feed-forward for a few tokens, with weights of any type (stored_rows.h).
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace penstock::ops::cpu {
 
-/// What ExpertProblem has beside its weights; `inner` is f.
+/// The members of ExpertProblem without its weights. `inner` is f.
 struct ExpertRowsProblem {
   at::Tensor hidden, weight, token, offsets;
   std::int64_t inner;
@@ -20,12 +20,13 @@ struct ExpertMatrix {
   StoredRows rows;
   const float* bias = nullptr;
 };
-/// Those that feed the activation, the gate's first, and the one back.
+/// The matrices of one expert. `in` feeds the activation, the gate's matrix first.
 struct ExpertMatrices {
   ExpertMatrix in[2], out;
 };
 
-/// @param matrices  of an expert; asked for those that have assignments.  @return [T, d]
+/// @param matrices  gives the matrices of an expert; called for experts with assignments alone.
+/// @return [T, d]
 at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
                             const std::function<ExpertMatrices(std::int64_t)>& matrices);
 

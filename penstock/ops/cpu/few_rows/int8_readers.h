@@ -1,13 +1,14 @@
-// Readers of GGUF's blocks for products with 8-bit integers (int8_rows.h): each gives its codes as
-// unsigned bytes, 64 at a time, and what multiplies them. The formats are those of row_readers.h.
-// Used inside PENSTOCK_PER_CPU functions only.
+// Readers of GGUF's blocks for products with 8-bit integers (int8_rows.h). A reader gives the codes
+// of a block as unsigned bytes, 64 at a time, and their factors. The formats are those of
+// row_readers.h. Used inside PENSTOCK_PER_CPU functions only.
 #pragma once
 
 #include "penstock/ops/cpu/few_rows/row_readers.h"
 
 namespace penstock::ops::cpu {
 
-/// Lane l of the result: that of the sum, and Σ of the four bytes there times those of x.
+/// dot(): lane l of the result is lane l of `sum` plus Σ of the lane's four codes times its four
+/// bytes of x.
 struct DotPortably {
   /// The same 32 bytes twice.
   PENSTOCK_INLINE static UInt16 twice(const std::byte* at) {
@@ -26,9 +27,10 @@ struct DotPortably {
 };
 
 #if defined(__x86_64__)
-/// The same as one instruction, inside functions for processors that have AVX512-VNNI.
+/// Does what DotPortably does with one instruction. Used inside functions for processors that have
+/// AVX512-VNNI.
 struct DotByVnni {
-  // In assembly as well: the compiler puts halves together in memory, which waits for both.
+  // Also in assembly: the compiler would join the halves in memory, and wait for both stores.
   PENSTOCK_INLINE static UInt16 twice(const std::byte* at) {
     UInt16 out;
     asm("vbroadcasti64x4 %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[32]>(at)));
@@ -41,10 +43,14 @@ struct DotByVnni {
 };
 #endif
 
-/// A reader of blocks of 256 numbers has: kBytes; kOffset, the power of two that its codes lie
-/// above their values, or −1; begin(); for a row of x, whose scales Int8Rows::scales() says,
-/// parts(): what multiplies its numbers, of which it may add some to the row's sums; codes(c) of
-/// numbers 64·c and on; and factor(parts, c) of these.
+/// A reader of blocks of 256 numbers has:
+///   kBytes: the bytes of a block;
+///   kOffset: codes are 2^kOffset above their values, or equal to their values where it is −1;
+///   begin(block): selects the block;
+///   parts(x, sums): the factors of the block's numbers for a row of x. `x` is at the row's
+///     Int8Rows::scales(). The function may add a share of the product to the row's `sums`;
+///   codes(c): the codes of the 64 numbers from 64·c on;
+///   factor(parts, c): the factors of these 64 numbers.
 template <class Widen, class Dot>
 struct Int8Q4K {
   static constexpr std::int64_t kBytes = 144;
@@ -57,7 +63,7 @@ struct Int8Q4K {
   }
   PENSTOCK_INLINE Vec16 parts(const float* x, Vec16& sums) const {
     const Vec16 out = scales * load(x);
-    sums += choose(lanes_between(0, 8, 16), out, Vec16{});  // the minima
+    sums += choose(lanes_between(0, 8, 16), out, Vec16{});  // the share of the minima
     return out;
   }
   PENSTOCK_INLINE UInt16 codes(int c) const {

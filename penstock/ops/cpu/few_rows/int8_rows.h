@@ -1,8 +1,8 @@
-// Rows of activations rounded to 8-bit integers, and their products with rows of Q4_K and Q6_K,
-// whose codes are integers too: four products are one instruction where the processor has it
-// (AVX512-VNNI). Sums of codes are exact and scales multiply them in one order, so a result depends
-// neither on the rows beside it nor on whether that instruction is there. Q8_0 has no such
-// products: they were slower than those with f32.
+// Rows of activations rounded to 8-bit integers, and their products with rows of Q4_K and Q6_K. The
+// codes of these types are integers too, so AVX512-VNNI computes four products in one instruction.
+// Sums of codes are exact, and scales multiply them in a fixed order. So a result depends neither
+// on other rows nor on whether the processor has AVX512-VNNI. Q8_0 has no such products: they were
+// slower than products with f32.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,29 @@
 
 namespace penstock::ops::cpu {
 
-/// x in groups of 32 numbers: a scale, max |x| / 127, and codes round(x / scale). A group with a
-/// number that is not finite has a scale that is not, so that its products are not either.
+/// x in groups of 32 numbers. A group has a scale, max |x| / 127, and codes round(x / scale). The
+/// scale of a group with a number that is not finite is not finite, and neither are its products.
 class Int8Rows {
  public:
-  /// No rows; others have a depth of whole groups of 256 (asserted).
+  /// No rows.
   Int8Rows() = default;
+  /// REQUIRES: depth is a multiple of 256 (asserted).
   Int8Rows(std::int64_t rows, std::int64_t depth);
-  /// Sets a row. Threads may set different ones at once.
+  /// Sets a row. Threads may set different rows at once.
   void set(std::int64_t row, const float* x);
 
   std::int64_t rows() const { return rows_; }
   std::int64_t depth() const { return depth_; }
-  /// Of a row, from number `first` on.
+  /// The codes of a row, from number `first` on.
   const std::int8_t* codes(std::int64_t row, std::int64_t first) const {
     return codes_.data() + row * depth_ + first;
   }
-  /// Sums of four codes each.
+  /// The sums of four codes each, from number `first` of a row on.
   const std::int32_t* fours(std::int64_t row, std::int64_t first) const {
     return fours_.data() + (row * depth_ + first) / 4;
   }
-  /// Of the 256 numbers that `first` begins: eight scales; behind them eight times −scale · Σ
-  /// codes.
+  /// For the 256 numbers of a row from `first` on: the scales of the eight groups, then −scale · Σ
+  /// codes of the eight groups.
   const float* scales(std::int64_t row, std::int64_t first) const {
     return scales_.data() + (row * depth_ + first) / 16;
   }
@@ -46,7 +47,7 @@ class Int8Rows {
   std::vector<float> scales_;
 };
 
-/// Strides are from row to row, that of w in bytes.
+/// Strides are from row to row; w_stride is in bytes.
 struct Int8Operands {
   const Int8Rows& x;
   std::int64_t first_row;  ///< of x
@@ -56,16 +57,16 @@ struct Int8Operands {
   std::int64_t y_stride;
 };
 
-/// y[r, j] = x_r · w_j for that many rows and columns.
+/// y[r, j] = x_r · w_j for `rows` rows and `columns` columns.
 using Int8Products = void (*)(const Int8Operands& operands, std::int64_t rows,
                               std::int64_t columns);
-/// Those of that type which this processor can run, the fastest first; all give the same bits.
-/// Types other than Q4_K and Q6_K have none.
+/// The products with w of type `type` that this processor can run, the fastest first. All give the
+/// same bits. Types other than Q4_K and Q6_K have none.
 std::vector<Int8Products> int8_products(RowType type);
-/// Whether those rows are to be multiplied so.
+/// Whether products with `rows` round x to 8-bit integers.
 bool rounds_x(const StoredRows& rows);
 
-/// The first of int8_products(type), of which there is one.
+/// Runs the first of int8_products(type).  REQUIRES: the type has such products (asserted).
 void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,
                    std::int64_t columns);
 

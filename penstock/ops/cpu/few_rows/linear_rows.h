@@ -1,4 +1,4 @@
-// The linear operator for a few rows of x, of weights in any type (stored_rows.h).
+// The linear operator for a few rows of x, with weights of any type (stored_rows.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
-// Readers of rows as files have them: each gives the numbers of a block sixteen at a time, as f32,
-// with the bits that the type's description says. What is done with them is elsewhere. Where the
-// formats are from: io/q8_0.h, io/small_blocks.h and io/k_blocks.h, whose code is the tests'
+// Readers of rows in the types of files. A reader gives the numbers of a block as f32, sixteen at a
+// time, with the bits that the type defines. It computes nothing from them. io/q8_0.h,
+// io/small_blocks.h and io/k_blocks.h name the sources of the formats; their code is the tests'
 // oracle. Used inside PENSTOCK_PER_CPU functions only.
 #pragma once
 
@@ -18,7 +18,7 @@ using Byte16 = std::uint8_t __attribute__((vector_size(16)));
 using SignedByte16 = std::int8_t __attribute__((vector_size(16)));
 using Short16 = std::uint16_t __attribute__((vector_size(32)));
 
-/// The bytes there, whatever their alignment.
+/// The Value at `from`, of any alignment.
 template <class Value>
 PENSTOCK_INLINE Value bytes_at(const std::byte* from) {
   Value out;
@@ -26,8 +26,8 @@ PENSTOCK_INLINE Value bytes_at(const std::byte* from) {
   return out;
 }
 
-/// Sixteen bytes as integers of 32 bits, in two steps, which g++ 12 leaves in vectors (one it takes
-/// apart byte by byte); sixteen integers of 16 bits likewise, and sixteen numbers of f16.
+/// Converts sixteen bytes or sixteen integers of 16 bits to integers of 32 bits, and sixteen f16 to
+/// f32. Bytes take two steps, which g++ 12 keeps in vectors; it splits a single step byte by byte.
 struct WidenPortably {
   using Halves = std::int16_t __attribute__((vector_size(32)));
   PENSTOCK_INLINE static Int16 plain(const std::byte* at) {
@@ -43,22 +43,23 @@ struct WidenPortably {
   PENSTOCK_INLINE static Vec16 halves(const std::byte* at) {
     const UInt16 half = shorts(at);
     const UInt16 size = half & 0x7fffu;
-    // Below 2^-14 the bits count units of 2^-24; above 2^15 there are infinities and NaNs.
+    // Below 2^-14 the bits count units of 2^-24. From 0x7c00 on they are infinities and NaNs.
     const Vec16 small = __builtin_convertvector(std::bit_cast<Int16>(size), Vec16) * 0x1p-24f;
     UInt16 bits = (size << 13) + (112u << 23);
     bits = size >= 0x7c00u ? bits + (112u << 23) : bits;
     bits = size < 0x400u ? std::bit_cast<UInt16>(small) : bits;
     return std::bit_cast<Vec16>(bits | (half & 0x8000u) << 16);
   }
-  /// An f16 in every lane.
+  /// The f16 at `at`, in every lane.
   PENSTOCK_INLINE static Vec16 half(const std::byte* at) {
     return splat(f16_to_f32(bytes_at<std::uint16_t>(at)));
   }
 };
 
 #if defined(__x86_64__)
-/// The same by AVX-512's instruction for it. In assembly, for intrinsics cannot be inlined into
-/// templates that other processors' functions share. Used inside functions for x86-64-v4 only.
+/// Does what WidenPortably does with AVX-512's instructions. It uses assembly, because intrinsics
+/// cannot be inlined into templates that other processors' functions share. Used inside functions
+/// for x86-64-v4 only.
 struct WidenByAvx512 {
   PENSTOCK_INLINE static Int16 plain(const std::byte* at) {
     Int16 out;
@@ -84,16 +85,19 @@ struct WidenByAvx512 {
     Short16 halves;
     Vec16 out;
     asm("vpbroadcastw %1, %0" : "=v"(halves) : "m"(*reinterpret_cast<const std::byte(*)[2]>(at)));
-    asm("vcvtph2ps %1, %0" : "=v"(out) : "v"(halves));  // whatever is said of denormal numbers
+    asm("vcvtph2ps %1, %0" : "=v"(out) : "v"(halves));  // converts denormal numbers in any mode
     return out;
   }
 };
 #endif
 
-/// A reader has: kNumbers of a block, kBytes of it; begin() with a block, and then lanes(part, v),
-/// its numbers 16·(kVectors·part + v) and on, for part < kParts and v < kVectors, where v is known
-/// to the compiler; and kAlone, how many rows are best read side by side where one row of x is
-/// multiplied alone: more sums hide how long a multiplication takes, until registers run out.
+/// A reader has:
+///   kNumbers and kBytes: the numbers and the bytes of a block;
+///   begin(block): selects the block;
+///   lanes(part, v): the sixteen numbers from 16·(kVectors·part + v) on, for part < kParts and
+///     v < kVectors; the compiler knows v;
+///   kAlone: the rows to read side by side where x has a single row. More sums hide the latency of
+///     a multiplication, until registers run out.
 struct ReadF32 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 64;
   static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
@@ -145,21 +149,22 @@ struct ReadQ80 {
   }
 };
 
-/// Sixteen codes of 4 bits, the low ones of these bytes (0) or the high ones (1).
+/// Sixteen codes of 4 bits: the low halves (high = 0) or the high halves (high = 1) of sixteen
+/// bytes.
 template <class Widen>
 PENSTOCK_INLINE Int16 nibbles(const std::byte* codes, int high) {
   const Int16 pair = Widen::plain(codes);
   return high == 0 ? pair & 15 : pair >> 4;
 }
 
-/// Bit 16·v + i of 32, as 16 in lane i where it is set: the fifth of a code.
+/// The fifth bits of sixteen codes: lane i is 16 where bit 16·v + i of `bits` is set, else 0.
 PENSTOCK_INLINE Int16 fifth_bits(std::uint32_t bits, int v) {
   constexpr Int16 kLane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const Int16 all = static_cast<std::int32_t>((bits >> 16 * v) & 0xffffu) - Int16{};
   return ((all >> kLane) & 1) << 4;
 }
 
-/// An f16 scale, and 32 codes of 4 bits less 8: the first half in the low bits.
+/// An f16 scale, and 32 codes of 4 bits, each 8 above its value. The low bits hold the first half.
 template <class Widen>
 struct ReadQ40 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 18;
@@ -175,7 +180,7 @@ struct ReadQ40 {
   }
 };
 
-/// An f16 scale, an f16 minimum, and the codes.
+/// An f16 scale, an f16 minimum, and 32 codes of 4 bits.
 template <class Widen>
 struct ReadQ41 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 20;
@@ -192,7 +197,8 @@ struct ReadQ41 {
   }
 };
 
-/// An f16 scale, a bit for each code, and the codes' other 4 bits; less 16.
+/// An f16 scale, the fifth bit of each code, and the codes' other 4 bits. A code is 16 above its
+/// value.
 template <class Widen>
 struct ReadQ50 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 22;
@@ -211,7 +217,7 @@ struct ReadQ50 {
   }
 };
 
-/// The same with a minimum behind the scale, and nothing less.
+/// As ReadQ50, with an f16 minimum after the scale, and with codes equal to their values.
 template <class Widen>
 struct ReadQ51 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 24;
@@ -231,13 +237,15 @@ struct ReadQ51 {
   }
 };
 
-/// Q4_K, and Q5_K like it, begins with two f16 that multiply what eight parts of 32 numbers have of
-/// 6 bits each, a scale and a minimum.  @return the parts' scales; behind them the minima
+/// The scales of a block of Q4_K or Q5_K. Each of the eight parts of 32 numbers has a scale and a
+/// minimum of 6 bits. The block begins with two f16, which multiply the scales and the minima.
+/// @return the eight scales, then the eight minima
 template <class Widen>
 PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
   const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
              c = bytes_at<std::uint32_t>(at + 12);
-  // Four of six bits at a time: the high two of the later parts lie above those of the earlier.
+  // Four values of six bits at a time. The bytes of the first four parts hold the high two bits of
+  // the last four parts above their own six bits.
   const std::uint32_t six[4] = {a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4,
                                 b & 0x3f3f3f3fu,
                                 ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
@@ -246,13 +254,13 @@ PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
   return whole * choose(lanes_between(0, 0, 8), Widen::half(at), Widen::half(at + 2));
 }
 
-/// Behind the scales codes of 4 bits, two parts in the same 32 bytes.
+/// Codes of 4 bits follow the scales. Two parts share 32 bytes.
 template <class Widen>
 struct ReadQ4K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 144;
   static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
   const std::byte* codes;
-  float scales[16];  // of the eight parts; behind them the minima
+  float scales[16];  // the eight scales, then the eight minima
   PENSTOCK_INLINE void begin(const std::byte* at) {
     store(scales, q4_k_scales<Widen>(at));
     codes = at + 16;
@@ -265,13 +273,13 @@ struct ReadQ4K {
   }
 };
 
-/// As Q4_K, with 32 bytes between scales and codes, of which bit p is the fifth of part p's codes.
+/// As Q4_K, with 32 bytes between scales and codes. Their bit p is the fifth bit of part p's codes.
 template <class Widen>
 struct ReadQ5K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 176;
   static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
   const std::byte* high;
-  float scales[16];  // of the eight parts; behind them the minima
+  float scales[16];  // the eight scales, then the eight minima
   PENSTOCK_INLINE void begin(const std::byte* at) {
     store(scales, q4_k_scales<Widen>(at));
     high = at + 16;
@@ -284,7 +292,8 @@ struct ReadQ5K {
   }
 };
 
-/// Codes of 4 and 2 bits less 32, 16 scales of a signed byte, and an f16 that multiplies these.
+/// The low 4 bits of the codes, their high 2 bits, 16 scales of a signed byte, and an f16 that
+/// multiplies the scales. A code is 32 above its value.
 template <class Widen>
 struct ReadQ6K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 210;
