@@ -1,5 +1,5 @@
-// Products of few rows, and rows as f32, for each type of row: one function for each, compiled for
-// each processor.
+// Products of a few rows, and conversion of rows to f32. Each type of row has a function for
+// either, compiled for each processor.
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 
 #include "penstock/base/error.h"
@@ -27,8 +27,8 @@ struct RowFunctions {
   void (*expand)(const std::byte*, std::int64_t, float*);
 };
 
-// The types of rows, each with its reader. Clones cannot be templates' (g++ 12), so each type has
-// two functions of its own, and a case that gives them.
+// The types of rows, each with its reader. g++ 12 cannot clone templates, so each type has two
+// functions of its own, and a case that returns them.
 #define PENSTOCK_ROW_TYPES(each, Widen) \
   each(f32, ReadF32);                   \
   each(f16, ReadF16<Widen>);            \
@@ -70,7 +70,7 @@ RowFunctions functions_of(RowType type) {
 
 }  // namespace portable
 
-// Where there are no clones, sums are not fused, whatever the processor.
+// In a build without clones, sums are not fused on any processor.
 #if defined(PENSTOCK_HAS_CLONES)
 namespace avx512 {
 

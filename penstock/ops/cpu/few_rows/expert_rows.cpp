@@ -1,7 +1,7 @@
-// The expert feed-forward on CPU in fp32 for a few tokens without gradient, as in generation: two
-// passes over the weights of the experts in use, in whatever type they lie, the activations of all
-// assignments between them. Threads divide columns of f, then columns of d; a column's assignments
-// are summed in expert order.
+// The expert feed-forward on CPU in fp32 for a few tokens without gradient, as in generation. The
+// weights may have any type. The first pass reads the input matrices of the experts in use, and
+// writes the activations of all assignments. The second pass reads the output matrices. Threads
+// divide columns of f, then columns of d. A column's assignments are summed in expert order.
 #include "penstock/ops/cpu/few_rows/expert_rows.h"
 
 #include <ATen/ATen.h>
@@ -22,12 +22,13 @@
 namespace penstock::ops::cpu {
 namespace {
 
-constexpr std::int64_t kColumns = kLanes;  ///< of f or d that a unit of work takes
+constexpr std::int64_t kColumns = kLanes;  ///< columns of f or d of a unit of work
 constexpr std::int64_t kGrain = 16384;     ///< weights that are worth a second thread
-constexpr std::int64_t kMostPanels = 8;    ///< units that a thread takes at once
+constexpr std::int64_t kMostPanels = 8;    ///< the most units that a thread takes at once
 constexpr std::int64_t kStripe = 64;       ///< rows of an expert that a tile holds
 
-/// What matrices multiply, and the same rounded where one of them wants it so.
+/// The activations that matrices multiply. `rounded` holds them as 8-bit integers where a matrix
+/// multiplies these.
 struct Activated {
   float* numbers;  // [A, depth]
   std::int64_t depth;
@@ -91,7 +92,7 @@ struct ExpertRows {
   std::int64_t panels() const { return (inner + kColumns - 1) / kColumns; }
 };
 
-/// Columns [first, first + count) of act(W_in · x + b_in) of an expert's assignments.
+/// Computes columns [first, first + count) of act(W_in · x + b_in) of an expert's assignments.
 PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int64_t first,
                                    std::int64_t count) {
   float in[2][kStripe * kColumns];
@@ -109,7 +110,7 @@ PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int6
   }
 }
 
-/// Panels [begin, end) of f, those of the used experts one after another.
+/// Computes panels [begin, end) of f. The panels of the used experts follow one another.
 PENSTOCK_PER_CPU void inner_panels(const ExpertRows& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t panels = p.panels();
   for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -119,7 +120,7 @@ PENSTOCK_PER_CPU void inner_panels(const ExpertRows& p, std::int64_t begin, std:
   }
 }
 
-/// Columns [begin, end) of y.
+/// Computes columns [begin, end) of y.
 PENSTOCK_PER_CPU void output_columns(const ExpertRows& p, std::int64_t begin, std::int64_t end) {
   float out[kStripe * kColumns];
   for (const Used& u : p.used)
@@ -166,7 +167,7 @@ void run(ExpertRows& p) {
   }
 }
 
-/// Rounds x, and makes room for h, where an expert in use wants it so.
+/// Rounds x, and allocates the rounded h, where an expert in use multiplies 8-bit integers.
 void round_where_wanted(ExpertRows& p, std::int64_t assignments) {
   bool in = false, out = false;
   for (const Used& u : p.used) {
@@ -232,7 +233,7 @@ ExpertOutput expert_rows(const ExpertProblem& problem, bool) {
   const auto dense = [](const at::Tensor& b) { return b.defined() ? b.contiguous() : b; };
   const at::Tensor b_in = dense(problem.b_in), b_out = dense(problem.b_out);
   const std::int64_t d = problem.width(), f = problem.inner(), inputs = problem.inputs();
-  // Of a matrix [.., depth] and its bias, the rows from `first` on.
+  // Rows [first, first + count) of a matrix [.., depth], and their bias.
   const auto rows = [](const at::Tensor& w, const at::Tensor& b, std::int64_t first,
                        std::int64_t count, std::int64_t depth) {
     return ExpertMatrix{

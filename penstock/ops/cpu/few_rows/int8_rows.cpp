@@ -81,7 +81,7 @@ PENSTOCK_INLINE void int8_matrix(Int8Operands o, std::int64_t rows, std::int64_t
   for (; columns > 0; next(1)) int8_columns<Reader, Dot, 1>(o, rows);
 }
 
-// Clones cannot be templates' (g++ 12).
+// g++ 12 cannot clone templates, so each type has a function of its own.
 #define PENSTOCK_INT8_TYPE(name, target, ...)                                            \
   target void int8_##name(const Int8Operands& o, std::int64_t rows, std::int64_t cols) { \
     int8_matrix<__VA_ARGS__>(o, rows, cols);                                             \
@@ -122,14 +122,15 @@ bool has_vnni() {
 #endif
 }
 
-/// 32 numbers.  @return their scale
+/// Rounds 32 numbers to codes.  @return their scale
 PENSTOCK_INLINE float round_part(const float* x, std::int8_t* codes) {
   const Vec16 halves[2] = {load(x), load(x + kLanes)};
   const auto size = [](const Vec16& v) {
     return std::bit_cast<Vec16>(std::bit_cast<UInt16>(v) & 0x7fffffffu);
   };
   const float most = largest(larger(size(halves[0]), size(halves[1])));
-  const float nothing = sum(halves[0] * 0.0f + halves[1] * 0.0f);  // or NaN
+  const float nothing =
+      sum(halves[0] * 0.0f + halves[1] * 0.0f);  // 0, or NaN where a number is not finite
   const bool finite = nothing == 0;
   const float inverse = finite && most > 0 ? 127.0f / most : 0.0f;
   for (int half = 0; half < 2; ++half) {

@@ -1,5 +1,5 @@
-// The linear operator on CPU in fp32 for a few rows: the weights are read where they lie, once, in
-// whatever type they lie there.
+// The linear operator on CPU in fp32 for a few rows. It reads the weights once, in place, in any
+// type.
 #include "penstock/ops/cpu/few_rows/linear_rows.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,8 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Weights of a piece. Threads take a few as they are free: memory serves them unevenly.
+/// Weights of a piece. A free thread takes the next few pieces, because memory serves the threads
+/// unevenly.
 constexpr std::int64_t kGrain = 16384;
 constexpr std::int64_t kMostPieces = 8;
 
@@ -46,7 +47,7 @@ std::vector<LinearTask> tasks_of(const StoredMatrix& w) {
   return out;
 }
 
-/// x rounded, where a task wants it so.
+/// x rounded to 8-bit integers; no rows where no task multiplies these.
 Int8Rows rounded(const float* x, std::int64_t rows, std::int64_t depth,
                  const std::vector<LinearTask>& tasks) {
   if (std::ranges::none_of(tasks, &LinearTask::int8)) return {};
