@@ -1,5 +1,5 @@
-// A counting sort of assignments by expert, spread over threads: tokens are counted in blocks of a
-// fixed number, whatever the threads, so that order and sums are the same for any of them.
+// A counting sort of assignments by expert, on all threads. It counts tokens in blocks of a fixed
+// size, so the order and the sums do not depend on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,18 @@ namespace penstock::ops::cpu {
 
 class RouteBlocks {
  public:
-  static constexpr std::int64_t kTokens = 64;  ///< of one block
+  static constexpr std::int64_t kTokens = 64;  ///< tokens of a block
 
   RouteBlocks(std::int64_t tokens, std::int64_t experts);
 
   /// E rounded up to whole vectors, the length of a block's counts and sums.
   std::int64_t width() const { return width_; }
-  /// How many assignments each expert gets from the block; zero at first.
+  /// The number of each expert's assignments in the block; zero at first.
   std::int32_t* counts(std::int64_t block) { return counts_.data() + block * width_; }
   /// A sum per expert over the block's tokens; zero at first.
   float* sums(std::int64_t block) { return sums_.data() + block * width_; }
 
-  /// Calls body(block, first token, last token + 1) over threads.
+  /// Calls body(block, first token, last token + 1) for each block, on all threads.
   template <class Body>
   void each(const Body& body) const {
     const std::int64_t grain = 1 + 8192 / (width_ * kTokens);
@@ -35,10 +35,10 @@ class RouteBlocks {
     });
   }
 
-  /// Experts' offsets [E+1] from the counts, which become the place of each block's next
-  /// assignment.
+  /// Computes the experts' offsets [E+1] from the counts. Replaces each count by the index of the
+  /// block's first assignment of the expert.
   at::Tensor offsets();
-  /// The places after offsets().
+  /// The index of the next assignment of each expert in the block.  REQUIRES: offsets() was called.
   std::int32_t* places(std::int64_t block) { return counts(block); }
   /// The blocks' sums, added in f64 in block order, times `scale`: [E] f32.
   at::Tensor total(double scale) const;
@@ -57,14 +57,14 @@ inline std::int64_t padded(std::int64_t experts) {
   return (experts + kLanes - 1) / kLanes * kLanes;
 }
 
-/// The row itself where it is whole vectors; else a copy in `buffer` [padded E] that ends with
-/// `fill`.  readable: floats from the row's begin to the end of the tensor.
+/// The row itself where it is whole vectors; else a copy in `buffer` [padded E], padded with
+/// `fill`. readable: floats from the row's start to the end of the tensor.
 PENSTOCK_INLINE const float* whole_vectors(const float* row, std::int64_t experts,
                                            std::int64_t readable, float fill, float* buffer) {
   const std::int64_t whole = experts / kLanes * kLanes;
   if (whole == experts) return row;
   for (std::int64_t e = 0; e < whole; e += kLanes) store(buffer + e, load(row + e));
-  // Written as a vector, because it is about to be read as one.
+  // The last vector is written as a vector, because the caller soon reads it as a vector.
   if (readable >= whole + kLanes)
     store(buffer + whole,
           choose(lanes_between(0, 0, experts - whole), load(row + whole), splat(fill)));

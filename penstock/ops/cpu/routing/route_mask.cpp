@@ -10,9 +10,9 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Calls visit(t, e) for the true entries of a row-major [tokens, experts] mask, rows first. Eight
-/// entries are read as one word and its set bytes listed by bit scan: half-full masks would defeat
-/// branch prediction entry by entry.
+/// Calls visit(t, e) for the true entries of a row-major [tokens, experts] mask, row by row. It
+/// reads eight entries as one word, and finds the word's set bytes by bit scan. A branch for each
+/// entry would be hard to predict in half-full masks.
 template <class Visit>
 void for_each_set(const bool* mask, std::int64_t tokens, std::int64_t experts, Visit&& visit) {
   static_assert(std::endian::native == std::endian::little && sizeof(bool) == 1);
@@ -61,7 +61,7 @@ Route route_mask(const at::Tensor& mask) {
   auto* expert = route.expert.data_ptr<std::int64_t>();
   auto* by_token = route.by_token.data_ptr<std::int64_t>();
   std::vector<std::int64_t> next(offsets, offsets + experts);
-  // Rows in token order, so that each expert's assignments come out in token order.
+  // The rows are in token order, so each expert's assignments are in token order.
   for_each_set(set, tokens, experts, [&](std::int64_t t, std::int64_t e) {
     const std::int64_t a = next[e]++;
     token[a] = t;

@@ -1,5 +1,5 @@
-// ReLU routing in f32: one pass over the logits for a bit per pair, counts and sums, then one over
-// the bits that are set, which puts them in expert order.
+// ReLU routing in f32. The first pass reads the logits, and computes a bit for each pair of token
+// and expert, counts and sums. The second pass puts the pairs whose bit is set in expert order.
 #include <ATen/ATen.h>
 
 #include <bit>
@@ -76,7 +76,7 @@ Route route_relu(const at::Tensor& logits_in) {
     std::int64_t i = token_offsets[begin];
     for (std::int64_t t = begin; t < end; ++t)
       for (std::int64_t g = 0; g < groups; ++g)
-        // Set bits are listed, not tested one by one: half-full rows would defeat prediction.
+        // A bit scan finds the set bits: a branch for each bit would be hard to predict.
         for (std::uint32_t set = bits[t * groups + g]; set != 0; set &= set - 1) {
           const std::int64_t e = g * kLanes + std::countr_zero(set);
           const std::int64_t a = next[e]++;

@@ -1,4 +1,4 @@
-// The gradient of top-k routing in f32: one pass over the logits, whatever arrives from behind.
+// The gradient of top-k routing in f32: one pass over the logits for all incoming gradients.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -25,8 +25,9 @@ struct Rows {
   bool over_kept;
 };
 
-/// dz = p ⊙ (dmean/T + dlogsumexp − Σ p dmean/T), and for the chosen w ⊙ (dw − Σ w dw), whose sum
-/// spreads over p instead where the weights are probabilities.  buffer: 2·padded E floats.
+/// dz = p ⊙ (dmean/T + dlogsumexp − Σ p dmean/T); the chosen experts add w ⊙ (dw − Σ w dw). Where
+/// the weights are probabilities, −Σ w dw is multiplied by p instead of w.  buffer: 2·padded E
+/// floats.
 PENSTOCK_PER_CPU void gradient_rows(const Rows& rows, std::int64_t begin, std::int64_t end,
                                     float* buffer) {
   const std::int64_t experts = rows.experts, k = rows.k, width = padded(experts);
@@ -56,7 +57,7 @@ PENSTOCK_PER_CPU void gradient_rows(const Rows& rows, std::int64_t begin, std::i
       }
       for (std::int64_t e = 0; e < width; e += kLanes) {
         const Vec16 dz = load(p + e) * (rows.dmean ? load(rows.dmean + e) + shift : splat(shift));
-        // What this puts beyond its row is written over by the next row.
+        // The next row overwrites the values that this store writes beyond its row.
         if (out + e + kLanes <= end_of_range)
           store(out + e, dz);
         else

@@ -1,5 +1,6 @@
-// Top-k routing in f32: one pass over the logits for softmax, choice, counts and sums, each row
-// while it is in the cache; then one over the chosen, which puts them in expert order.
+// Top-k routing in f32. The first pass reads the logits, and computes softmax, choice, counts and
+// sums of a row while the row is in the cache. The second pass puts the chosen pairs of token and
+// expert in expert order.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -21,9 +22,10 @@ struct Best {
   std::int32_t* expert;
   std::int64_t k;
 
-  /// NaN last; equals keep their experts' order because experts come in ascending.
+  /// Whether logit a ranks before b. NaN ranks last. Equal logits keep the order of their experts,
+  /// because experts are inserted in ascending order.
   static PENSTOCK_INLINE bool beats(float a, float b) { return a > b || (b != b && a == a); }
-  /// REQUIRES: fewer than k so far, or one that beats the last.
+  /// Inserts x at `place` or before.  REQUIRES: fewer than k entries, or x beats the last entry.
   PENSTOCK_INLINE void insert(std::int64_t place, float x, std::int32_t e) const {
     for (; place > 0 && beats(x, value[place - 1]); --place) {
       value[place] = value[place - 1];
@@ -34,7 +36,7 @@ struct Best {
   }
 };
 
-/// The k best of a row, any row, by insertion; in ascending order.
+/// The k best of any row, by insertion; the experts are in ascending order.
 PENSTOCK_INLINE void insert_best(const float* z, std::int64_t experts, const Best& best) {
   for (std::int64_t e = 0; e < best.k; ++e) best.insert(e, z[e], static_cast<std::int32_t>(e));
   for (std::int64_t e = best.k; e < experts; ++e)
@@ -43,9 +45,10 @@ PENSTOCK_INLINE void insert_best(const float* z, std::int64_t experts, const Bes
   std::sort(best.expert, best.expert + best.k);
 }
 
-/// The k best of a row of whole vectors padded with −∞, in ascending order, without a branch that
-/// depends on the values: k times the largest below the last gives the k-th best, and one more
-/// look what is not below it. False, and nothing of use, where equals make that other than k.
+/// The k best of a row of whole vectors padded with −∞; the experts are in ascending order. Each
+/// scan of the row finds the largest logit below the last one, without branches on the values. The
+/// first scans find the k-th best logit; a last scan lists the logits that are not below it.
+/// @return false, with `chosen` undefined, where equal logits make their number other than k.
 PENSTOCK_INLINE bool list_best(const float* z, std::int64_t width, float most, std::int64_t k,
                                std::int32_t* chosen) {
   float last = most;
@@ -101,7 +104,7 @@ PENSTOCK_PER_CPU void route_rows(const Rows& rows, std::int64_t begin, std::int6
 
     std::int32_t* chosen = rows.chosen + t * k;
     const bool has_nan = total != total;
-    // Where k is a large share of E, insertion takes fewer looks at the row.
+    // Where k is large, insertion reads the row fewer times.
     if (has_nan || k > 32 || !list_best(z, width, most, k, chosen))
       insert_best(z, experts, {scratch + 2 * width, chosen, k});
     float kept = 0;
