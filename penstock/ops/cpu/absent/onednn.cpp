@@ -1,4 +1,4 @@
-// In place of the folder onednn, in a build without oneDNN: every problem is declined.
+// Replaces the folder onednn in a build without oneDNN: it declines every problem.
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/onednn/matmul.h"
 #include "penstock/ops/linear.h"

@@ -1,4 +1,4 @@
-// In place of the folder xsmm, in a build without libxsmm: every problem is declined.
+// Replaces the folder xsmm in a build without libxsmm: it declines every problem.
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/xsmm/product.h"
 #include "penstock/ops/expert_ffn.h"

@@ -1,5 +1,5 @@
-// A linear head with its cross-entropy on CPU in fp32: products by oneDNN into one buffer of logits
-// that every chunk of rows reuses.
+// A linear head with its cross-entropy on CPU in fp32. oneDNN's products write to one buffer of
+// logits, which every chunk of rows reuses.
 #include "penstock/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>

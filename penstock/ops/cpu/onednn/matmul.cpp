@@ -1,5 +1,5 @@
-// oneDNN matmul. Version 2 builds a primitive from an operation descriptor, version 3 directly;
-// that and the cache of primitives are all there is here.
+// oneDNN matmul. Version 2 builds a primitive from an operation descriptor, version 3 directly.
+// This file holds both and the cache of primitives.
 #include "penstock/ops/cpu/onednn/matmul.h"
 
 #include <omp.h>
@@ -59,7 +59,7 @@ Product build(const Matrix& a, const Matrix& b, bool with_bias, const Matrix& c,
   return product;
 }
 
-/// Everything a primitive depends on, the number of threads included.
+/// All that a primitive depends on, the number of threads included.
 using Key = std::array<std::int64_t, 12>;
 
 std::shared_ptr<const Product> cached(const Matrix& a, const Matrix& b, bool with_bias,
@@ -70,7 +70,7 @@ std::shared_ptr<const Product> cached(const Matrix& a, const Matrix& b, bool wit
                 a.column_stride, b.row_stride, b.column_stride, c.row_stride,
                 c.column_stride, with_bias,    accumulate,      omp_get_max_threads()};
   const std::lock_guard lock(mutex);
-  // Routed row counts vary without end; forgetting all is simple and rare.
+  // Routing gives ever new row counts, so the cache is bounded. Clearing it is simple and rare.
   if (products.size() > 1024) products.clear();
   std::shared_ptr<const Product>& entry = products[key];
   if (!entry) entry = std::make_shared<const Product>(build(a, b, with_bias, c, accumulate));

@@ -1,5 +1,5 @@
-// fp32 matrix products by oneDNN with cached primitives. Nothing else of the project sees oneDNN,
-// so the differences between its versions 2 and 3 stay in onednn.cpp.
+// fp32 matrix products by oneDNN with cached primitives. No other file of the project includes
+// oneDNN, so the differences between its versions 2 and 3 stay in matmul.cpp.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Matrix {
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-/// c = a·b, or a·b + bias on every row; with `accumulate`, c += that.
+/// c = a·b, or a·b + bias on every row; with `accumulate`, c += the result instead.
 /// REQUIRES: a [m, k], b [k, n], c [m, n]; bias null or n values. Any of m, n, k may be 0; one
 /// stride of each matrix is 1.
 /// Deterministic for a fixed thread count. Thread-safe. Throws Error when oneDNN does.
