@@ -1,5 +1,6 @@
-// What feeds the experts' activation, for one block: the products that forward runs and that
-// backward runs again where nothing was kept. The same calls on the same numbers, so bit for bit.
+// The inputs of the experts' activation, for one block. The forward pass computes them; the
+// backward pass computes them again where the forward pass kept nothing. Both make the same calls
+// on the same numbers, so the bits are the same.
 #pragma once
 
 #include "penstock/ops/cpu/activation_tile.h"
@@ -28,7 +29,7 @@ inline void panel_inputs(const Operands& in, const ExpertProducts& products, std
   }
 }
 
-/// Where a panel's tiles lie among a block's kept values: all panels before it are full.
+/// The offset of a panel's tiles in the kept values. All panels before the panel are full.
 inline std::int64_t kept_offset(const Operands& in, const Block& block, std::int64_t panel) {
   return block.kept + panel * kPanel * in.inputs * block.width();
 }

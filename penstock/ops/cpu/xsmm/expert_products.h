@@ -1,5 +1,5 @@
-// The expert feed-forward's small products, by panel width and block width, compiled before the
-// threads start. In the names of expert_layout.h, row-major:
+// The expert feed-forward's small products, by panel width and block width. They are compiled
+// before the threads start. In the names of expert_layout.h, row-major:
 //   up    in  [panel, w]  = W_in  [panel, d]  · x  [d, w]
 //   down  y   [d, w]     += W_out [d, panel]  · h  [panel, w]
 //   back  p   [panel, w]  = W_outᵀ            · dy [d, w]
@@ -15,7 +15,7 @@
 
 namespace penstock::ops::xsmm {
 
-/// Products of one panel width and one block width. Those with two forms: [0] overwrites, [1] adds.
+/// Products of one panel width and one block width. In an array, [0] overwrites and [1] adds.
 struct TileProducts {
   std::optional<Product> up, back;
   std::array<std::optional<Product>, 2> down, dx;
@@ -23,13 +23,13 @@ struct TileProducts {
 
 class ExpertProducts {
  public:
-  /// Compiles what the blocks of this problem need.
+  /// Compiles the products that the blocks of this problem need.
   ExpertProducts(const Operands& operands, bool forward, bool backward);
-  /// Those of a panel `panel` and a block `width` wide.
+  /// The products of a panel `panel` wide and a block `width` wide.
   const TileProducts& at(std::int64_t panel, std::int64_t width) const {
     return products_[panel == kPanel ? 0 : 1][width / kBlockStep];
   }
-  /// The weight gradient's, over the filled-up rows of a chunk.
+  /// The product of the weight gradient, over the padded rows of a chunk.
   const Product& weights(std::int64_t panel, std::int64_t rows, bool add) const {
     return *weights_[panel == kPanel ? 0 : 1][rows / kBlockStep][add];
   }

@@ -1,6 +1,6 @@
-// The product of two tall matrices over their rows, as a weight's gradient is. Every cut depends on
-// the shape alone and every element is one task's sum in order of depth, so results do not depend
-// on the number of threads.
+// The product of two tall matrices over their rows, for a weight's gradient. Every cut depends on
+// the shape alone. One task sums each element in order of depth, so results do not depend on the
+// number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

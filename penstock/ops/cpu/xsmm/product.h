@@ -1,4 +1,4 @@
-// Small fp32 matrix products by libxsmm, row-major. Only this pair of files sees libxsmm.
+// Small fp32 matrix products by libxsmm, row-major. Only product.cpp includes libxsmm.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,16 @@ class Product {
 /// Whether this build has libxsmm.
 bool built();
 
-/// True when libxsmm compiles kernels for this processor (AVX2 and later); false
-/// where it is absent.
+/// Whether libxsmm compiles kernels for this processor (AVX2 and later). False in a build without
+/// libxsmm.
 bool supported();
 
-/// The compiled product of that shape; compiled once per process, then found by hash.
+/// The product of a shape. It is compiled once per process, then found by hash.
 /// REQUIRES: supported(), sizes > 0.  Thread-safe.
 Product compile(const ProductShape& shape);
 
-/// Rows of a task: `most`, or a half or quarter of it, where more would leave less than eight tasks
-/// for a few threads to share evenly.
+/// Rows of a task: `most`, or a half or a quarter of `most` where larger blocks would leave fewer
+/// than eight tasks. A few threads can share eight tasks evenly.
 inline std::int64_t block_rows(std::int64_t most, std::int64_t rows, std::int64_t column_blocks) {
   for (const std::int64_t block : {most, most / 2})
     if (rows / block * column_blocks >= 8) return block;
