@@ -11,7 +11,7 @@ namespace penstock::ops::xsmm {
 namespace {
 
 constexpr std::int64_t kDepth = 256;  // of b: kDepth × kColumns floats are an eighth of 2 MB of L2
-constexpr std::int64_t kMostRows = 256;  // of a task
+constexpr std::int64_t kMostRows = 256;  // the most rows of a task
 
 /// The products of full and last blocks: [last rows][last columns][last depth][accumulate].
 class BlockProducts {
@@ -36,7 +36,7 @@ class BlockProducts {
                               .accumulate = (i >> 3) != 0});
     }
   }
-  /// The product of the block that starts at these places.
+  /// The product of the block that starts at this row, column and depth.
   const Product& at(std::int64_t row, std::int64_t column, std::int64_t depth,
                     bool accumulate) const {
     return *products_[last(0, row) | last(1, column) << 1 | last(2, depth) << 2 | accumulate << 3];
@@ -66,7 +66,7 @@ void blocked_product(const BlockedShape& shape, const float* a, const float* b, 
                                                              b + column * shape.depth + k * width,
                                                              c + row * shape.c_stride + column);
   };
-  // Neighbouring tasks share rows, which then are still in cache.
+  // Neighbouring tasks share rows, which are then still in cache.
   cpu::parallel_ranges(row_blocks * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task)
       run(task / column_blocks * block, task % column_blocks * kColumns);

@@ -1,8 +1,8 @@
 // The expert feed-forward's gradients on CPU in fp32. A task takes some panels of f of one expert
-// and all its rows, a few blocks at a time; so it alone writes those panels' weight gradients, and
-// nothing of size [A, f] leaves the cache. Gradients of rows are partial sums over the task's
-// panels; tokens then add them in expert and panel order. What forward did not keep is computed
-// again, block by block.
+// and all of the expert's rows, a few blocks at a time. So it alone writes those panels' weight
+// gradients, and nothing of size [A, f] leaves the cache. Gradients of rows are partial sums over
+// the task's panels; tokens then add them in expert and panel order. Where the forward pass kept no
+// inputs, each block computes them again.
 #include <ATen/ATen.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
@@ -14,7 +14,7 @@ namespace penstock::ops::xsmm {
 namespace {
 
 struct Gradients {
-  float *w_in, *w_out, *b_in, *b_out;  ///< the biases' null when absent
+  float *w_in, *w_out, *b_in, *b_out;  ///< b_in and b_out: null without biases
 };
 
 /// Scratch of one thread.
@@ -23,7 +23,7 @@ struct Scratch {
   float *transposed_dy, *d_x;  ///< [chunk][d, kBlock]
   float* transposed_x;         ///< [chunk][d, kBlock], where inputs are computed again
   float *inputs, *p;           ///< tiles of a block
-  float *d_in, *h;             ///< tiles of a chunk: [m][kPanel, kBackwardRows] and one of them
+  float *d_in, *h;             ///< tiles of a chunk: [m] and one of [kPanel, kBackwardRows]
   float* weight;               ///< [kBlock]: a block's weights, zero-filled
   float* d_out;                ///< [the task's panels of f, d]: w_out's gradient, transposed
 };
@@ -33,7 +33,7 @@ struct Backward {
   const ExpertProducts& products;
   Activation activation;
   cpu::TileDropout dropout;
-  const float *d_output, *kept;  ///< [T, d]; null: compute again
+  const float *d_output, *kept;  ///< [T, d]; null where inputs are computed again
   Gradients d;
   float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
 
@@ -104,8 +104,8 @@ struct Backward {
     return task.partial + block.begin - in.offsets[task.expert];
   }
 
-  /// The output bias's share of the rows' gates, and its own gradient, belong to the first panel's
-  /// task.
+  /// The first panel's task adds the output bias's share of the rows' gates, and computes the
+  /// output bias's gradient.
   void start_gates(const Task& task, const Block& block, const float* dy) const {
     float* gates = row_gates + partial_row(task, block);
     const float* bias = task.panel_begin == 0 ? in.bias_out(task.expert) : nullptr;
@@ -117,7 +117,7 @@ struct Backward {
     }
   }
 
-  /// A block's gradients of rows, and its columns [at, at + w) of the chunk's tiles.
+  /// Computes a block's gradients of rows, and its columns [at, at + w) of the chunk's tiles.
   void run_panel(const Task& task, std::int64_t panel, const Block& block, std::int64_t at,
                  const Scratch& s) const {
     const std::int64_t width = in.width, w = block.width(), columns = in.panel_width(panel);
@@ -147,7 +147,8 @@ struct Backward {
     }
   }
 
-  /// The weights' gradients over the chunk's rows, of which the last may be filled up with zeros.
+  /// Computes the weights' gradients over the chunk's rows; with `add`, adds them to those of
+  /// earlier chunks. The last rows may be zeros, as padding.
   void add_weights(const Task& task, std::int64_t panel, bool add, std::int64_t rows,
                    const Scratch& s) const {
     const std::int64_t width = in.width, columns = in.panel_width(panel), j = panel * kPanel;
@@ -165,7 +166,7 @@ struct Backward {
       std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
   }
 
-  /// An expert without rows has gradients too: zero.
+  /// The gradients of an expert without rows are zero.
   void clear(const Task& task) const {
     const std::int64_t matrix = in.inner * in.width;
     std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);

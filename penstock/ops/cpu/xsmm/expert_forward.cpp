@@ -1,7 +1,7 @@
 // The expert feed-forward on CPU in fp32. A task takes a few blocks of one expert's rows through
-// all panels of f, so that inputs, activation and output stay in cache; weights are read where they
-// lie. A token with one expert gets its row written at once; the others sum their rows in expert
-// order.
+// all panels of f, so that inputs, activation and output stay in cache. It reads the weights in
+// place. It writes the row of a token with one expert to the output. Other tokens sum their rows in
+// expert order later.
 #include <ATen/ATen.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
@@ -19,8 +19,8 @@ struct Forward {
   cpu::TileDropout dropout;
   float* kept;    ///< of all blocks, or null
   float* output;  ///< [T, d]
-  float* rows;    ///< [rows of the group, d], unweighted; those of tokens with one expert unused
-  std::int64_t first_row = 0;  ///< of the group
+  float* rows;    ///< [rows of the group, d], unweighted; unused for tokens with one expert
+  std::int64_t first_row = 0;  ///< the group's first assignment
 
   /// x and y [chunk][d, kBlock], rows [kBlock, d], inputs [m, kPanel, kBlock], h [kPanel, kBlock].
   std::int64_t scratch_floats() const {

@@ -1,5 +1,5 @@
-// The linear operator on CPU in fp32 through blocked products of libxsmm's kernels. Faster than a
-// general library where rows are many: weights are copied into panels, rows are read in place.
+// The linear operator on CPU in fp32 through blocked products of libxsmm's kernels. It copies
+// weights into panels, and reads rows in place. It is faster than a general library for many rows.
 #include "penstock/ops/linear.h"
 
 #include <ATen/ATen.h>
@@ -32,8 +32,8 @@ std::string declines_shape(const at::Tensor& x, const at::Tensor& w) {
   return {};
 }
 
-/// Wᵀ of W [out, in], in panels as blocked_product takes them: dense, so that no panel's rows share
-/// few cache sets.
+/// Wᵀ of W [out, in], in the panels of blocked_product. The panels are dense, so that a panel's
+/// rows do not share a few cache sets.
 at::Tensor transposed_panels(const at::Tensor& w) {
   const std::int64_t out = w.size(0), in = w.size(1);
   at::Tensor result = at::empty({in, out}, w.options());
@@ -51,8 +51,8 @@ at::Tensor transposed_panels(const at::Tensor& w) {
   return result;
 }
 
-/// W [out, in] in panels as blocked_product takes them: as it lies, the rows of a panel would share
-/// few sets of the cache where W is as wide as a power of two.
+/// W [out, in] in the panels of blocked_product. In place, the rows of a panel would share a few
+/// cache sets where the width of W is a power of two.
 at::Tensor row_panels(const at::Tensor& w) {
   const std::int64_t out = w.size(0), in = w.size(1);
   at::Tensor result = at::empty({out, in}, w.options().requires_grad(false));

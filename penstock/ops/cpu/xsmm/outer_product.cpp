@@ -15,19 +15,19 @@
 namespace penstock::ops::xsmm {
 namespace {
 
-constexpr std::int64_t kDepth = 256;           // of a block
+constexpr std::int64_t kDepth = 256;           // depth of a block
 constexpr std::int64_t kPanel = 64;            // columns of a copied panel
-constexpr std::int64_t kColumns = 4 * kPanel;  // of a task
-constexpr std::int64_t kMostRows = 192;        // of a task
-/// From row to row of a copied block: so that rows begin in different sets of the cache.
+constexpr std::int64_t kColumns = 4 * kPanel;  // columns of a task
+constexpr std::int64_t kMostRows = 192;        // the most rows of a task
+/// The row stride of a copied block. With it, rows begin in different sets of the cache.
 constexpr std::int64_t kCopyStride = kMostRows + 16;
-/// Rows of c from which on enough blocks read a copy in panels.
+/// The fewest rows of c for which enough blocks read a copy in panels.
 constexpr std::int64_t kFewestRowsToCopy = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// x [depth, columns] in panels [depth, kPanel], the last one filled up with zeros. As it lies, the
-/// rows of a panel would share few sets of the cache where x is as wide as a power of two.
+/// x [depth, columns] in panels [depth, kPanel], the last panel padded with zeros. In place, the
+/// rows of a panel would share a few cache sets where the width of x is a power of two.
 at::Tensor panels_of(const at::Tensor& x) {
   const std::int64_t depth = x.size(0), columns = x.size(1), panels = divide_up(columns, kPanel);
   at::Tensor result = at::empty({panels, depth, kPanel}, x.options());
@@ -75,7 +75,7 @@ class BlockProducts {
 };
 
 /// c [n, m] = aᵀ·b or its transpose [m, n], block by block. A block's sums stay in a tile of the
-/// thread's until they are complete.
+/// thread's scratch until they are complete.
 struct Blocks {
   std::int64_t rows, columns, depth, block, panel;
   const BlockProducts& products;
@@ -132,7 +132,7 @@ at::Tensor outer_product(const at::Tensor& a, const at::Tensor& b) {
                       .transposed = transposed,
                       .c = c.data_ptr<float>()};
   const at::Tensor scratch = at::empty({omp_get_max_threads(), Blocks::kScratch}, a.options());
-  // Neighbouring tasks share rows, which then are still in cache.
+  // Neighbouring tasks share rows, which are then still in cache.
   cpu::parallel_ranges(
       divide_up(rows, block) * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
         float* const mine = scratch.data_ptr<float>() + omp_get_thread_num() * Blocks::kScratch;

@@ -14,7 +14,7 @@ bool supported() {
 }
 
 Product compile(const ProductShape& shape) {
-  // Column-major to libxsmm: its m runs over our columns, its n over our rows.
+  // libxsmm is column-major: its m runs over our columns, its n over our rows.
   const auto a_stride = static_cast<libxsmm_blasint>(shape.a_stride);
   const auto b_stride = static_cast<libxsmm_blasint>(shape.b_stride);
   const auto c_stride = static_cast<libxsmm_blasint>(shape.c_stride);
