@@ -23,7 +23,7 @@ struct Scratch {
   float *transposed_dy, *d_x;  ///< [chunk][d, kBlock]
   float* transposed_x;         ///< [chunk][d, kBlock], where inputs are computed again
   float *inputs, *p;           ///< tiles of a block
-  float *d_in, *h;             ///< tiles of a chunk: [m] and one of [kPanel, kBackwardRows]
+  float *d_in, *h;             ///< of a chunk: [m][kPanel, kBackwardRows], [kPanel, kBackwardRows]
   float* weight;               ///< [kBlock]: a block's weights, zero-filled
   float* d_out;                ///< [the task's panels of f, d]: w_out's gradient, transposed
 };

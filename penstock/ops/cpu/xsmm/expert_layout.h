@@ -20,7 +20,7 @@ inline constexpr std::int64_t kPanel = 128;         ///< columns of f per panel
 inline constexpr std::int64_t kBlock = 64;          ///< rows of a full block
 inline constexpr std::int64_t kBlockStep = 16;      ///< a tile's rows are padded to this multiple
 inline constexpr std::int64_t kForwardBlocks = 4;   ///< blocks that a task keeps in cache together
-inline constexpr std::int64_t kBackwardBlocks = 2;  ///< for the backward pass, which keeps more
+inline constexpr std::int64_t kBackwardBlocks = 2;  ///< the same in backward, which keeps more
 inline constexpr std::int64_t kBackwardRows = kBackwardBlocks * kBlock;
 
 /// Rows [begin, begin + rows) of the assignments, all of one expert.
