@@ -8,7 +8,7 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-/// Where a tile of sums is loaded and stored: in c, or beside it where c has no room for all of it.
+/// The memory of a tile of sums: c, or a buffer where a whole tile would reach beyond c.
 class Sums {
  public:
   PENSTOCK_AMX void take(const AmxBlock& block, std::int64_t i, std::int64_t j) {
@@ -38,7 +38,8 @@ class Sums {
   alignas(64) float beside_[kTile * kTile];
 };
 
-/// The tiles' instructions name no memory, so nothing may be kept back from it or moved past them.
+/// A barrier for the compiler. The tile instructions name no memory, so without a barrier the
+/// compiler could delay stores or move them past the instructions.
 inline void settle_memory() { asm volatile("" ::: "memory"); }
 
 template <int rows, int columns>
@@ -48,7 +49,7 @@ PENSTOCK_AMX void run(const AmxBlock& p) {
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < columns; ++j) sums[i][j].take(p, kTile * i, kTile * j);
   settle_memory();
-  // Sums are tiles 0 to 3, of a 4 and 5, of b 6 and 7.
+  // Tiles 0 to 3 are sums, tiles 4 and 5 are from a, tiles 6 and 7 are from b.
   if (p.accumulate) {
     _tile_loadd(0, sums[0][0].at(), sums[0][0].row_bytes());
     if constexpr (columns > 1) _tile_loadd(1, sums[0][1].at(), sums[0][1].row_bytes());

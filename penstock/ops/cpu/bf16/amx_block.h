@@ -1,5 +1,5 @@
-// AMX's registers: a block of c, up to two tiles of 16 × 16 high and wide, and its operands as
-// tiles.
+// A block of c in AMX's registers, up to two tiles of 16 × 16 high and wide, and the block's
+// operands as tiles.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace penstock::ops::bf16 {
 inline constexpr std::int64_t kTile = kTilePairs;  ///< rows, columns or pairs of a tile
 inline constexpr std::int64_t kBlock = 2 * kTile;  ///< rows and columns of a block
 
-/// Sixteen rows of a, tile after tile of depth.
+/// Sixteen rows of a, as tiles along the depth.
 struct LeftTiles {
   const Pair* at;
   std::int64_t row;   ///< from row to row, in pairs
@@ -27,24 +27,25 @@ struct AmxBlock {
   std::int64_t steps;          ///< tiles of depth
   std::array<LeftTiles, 2> left;
   const Pair* right;  ///< in a panel of b, `steps` tiles deep
-  const Pair* last;   ///< the last tile of depth, of rows as a panel's
+  const Pair* last;   ///< the last tile of depth, with the row stride of a panel
   float* c;
   std::int64_t c_row;
   bool accumulate;
-  const float* next;  ///< the next block's c, of which so many rows are asked for in each step
-  std::int64_t ahead;
+  const float* next;   ///< the next block's c
+  std::int64_t ahead;  ///< rows of `next` that each step prefetches
 };
 
 /// c (+)= left · right.  REQUIRES: all eight tiles configured to 16 rows of 64 bytes.
 void amx_block(const AmxBlock& block);
 
-/// The tiles of a panel's sixteen columns from `from` on, which are rows of a, so many pairs deep;
-/// the last tile filled up with zeros.  `to` has room for whole tiles, each in one piece.
+/// Writes sixteen columns of a panel, from `from` on, as tiles of sixteen rows of a, `pairs` pairs
+/// deep. The last tile is padded with zeros.  to: holds whole tiles, each contiguous.
 void transposed_left(const Pair* from, std::int64_t pairs, Pair* to);
-/// The same of up to sixteen rows of a; what belongs to no row is undefined.
+/// Writes up to sixteen rows of a as such tiles. The other rows of the tiles are undefined.
 void copied_left(const Pair* from, std::int64_t row, std::int64_t rows, std::int64_t pairs,
                  Pair* to);
-/// The last tile of depth of a block's columns, so many pairs deep: as a panel, with zeros below.
+/// Copies the last tile of depth of a block's columns, `pairs` pairs deep, to `to` with the row
+/// stride of a panel. The pairs after these are zeros.
 void padded_right(const Pair* from, std::int64_t columns, std::int64_t pairs, Pair* to);
 
 }  // namespace penstock::ops::bf16

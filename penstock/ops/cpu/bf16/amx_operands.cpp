@@ -1,4 +1,4 @@
-// The operands of AMX's tiles where they do not lie as tiles already.
+// Copies of operands to AMX's tiles, for operands that are not stored as tiles.
 #include "penstock/ops/cpu/bf16/amx_block.h"
 
 #if defined(__x86_64__)
@@ -13,16 +13,16 @@ namespace {
 using Row = std::uint32_t __attribute__((vector_size(64)));
 using Index = std::uint32_t __attribute__((vector_size(64)));
 
-/// Interleaves two rows within each four lanes: one value at a time, or two.
+/// Interleave two rows within each four lanes: one value at a time, or two.
 constexpr Index kLow{0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29};
 constexpr Index kHigh{2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31};
 constexpr Index kLowTwo{0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
 constexpr Index kHighTwo{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
-/// Four lanes of every eight of both rows: the even fours, and the odd.
+/// Select four lanes of every eight of both rows: the even fours, or the odd fours.
 constexpr Index kEven{0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
 constexpr Index kOdd{4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31};
 
-/// Sixteen rows, transposed: first within blocks of four by four, then the blocks.
+/// Transposes sixteen rows: first within blocks of 4 × 4, then the blocks.
 PENSTOCK_AMX inline void transpose(Row (&x)[16]) {
   Row y[16];
 #pragma GCC unroll 8

@@ -11,9 +11,10 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-constexpr std::int64_t kDepth = 256;  // pairs of depth in a block: a's tiles stay in first cache
+constexpr std::int64_t kDepth = 256;  // pairs of depth of a block: a's tiles stay in the L1 cache
 
-/// A block's rows of a as tiles, those that do not lie so already in memory of its own.
+/// A block's rows of a as tiles. Rows that are not stored as tiles are copied to the object's
+/// memory.
 class Left {
  public:
   Left(const PairProduct& p, const Pair* a) : p_(p), a_(a) {}

@@ -14,7 +14,7 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-/// As `ldtilecfg` reads it.
+/// The configuration of the tiles, in the format of `ldtilecfg`.
 struct alignas(64) Configuration {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -28,7 +28,8 @@ thread_local int scopes = 0;
 PENSTOCK_AMX void configure() { _tile_loadconfig(&kConfiguration); }
 PENSTOCK_AMX void release() { _tile_release(); }
 
-/// Tiles are eight times the state of the other registers, so Linux wants to be asked for it.
+/// Asks Linux for permission to use the tiles. Linux requires it, because the tiles are eight times
+/// the state of the other registers.
 bool permitted() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

@@ -1,10 +1,10 @@
-// AMX's tile registers, of the calling thread.
+// The AMX tile registers of the calling thread.
 #pragma once
 
 namespace penstock::ops::bf16 {
 
-/// While it lives, the tiles are configured: eight of 16 rows of 64 bytes. Inside another one it
-/// does nothing.  REQUIRES: has_amx()
+/// While the object lives, eight tiles of 16 rows of 64 bytes are configured. A scope inside
+/// another scope does nothing.  REQUIRES: has_amx()
 class AmxScope {
  public:
   AmxScope();
@@ -13,8 +13,8 @@ class AmxScope {
   AmxScope& operator=(const AmxScope&) = delete;
 };
 
-/// Whether the processor has AMX-BF16 and the system lets this process use it. Asks the system the
-/// first time.
+/// Whether the processor has AMX-BF16 and the system lets this process use it. The first call asks
+/// the system.
 bool has_amx();
 
 }  // namespace penstock::ops::bf16

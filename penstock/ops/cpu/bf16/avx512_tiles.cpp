@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRows = 6, kVectors = kPanel / 16;
 
-/// A whole tile; of the last vector only the lanes of `mask` are read and written.
+/// Computes a tile. In the last vector of columns, it reads and writes only the lanes of `mask`.
 template <int rows, int vectors>
 PENSTOCK_BF16 void tile(const PanelProduct& p, const Pair* a, const Pair* b, float* c,
                         __mmask16 mask) {
@@ -28,8 +28,8 @@ PENSTOCK_BF16 void tile(const PanelProduct& p, const Pair* a, const Pair* b, flo
       sum[i][j] = p.accumulate ? _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : mask,
                                                        c + i * p.c_row + 16 * j)
                                : _mm512_setzero_ps();
-      // The next tile's places, which are often far from cache. (Beyond c's end this asks for
-      // nothing.)
+      // Prefetches c for the next tile, which is often not in cache. Beyond the end of c the
+      // prefetch has no effect.
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 8

@@ -1,8 +1,8 @@
 // Tiles of bf16 products by f32 instructions. The processors' instructions round once, when they
 // add a product. The product of two bf16 has 16 bits, but it may lie beyond f32's range where the
-// sum does not. So each is a fused multiply-add, which the C library computes where the processor
-// has none. Denormal numbers are zero, as they are to those instructions whatever the thread's
-// mode.
+// sum does not. So each product is a fused multiply-add. The C library computes it where the
+// processor has no such instruction. Denormal numbers count as zero, because the processors'
+// instructions treat them as zero in any mode of the thread.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -31,8 +31,7 @@ PENSTOCK_INLINE Vec16 fused(const Vec16& a, const Vec16& b, const Vec16& sum) {
   return out;
 }
 
-/// The sums of the first and of the second products of pairs [begin, end), from those given on:
-/// those of a row of a and sixteen columns.
+/// Calls add(pair of a's row, pairs of sixteen columns of b) for pairs [begin, end) of depth.
 template <class Add>
 PENSTOCK_INLINE void over_pairs(const PanelProduct& p, const Pair* a, const Pair* b,
                                 std::int64_t begin, std::int64_t end, const Add& add) {

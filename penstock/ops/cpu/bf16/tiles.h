@@ -1,4 +1,4 @@
-// The innermost loops of the bf16 products: one panel of b, in registers' tiles.
+// The innermost loops of the bf16 products: one panel of b, in tiles of registers.
 #pragma once
 
 #include "penstock/ops/cpu/bf16/pair_product.h"
@@ -13,12 +13,13 @@ struct PanelProduct {
   bool accumulate;
 };
 
-/// AMX adds up the first products of so many pairs, and the second ones, and adds both to the sum.
+/// Pairs of a tile. AMX sums the first products of these pairs, and their second products. Then it
+/// adds the sum of both to the result.
 inline constexpr std::int64_t kTilePairs = 16;
 
 /// REQUIRES: available(ProductUnit::avx512).
 void avx512_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
-/// The same sums by f32 instructions, of which a product of two bf16 is exact.
+/// The sums of avx512_tiles by f32 instructions. An f32 product of two bf16 is exact.
 void emulated_avx512_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
 /// AMX's sums by f32 instructions.
 void emulated_amx_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
