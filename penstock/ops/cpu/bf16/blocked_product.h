@@ -11,7 +11,7 @@ struct BlockedProduct {
   bool accumulate = false;
 };
 void blocked_product(const BlockedProduct& shape, const PairRows& a, const Panels& b, float* c);
-/// a is the transpose of what `a` has in panels.
+/// The left operand is the transpose of the matrix in the panels `a`.
 void blocked_product(const BlockedProduct& shape, const Panels& a, const Panels& b, float* c);
 
 }  // namespace penstock::ops::bf16

@@ -1,4 +1,4 @@
-// What all bf16 kernels ask of a problem.
+// The conditions that all bf16 kernels set for a problem.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace penstock::ops::bf16 {
 
-/// Why a product of this left operand with these weights is none of these kernels', or "".
+/// Why these kernels decline a product of left operand `operand` with `weights`, or "".
 inline std::string declines(const at::Tensor& operand, const at::Tensor& weights) {
   if (!operand.is_cpu()) return "not on the CPU";
   if (operand.scalar_type() != at::kBFloat16) return "not bf16";

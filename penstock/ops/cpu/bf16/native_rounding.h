@@ -1,5 +1,5 @@
-// Rounding to bf16 by AVX512-BF16: the same values, but for denormal numbers, which become the zero
-// that every product takes them for.
+// Rounding to bf16 by AVX512-BF16. The values are those of round_lanes (rounding.h), but denormal
+// numbers become zero. Every product treats denormal numbers as zero.
 #pragma once
 
 #include "penstock/ops/cpu/bf16/product.h"
@@ -13,7 +13,7 @@ struct NativeRounding {
   void (*pair)(std::int64_t columns, const float* first, const float* second, Pair* to,
                std::int64_t panel);
 };
-/// Null where the processor has none.
+/// Null where the processor does not have AVX512-BF16.
 const NativeRounding* native_rounding();
 
 }  // namespace penstock::ops::bf16

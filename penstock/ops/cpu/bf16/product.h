@@ -1,6 +1,6 @@
-// Products of bf16 matrices with sums in f32. Every element of c is one sum in its unit's order
-// (product_unit.h), so results depend on neither blocks nor threads; depth is cut at multiples of
-// 16 pairs, where AMX's order allows it. How operands lie is pair_product.h's.
+// Products of bf16 matrices with sums in f32. Every element of c is one sum in the unit's order
+// (product_unit.h), so results depend on neither blocks nor threads. Depth is cut at multiples of
+// 16 pairs, where AMX's order allows a cut. pair_product.h describes the layout of operands.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,9 @@ namespace penstock::ops::bf16 {
 /// Why no kernel here runs on this processor, or "".
 std::string missing();
 
-/// While it lives, the products of the calling thread share what each would set up by itself: the
-/// configuration of AMX's tiles, some 55 ns. No other code that uses tiles may run meanwhile.
+/// While the object lives, the products of the calling thread share one configuration of AMX's
+/// tiles. Without it, each product configures the tiles, which takes some 55 ns. No other code that
+/// uses tiles may run meanwhile.
 class ProductBatch {
  public:
   ProductBatch();
@@ -24,8 +25,8 @@ class ProductBatch {
   std::optional<AmxScope> amx_;
 };
 
-/// One product on the calling thread, by this process's unit.  REQUIRES: missing() is "".
-/// Operands may be unaligned.
+/// Computes one product on the calling thread, with this process's unit. Operands may be unaligned.
+/// REQUIRES: missing() is "".
 void multiply(const PairProduct& product, const Pair* a, const Pair* b, float* c);
 
 }  // namespace penstock::ops::bf16

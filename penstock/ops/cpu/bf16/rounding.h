@@ -1,4 +1,4 @@
-// Rounding of f32 to bf16, and the places where the bf16 products want it.
+// Rounding of f32 to bf16, and the sizes of packed operands.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,8 @@
 
 namespace penstock::ops::bf16 {
 
-/// The upper halves are x in bf16, to nearest with ties to even, a NaN a quiet one; the lower are
-/// 0.
+/// x rounded to bf16, to nearest with ties to even; a NaN becomes a quiet NaN. The upper half of a
+/// lane is the bf16; the lower half is 0.
 PENSTOCK_INLINE cpu::UInt16 round_lanes(const cpu::Vec16& x) {
   const auto bits = std::bit_cast<cpu::UInt16>(x);
   const cpu::UInt16 nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -20,14 +20,15 @@ PENSTOCK_INLINE cpu::UInt16 round_lanes(const cpu::Vec16& x) {
   return ((nearest & ~nan) | ((bits | 0x400000u) & nan)) & 0xffff0000u;
 }
 
-/// Pairs of a depth: even, so many that sixteen values more or less do not change the layout.
+/// The pairs of a depth, rounded up to a multiple of sixteen values. So an operand that is padded
+/// to such a multiple has the same layout.
 inline std::int64_t pairs_of(std::int64_t depth) { return (depth + 15) / 16 * 8; }
-/// Pairs in the panels of a matrix of so many columns.
+/// The pairs in all panels of a matrix with `columns` columns, `pairs` pairs deep.
 inline std::int64_t panel_pairs(std::int64_t columns, std::int64_t pairs) {
   return (columns + kPanel - 1) / kPanel * kPanel * pairs;
 }
 
-/// The bf16 of n floats; of a denormal number perhaps 0, which products take it for.
+/// Rounds n floats to bf16. A denormal number may become 0; products treat it as 0.
 void round_row(std::int64_t n, const float* from, std::uint16_t* to);
 
 /// x in bf16.  REQUIRES: contiguous f32 on the CPU.  Cost: one sweep, on all threads.
