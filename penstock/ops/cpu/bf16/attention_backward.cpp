@@ -1,5 +1,5 @@
-// Causal attention backward with products in bf16: what enters them is rounded, the weights and the
-// gradients of the scores too; both, and all sums, are f32.
+// Causal attention backward with products in bf16. All operands of the products are rounded, the
+// weights and the gradients of the scores too. These two are computed in f32; all sums are f32.
 #include "penstock/ops/cpu/attention/attention_backward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
@@ -33,11 +33,11 @@ class Products {
     }
     ProductBatch batch;
     Pair *key_rows, *value_rows;                  ///< [T][hd / 2]
-    Pair* key_panels;                             ///< of hd columns, T deep
+    Pair* key_panels;                             ///< hd columns, T deep
     Pair *transposed_queries, *transposed_grads;  ///< a panel of rows, hd deep
-    Pair *query_panels, *grad_panels;             ///< of hd columns, a block's rows deep
+    Pair *query_panels, *grad_panels;             ///< hd columns, a block's rows deep
     Pair *weight_rows, *slope_rows;               ///< of a part: [keys][rows / 2]
-    Pair* slope_panel;                            ///< of a part: of rows, its keys deep
+    Pair* slope_panel;                            ///< of a part: a panel of rows, its keys deep
   };
 
   explicit Products(const Shape& shape) : shape_(shape) {}

@@ -1,6 +1,6 @@
-// Causal attention forward with products in bf16: keys, values, queries and the weights of a
-// tile are rounded; scores, softmax and sums are f32. The weights of a row are those over its
-// largest score so far, whose sum in f32 divides them in the end.
+// Causal attention forward with products in bf16. Keys, values, queries and the weights of a tile
+// are rounded; scores, softmax and sums are f32. A row's weights are relative to its largest score
+// so far. At the end, the f32 sum of the weights divides the row.
 #include "penstock/ops/cpu/attention/attention_forward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
@@ -25,7 +25,7 @@ class Products {
     }
     ProductBatch batch;
     Pair* key_rows;      ///< [T][hd / 2]
-    Pair* value_panels;  ///< of hd columns, T deep
+    Pair* value_panels;  ///< hd columns, T deep
     Pair* queries;       ///< a panel of rows, hd deep
     Pair* weights;       ///< a panel of rows, a tile's keys deep
   };

@@ -1,5 +1,5 @@
-// What attention's forward and backward products in bf16 share: their operands, and the two
-// products that both have. A block's rows are one panel.
+// What attention's forward and backward products in bf16 share: their operands, and two products. A
+// block's rows are one panel.
 #pragma once
 
 #include "penstock/ops/cpu/attention/attention_tiles.h"
@@ -17,16 +17,16 @@ inline Pair* take_pairs(Scratch::Cursor& cursor, std::int64_t pairs) {
   return reinterpret_cast<Pair*>(cursor.take(pairs));
 }
 
-/// Of [T, hd] as rows, and as panels of hd columns that are T deep.
+/// The pairs of [T, hd] as rows, and as panels of hd columns, T deep.
 inline std::int64_t key_row_pairs(const Shape& shape) {
   return shape.padded_length() * shape.hd / 2;
 }
 inline std::int64_t key_panel_pairs(const Shape& shape) {
   return panel_pairs(shape.hd, shape.padded_length() / 2);
 }
-/// Of a block's rows [rows, hd], transposed.
+/// The pairs of a block's rows [rows, hd], transposed.
 inline std::int64_t transposed_pairs(const Shape& shape) { return kPanel * pairs_of(shape.hd); }
-/// Of a tile [keys, rows] as a panel.
+/// The pairs of a tile [keys, rows] as a panel.
 inline std::int64_t tile_panel_pairs(const Shape& shape) { return shape.tile_keys() / 2 * kPanel; }
 
 inline void round_keys(const Shape& shape, const float* from, Pair* rows) {
@@ -37,7 +37,7 @@ inline void pack_keys(const Shape& shape, const float* from, Pair* panels) {
   pack_rows(0, length / 2, length, shape.hd, from, panels, length / 2 * kPanel);
 }
 
-/// The tile's part = keys · rowsᵀ, of rows that are transposed.
+/// The tile's part = keys · rowsᵀ.  transposed: the rows, transposed.
 inline void multiply_keys(const Shape& shape, const Block& block, const TilePart& part,
                           const Pair* key_rows, const Pair* transposed, float* tile) {
   multiply({.rows = part.count,
@@ -50,8 +50,8 @@ inline void multiply_keys(const Shape& shape, const Block& block, const TilePart
            tile + part.at + part.skipped);
 }
 
-/// rows ← or += partᵀ · keys, of a part that begins `tile_panel`; the block's first key begins
-/// anew.
+/// rows += partᵀ · keys. A part that begins with the block's first key overwrites `rows` instead.
+/// tile_panel: begins with the part.
 inline void multiply_rows(const Shape& shape, const Block& block, const TilePart& part,
                           const Pair* tile_panel, const Pair* key_panels, float* rows) {
   multiply({.rows = block.rows - part.skipped,

@@ -1,8 +1,8 @@
 // The expert feed-forward's gradients on CPU with products in bf16. A task takes some slices of f
-// of one expert and all its rows, a chunk at a time; so it alone writes those slices' weight
-// gradients, and nothing of size [A, f] leaves the cache. Gradients of rows are partial sums over
-// the task's slices; tokens then add them in expert and slice order. What forward did not keep is
-// computed again, chunk by chunk.
+// of one expert and all of the expert's rows, a chunk at a time. So it alone writes those slices'
+// weight gradients, and nothing of size [A, f] leaves the cache. Gradients of rows are partial sums
+// over the task's slices; tokens then add them in expert and slice order. Where the forward pass
+// kept no inputs, each chunk computes them again.
 #include <ATen/ATen.h>
 
 #include <optional>
@@ -16,19 +16,19 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-constexpr std::int64_t kChunkPanel = kChunk / 2 * kPanel;  // of panels that are a chunk deep
+constexpr std::int64_t kChunkPanel = kChunk / 2 * kPanel;  // pairs of a panel that is a chunk deep
 
 struct Gradients {
-  float *w_in, *w_out, *b_in, *b_out;  ///< the biases' null when absent
+  float *w_in, *w_out, *b_in, *b_out;  ///< b_in and b_out: null without biases
 };
 
 /// Scratch of one thread.
 struct Scratch {
-  Pair *x, *dy;              ///< [kChunk][row] rows; x where inputs are computed again
+  Pair *x, *dy;              ///< [kChunk][row] rows; x: used where inputs are computed again
   Pair *x_pairs, *dy_pairs;  ///< panels of d columns
   float *inputs, *p, *h;     ///< [kChunk][m, kInner] and [kChunk][kInner]
   float* d_in;               ///< [m][kChunk][kInner]
-  Pair *d_rows, *d_pairs;    ///< one input's: [kChunk][kInner / 2], and panels of kInner columns
+  Pair *d_rows, *d_pairs;    ///< of one input: [kChunk][kInner / 2], panels of kInner columns
   Pair* h_pairs;             ///< panels of kInner columns
   float* dx;                 ///< [kChunk][d]
 };
@@ -36,7 +36,7 @@ struct Scratch {
 struct Backward {
   const Operands& in;
   const PackedExperts& weights;
-  const PackedExperts* transposed;  ///< where inputs are computed again
+  const PackedExperts* transposed;  ///< used where inputs are computed again, else null
   Activation activation;
   Dropout dropout;
   const float* d_output;  ///< [T, d]
@@ -89,7 +89,7 @@ struct Backward {
     start_gates(task, begin, end);
     for (std::int64_t slice = task.slice_begin; slice < task.slice_end; ++slice)
       run_slice(task, slice, begin, end, s);
-    // Another thread may read them, and the place may still be in its cache.
+    // Another thread may read these rows, and may still have their memory in its cache.
     cpu::stream(s.dx, (end - begin) * in.width,
                 row_gradients + partial_row(task, begin) * in.width);
   }
@@ -98,8 +98,8 @@ struct Backward {
     return task.partial + assignment - in.offsets[task.expert];
   }
 
-  /// The output bias's share of the rows' gates, and its own gradient, belong to the first slice's
-  /// task.
+  /// The first slice's task adds the output bias's share of the rows' gates, and computes the
+  /// output bias's gradient.
   void start_gates(const BackwardTask& task, std::int64_t begin, std::int64_t end) const {
     float* gates = row_gates + partial_row(task, begin);
     const float* bias = task.slice_begin == 0 ? in.bias_out(task.expert) : nullptr;
@@ -150,7 +150,7 @@ struct Backward {
              s.dy_pairs, s.h_pairs, d.w_out + task.expert * in.width * in.inner + slice * kInner);
   }
 
-  /// Rounds an input's gradient, and adds to those of its weights and bias.
+  /// Rounds an input's gradient, and adds to the gradients of the input's weights and bias.
   void input_gradient(const BackwardTask& task, std::int64_t slice, std::int64_t i,
                       std::int64_t begin, std::int64_t end, const Scratch& s) const {
     const std::int64_t n = end - begin, lanes = in.lanes(slice);
@@ -183,7 +183,7 @@ struct Backward {
       std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
   }
 
-  /// An expert without rows has gradients too: zero.
+  /// The gradients of an expert without rows are zero.
   void clear(const BackwardTask& task) const {
     const std::int64_t matrix = in.inner * in.width;
     std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);

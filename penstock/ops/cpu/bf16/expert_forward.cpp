@@ -1,6 +1,6 @@
 // The expert feed-forward on CPU with products in bf16. A task takes some rows of one expert
-// through all slices of f; what lies between its two products is f32 and stays in cache. A token
-// with one expert gets its row written at once; the others sum their rows in expert order.
+// through all slices of f. Values between its two products are f32 and stay in cache. It writes the
+// row of a token with one expert to the output. Other tokens sum their rows in expert order later.
 #include <ATen/ATen.h>
 
 #include "penstock/ops/cpu/bf16/declines.h"
@@ -18,8 +18,8 @@ struct Forward {
   Dropout dropout;
   float* kept;    ///< of all assignments, or null
   float* output;  ///< [T, d]
-  float* rows;    ///< [rows of the group, d], unweighted; those of tokens with one expert unused
-  std::int64_t first_row = 0;  ///< of the group
+  float* rows;    ///< [rows of the group, d], unweighted; unused for tokens with one expert
+  std::int64_t first_row = 0;  ///< the group's first assignment
 
   std::int64_t scratch_floats() const {
     return kForwardRows * (in.x.row + (in.inputs + 1) * kInner + kInner / 2 + in.width);

@@ -1,5 +1,6 @@
-// What feeds the experts' activation: the products that forward runs and that backward runs again
-// where nothing was kept. The same sums of the same numbers, so bit for bit.
+// The inputs of the experts' activation. The forward pass computes them; the backward pass computes
+// them again where the forward pass kept nothing. Both compute the same sums of the same numbers,
+// so the bits are the same.
 #pragma once
 
 #include "penstock/ops/cpu/activation_rows.h"

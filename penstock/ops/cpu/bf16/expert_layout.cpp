@@ -10,7 +10,7 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-constexpr std::int64_t kParts = 4;  // a matrix is packed in so many tasks
+constexpr std::int64_t kParts = 4;  // tasks that pack one matrix
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -85,7 +85,7 @@ void PackedExperts::pack(std::int64_t e, std::int64_t i, std::int64_t part, std:
 }
 
 std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Group& group) {
-  constexpr std::int64_t kTile = 32;  // rows that a product's tile has
+  constexpr std::int64_t kTile = 32;  // rows of a product's tile
   std::vector<ForwardTask> tasks;
   for (std::int64_t e = group.first; e < group.last; ++e) {
     const std::int64_t begin = operands.offsets[e], end = operands.offsets[e + 1];

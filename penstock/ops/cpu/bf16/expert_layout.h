@@ -1,4 +1,4 @@
-// How the bf16 expert feed-forward cuts its work, and its weights as the products read them.
+// How the bf16 expert feed-forward cuts its work, and the layout of its weights for the products.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace penstock::ops::bf16 {
 
-inline constexpr std::int64_t kInner = 128;        ///< columns of f that a task works on at once
+inline constexpr std::int64_t kInner = 128;        ///< columns of f that a task computes at once
 inline constexpr std::int64_t kForwardRows = 256;  ///< rows of a forward task
 inline constexpr std::int64_t kChunk = 192;        ///< rows that a backward task keeps in cache
 
-/// A problem's views; f in slices of kInner columns, tiles filled up to `lanes` with zeros.
+/// A problem's views. f is cut into slices of kInner columns. Tiles are padded to `lanes` columns
+/// with zeros.
 struct Operands : cpu::ExpertViews {
   explicit Operands(const ExpertProblem& problem);
 
@@ -23,31 +24,31 @@ struct Operands : cpu::ExpertViews {
     return std::min(kInner, inner - slice * kInner);
   }
   std::int64_t lanes(std::int64_t slice) const { return (columns(slice) + 15) / 16 * 16; }
-  /// Values that feed the activation, of all assignments: by slice, assignment and input, lanes.
+  /// The floats of the activation's inputs, for all assignments. Their order is slice, assignment,
+  /// input, lane.
   std::int64_t kept_floats() const { return kept_at(slices() - 1, assignments); }
   std::int64_t kept_at(std::int64_t slice, std::int64_t assignment) const {
     return inputs * (slice * kInner * assignments + assignment * lanes(slice));
   }
-  /// Assignments [begin, end) as rows [.., row] of x [T, row].
+  /// Copies the rows of x [T, row] of assignments [begin, end) to rows [.., row].
   void gather(std::int64_t begin, std::int64_t end, const PairRows& x, Pair* rows) const;
-  /// The same as panels of d columns, kChunk rows deep.
+  /// Writes the same rows as panels of d columns, kChunk rows deep.
   void gather_pairs(std::int64_t begin, std::int64_t end, const PairRows& x, Pair* panels) const;
 
   PairRows x;  ///< hidden
 };
 
-/// The experts' matrices in panels: transposed as the forward pass reads them, or as they are.
+/// The experts' matrices in panels: transposed, as the forward pass reads them, or not transposed.
 class PackedExperts {
  public:
   enum class Order { transposed, straight };
   enum class Matrices { all, inputs };
-  /// Packs those of experts with rows.  Cost: one sweep over them, on all threads.
+  /// Packs the matrices of experts with rows.  Cost: one sweep over them, on all threads.
   PackedExperts(const Operands& operands, Order order, Matrices which = Matrices::all);
 
-  /// Where a product with a slice of f begins in matrix i (`inputs`: the output matrix) of expert
-  /// e.
+  /// The start of a slice of f in matrix i of expert e. Matrix `inputs` is the output matrix.
   const Pair* at(std::int64_t e, std::int64_t i, std::int64_t slice) const;
-  /// From panel to panel of that matrix.
+  /// The stride from panel to panel of matrix i, in pairs.
   std::int64_t panel(std::int64_t i) const;
 
  private:
@@ -72,13 +73,13 @@ struct ForwardTask {
 };
 std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Group& group);
 
-/// All rows of an expert with slices [slice_begin, slice_end) of f; an expert with many rows is cut
-/// into more tasks, each of which writes partial rows of its own.
+/// All rows of an expert with slices [slice_begin, slice_end) of f. An expert with many rows has
+/// more tasks; each writes its own partial rows.
 struct BackwardTask {
   std::int64_t expert, slice_begin, slice_end;
-  std::int64_t partial;  ///< where its partial rows begin
+  std::int64_t partial;  ///< the task's first partial row
 };
-/// Longest first, experts without rows included.
+/// The longest tasks are first. Experts without rows have a task too.
 std::vector<BackwardTask> backward_tasks(const Operands& operands, const cpu::Group& group);
 
 }  // namespace penstock::ops::bf16
