@@ -7,12 +7,12 @@
 namespace penstock::ops::bf16 {
 namespace {
 
-constexpr std::int64_t kPairs = 256;    // of depth in a block
-constexpr std::int64_t kColumns = 256;  // of a task
+constexpr std::int64_t kPairs = 256;    // pairs of depth of a block
+constexpr std::int64_t kColumns = 256;  // columns of a task
 
 struct LeftOperand {
   const Pair* data;
-  std::int64_t row;    // 0: in panels
+  std::int64_t row;    // from row to row; 0: in panels
   std::int64_t panel;  // from panel to panel
 
   const Pair* at(std::int64_t i, std::int64_t pair) const {
@@ -20,7 +20,8 @@ struct LeftOperand {
   }
 };
 
-/// The largest block of rows that still leaves eight tasks, so that a few threads share evenly.
+/// The largest block of rows that leaves four tasks or more, which a few threads share evenly; else
+/// kPanel rows.
 std::int64_t block_rows(std::int64_t rows, std::int64_t column_blocks) {
   for (const std::int64_t block : {std::int64_t{256}, std::int64_t{128}})
     if (rows / block * column_blocks >= 4) return block;
@@ -44,7 +45,7 @@ void run(const BlockedProduct& shape, const LeftOperand& a, const Panels& b, flo
                 .accumulate = shape.accumulate || k > 0},
                a.at(i, k), b.data() + j / kPanel * b.panel() + k * kPanel, c + i * shape.c_row + j);
   };
-  // Neighbouring tasks share rows, which then are still in cache.
+  // Neighbouring tasks share rows, which are then still in cache.
   cpu::parallel_ranges(row_blocks * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     const ProductBatch batch;
     for (std::int64_t t = begin; t < end; ++t)

@@ -1,5 +1,5 @@
-// The linear operator on CPU with products in bf16. The forward pass gets its rows rounded; the
-// backward pass rounds dy once for both of its products.
+// The linear operator on CPU with products in bf16. The caller rounds the rows x. The backward pass
+// rounds dy once for both of its products.
 #include "penstock/ops/linear.h"
 
 #include <ATen/ATen.h>
@@ -19,8 +19,8 @@ std::string declines_pair(const at::Tensor& x, const at::Tensor& w) {
   return w.size(0) == 0 || w.size(1) == 0 || x.size(0) == 0 ? "an empty operand" : "";
 }
 
-/// Rows of dy that stay in cache between their two products.  The sums of dw are the same for any
-/// even number: they go by depth.
+/// Rows of dy that stay in cache between their two products. The sums of dw are in order of depth,
+/// so they are the same for any even number of rows.
 std::int64_t chunk_rows(std::int64_t columns) {
   constexpr std::int64_t kValues = 1 << 20, kLeast = 512;
   return std::max<std::int64_t>(1, kValues / columns / kLeast) * kLeast;

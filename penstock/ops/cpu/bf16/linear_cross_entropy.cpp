@@ -1,5 +1,5 @@
-// A linear head with its cross-entropy on CPU with products in bf16: logits, softmax and loss in
-// f32; the gradient of a chunk's logits is rounded once for both of its products.
+// A linear head with its cross-entropy on CPU with products in bf16. Logits, softmax and loss are
+// f32. The gradient of a chunk's logits is rounded once for both of its products.
 #include "penstock/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>

@@ -15,7 +15,8 @@ namespace {
 
 using Halves = std::uint16_t __attribute__((vector_size(64)));
 
-/// Sixteen values, then sixteen more; so many are there, the rest are zeros.
+/// Rounds sixteen values at `first`, then sixteen values at `second`. `count` and `more` values
+/// exist there; the others are zeros.
 PENSTOCK_BF16 inline Halves rounded(const float* first, std::int64_t count, const float* second,
                                     std::int64_t more) {
   const auto part = [](const float* from, std::int64_t n) PENSTOCK_BF16 {

@@ -17,7 +17,7 @@ using cpu::Vec16;
 using Half16 = std::uint16_t __attribute__((vector_size(32)));
 constexpr std::int64_t kLanes = cpu::kLanes;
 
-/// Up to sixteen bf16 in the upper halves; lanes beyond are zeros.
+/// Up to sixteen values as bf16 in the upper halves of the lanes. Lanes after `count` are zeros.
 PENSTOCK_INLINE UInt16 upper_halves(const float* from, std::int64_t count) {
   Vec16 x{};
   std::memcpy(&x, from, sizeof(float) * std::min(count, kLanes));
@@ -82,7 +82,7 @@ void pack_row_pair(std::int64_t columns, const std::uint16_t* first, const std::
 
 namespace {
 
-/// One panel: up to kPanel rows [depth] from `from` are its columns.
+/// Packs one panel. Its columns are up to kPanel rows [depth] from `from` on.
 void turn_panel(std::int64_t count, std::int64_t depth, const float* from, Pair* to) {
   constexpr std::int64_t kGroup = 16, kChunk = 256;  // rows and pairs that are transposed together
   const std::int64_t pairs = pairs_of(depth);

@@ -1,5 +1,6 @@
-// Attention with relative positions, backward, with products in bf16: what enters them is rounded,
-// the weights and the gradients of the scores too; both, and all sums, are f32.
+// Attention with relative positions, backward, with products in bf16. All operands of the products
+// are rounded, the weights and the gradients of the scores too. These two are computed in f32; all
+// sums are f32.
 #include "penstock/ops/cpu/attention/relative_backward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
@@ -14,9 +15,9 @@ using cpu::relative::KeyValues;
 using cpu::relative::kRows;
 using cpu::relative::Shape;
 
-constexpr std::int64_t kRowPairs = kRows / 2;  // of a block
+constexpr std::int64_t kRowPairs = kRows / 2;  // pairs of rows of a block
 
-/// Pairs of a row of a strip by distance, with an even end.
+/// The pairs of a strip's row by distance, with a zero after the last column.
 std::int64_t shifted_pairs(const Shape& shape) { return (shape.keys + kRows) / 2 + 1; }
 std::int64_t by_distance_pairs(const Shape& shape) {
   return panel_pairs(shape.keys + kRows, kRowPairs);
@@ -118,7 +119,7 @@ class RelativeBackwardProducts {
              work.strip_panels, panels, sums);
   }
 
-  /// d(q + v) and the gradients by distance.
+  /// Computes d(q + v) and the gradients by distance.
   void distance_gradients(std::int64_t h, const Block& block, Work& work, float* sums) const {
     const DistanceRange& range = distances_.range();
     const std::int64_t columns = DistanceRange::columns(block), pairs = shifted_pairs(shape_);

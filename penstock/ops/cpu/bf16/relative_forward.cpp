@@ -1,5 +1,6 @@
-// Attention with relative positions, forward, with products in bf16: q + u, q + v, keys, values, r
-// and the weights over a row's largest are rounded; scores, softmax and sums are f32.
+// Attention with relative positions, forward, with products in bf16. q + u, q + v, keys, values, r
+// and the weights are rounded; scores, softmax and sums are f32. The weights are relative to a
+// row's largest score.
 #include "penstock/ops/cpu/attention/relative_forward.h"
 
 #include "penstock/ops/cpu/bf16/attention_operands.h"
@@ -31,7 +32,7 @@ class RelativeForwardProducts {
     }
     ProductBatch batch;
     float* rows;                 ///< [padded, hd]
-    Pair *keys, *values;         ///< columns hd deep; hd columns, the keys deep
+    Pair *keys, *values;         ///< keys: columns, hd deep; values: hd columns, the keys deep
     Pair *contents, *positions;  ///< [kRows][hd / 2]
     Pair* weights;               ///< [kRows][padded / 2]
   };
