@@ -66,7 +66,7 @@ void forward_groups(Forward& forward) {
 /// Runs a backward pass. `backward.in` holds the operands; backward_tasks(in, group) gives a
 /// group's tasks. backward.run() writes partial sums of rows and gates to `row_gradients` and
 /// `row_gates`. It writes the gradients of weights and biases to their tensors.
-/// @param d_hidden, d_weight  filled
+/// @param d_hidden, d_weight  the function writes all elements
 template <class Backward>
 void backward_groups(Backward& backward, const at::Tensor& d_hidden, const at::Tensor& d_weight) {
   const auto& in = backward.in;

@@ -13,8 +13,8 @@
 namespace penstock::ops::cpu {
 
 /// While the object lives, this thread's operands and results below 2^-126 (f32) or 2^-1022 (f64)
-/// count as 0. On x86 both operands and results do. On aarch64 the processor's FZ bit decides.
-/// On other processors nothing changes.
+/// count as 0. On x86 both operands and results do. On aarch64 the processor's FZ bit decides which
+/// of them do. On other processors nothing changes.
 class FlushDenormals {
  public:
   FlushDenormals(const FlushDenormals&) = delete;

@@ -29,7 +29,8 @@ PENSTOCK_INLINE void store(float* to, const Vec16& x) { std::memcpy(to, &x, size
 PENSTOCK_INLINE Vec16 splat(float x) { return x - Vec16{}; }
 PENSTOCK_INLINE Vec16 larger(const Vec16& a, const Vec16& b) { return a > b ? a : b; }
 
-/// All ones in lane i where begin ≤ first + i < end.  (Comparisons of integers go lane by lane.)
+/// All ones in lane i where begin ≤ first + i < end. It reads a table, because the compiler
+/// compares integers lane by lane.
 PENSTOCK_INLINE Int16 lanes_between(std::int64_t first, std::int64_t begin, std::int64_t end) {
   static constexpr std::int32_t kOnes[3 * kLanes] = {0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
                                                      0,  0,  0,  0,  0,  -1, -1, -1, -1, -1, -1,
@@ -82,7 +83,7 @@ PENSTOCK_INLINE Vec16 fast_exp2(const Vec16& from) {
 /// Natural logarithm of each lane with an error below 2e-7, relative or absolute, for normal x > 0.
 PENSTOCK_INLINE Vec16 fast_log(const Vec16& x) {
   const Int16 bits = std::bit_cast<Int16>(x);
-  const Int16 exponent = (bits - 0x3f3504f3) >> 23;  // leaves a factor in [sqrt(1/2), sqrt(2))
+  const Int16 exponent = (bits - 0x3f3504f3) >> 23;  // x / 2^exponent is in [sqrt(1/2), sqrt(2))
   const Vec16 f = std::bit_cast<Vec16>(bits - (exponent << 23)) - 1.0f;
   Vec16 p = splat(7.0376836292e-2f);  // Cephes' logf
   p = p * f - 1.1514610310e-1f;

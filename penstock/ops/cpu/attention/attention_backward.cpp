@@ -50,7 +50,7 @@ class Products {
 
  private:
   std::int64_t hd_;
-  std::int64_t stride_;  ///< of a tile
+  std::int64_t stride_;  ///< from key to key in a tile
   TileProducts scores_, first_queries_, queries_, keys_;
 };
 

@@ -55,7 +55,7 @@ class ForwardProducts {
 
  private:
   std::int64_t hd_;
-  std::int64_t stride_;  ///< of a tile
+  std::int64_t stride_;  ///< from key to key in a tile
   TileProducts scores_, first_values_, values_;
 };
 

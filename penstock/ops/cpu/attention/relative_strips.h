@@ -47,7 +47,8 @@ struct Shape {
   std::int64_t memory() const { return keys - length; }
   std::int64_t width() const { return heads * hd; }
   std::int64_t padded_keys() const { return round_up(keys); }
-  /// The columns of packed distances. They are padded, because a block may begin at any column.
+  /// The columns of packed distances. They are padded, because a block's distances may begin at any
+  /// column.
   std::int64_t distances() const { return keys + kStep; }
   std::int64_t stride() const { return kRows + padded_keys(); }
   std::int64_t strip() const { return kRows * stride(); }

@@ -12,7 +12,7 @@ using cpu::relative::Shape;
 
 namespace {
 
-/// A head's panels among those of all heads, [H, pairs] i32.
+/// A head's panels in the panels of all heads, [H, pairs] i32.
 Pair* panels_of(const at::Tensor& all, std::int64_t h) {
   return static_cast<Pair*>(all.data_ptr()) + h * all.size(1);
 }

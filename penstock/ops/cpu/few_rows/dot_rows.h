@@ -13,7 +13,7 @@
 
 namespace penstock::ops::cpu {
 
-/// Rows up to which the few-row paths of operators run.
+/// The most rows for which operators take their few-row paths.
 inline constexpr std::int64_t kFewRows = 16;
 /// Rows of w that a product reads side by side.
 inline constexpr std::int64_t kDotColumns = 4;

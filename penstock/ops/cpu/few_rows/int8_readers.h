@@ -10,7 +10,7 @@ namespace penstock::ops::cpu {
 /// dot(): lane l of the result is lane l of `sum` plus Σ of the lane's four codes times its four
 /// bytes of x.
 struct DotPortably {
-  /// The same 32 bytes twice.
+  /// The 32 bytes at `at`, twice.
   PENSTOCK_INLINE static UInt16 twice(const std::byte* at) {
     UInt16 out;
     std::memcpy(&out, at, 32);

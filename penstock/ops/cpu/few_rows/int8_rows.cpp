@@ -97,7 +97,7 @@ PENSTOCK_INT8_TYPE(q6_k_vnni, PENSTOCK_AVX512, Int8Q6K<WidenByAvx512, DotByVnni>
 #undef PENSTOCK_INT8_TYPE
 
 struct OfType {
-  Int8Products portable, vnni;  // vnni: null where there are no clones
+  Int8Products portable, vnni;  // vnni: null in a build without clones
 };
 
 std::optional<OfType> products_of(RowType type) {

@@ -10,7 +10,8 @@
 namespace penstock::ops::xsmm {
 namespace {
 
-constexpr std::int64_t kDepth = 256;  // of b: kDepth × kColumns floats are an eighth of 2 MB of L2
+// Depth of a block of b: kDepth × kColumns floats are an eighth of 2 MB of L2.
+constexpr std::int64_t kDepth = 256;
 constexpr std::int64_t kMostRows = 256;  // the most rows of a task
 
 /// The products of full and last blocks: [last rows][last columns][last depth][accumulate].

@@ -37,7 +37,7 @@ struct Operands : cpu::ExpertViews {
   explicit Operands(const ExpertProblem& problem);
 
   std::int64_t panels() const { return (inner + kPanel - 1) / kPanel; }
-  /// Columns of a panel: kPanel, or what is left for the last.
+  /// Columns of a panel: kPanel, or the remaining columns for the last panel.
   std::int64_t panel_width(std::int64_t panel) const {
     return std::min(kPanel, inner - panel * kPanel);
   }
