@@ -15,13 +15,13 @@ std::vector<double> as_vector(const at::Tensor& row) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
-/// Rows [n, d] of the probe's layer, evenly spaced.
+/// At most `count` evenly spaced rows of a layer's probe [N, d].
 at::Tensor some_rows(const at::Tensor& rows, std::int64_t count) {
   const std::int64_t size = rows.size(0), every = std::max<std::int64_t>(1, size / count);
   return rows.slice(0, every - 1, c10::nullopt, every).slice(0, 0, count);
 }
 
-/// k to measure at; 0 for routers whose number of experts varies.
+/// The values of k to measure; 0 for a router whose number of experts varies.
 std::vector<std::int64_t> ks_of(const ModelConfig& config) {
   if (config.traits().gates == GateForm::relu) return {0};
   const std::int64_t experts = config.total_experts();

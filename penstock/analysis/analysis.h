@@ -1,5 +1,5 @@
-// What `penstock analyse` says of a model or a run, put together: measures over the kept
-// checkpoints, the Jacobian's ranks, the growth of the routers' span, samples.
+// The whole result of `penstock analyse` for a model or a run: the measures of each kept
+// checkpoint, ranks of Jacobians, the growth of the routers' span, sample tokens.
 #pragma once
 
 #include <cstdint>
@@ -15,80 +15,83 @@
 
 namespace penstock::analysis {
 
-/// The model at one step of its training; probes of all stand on the same tokens.
+/// The model at one step of its training. The probes of all snapshots use the same tokens.
 struct Snapshot {
-  std::optional<std::int64_t>
-      step;  ///< 0: as its seed initialised it; none: a model from elsewhere
+  /// 0: before training; none: the model is no checkpoint of a run.
+  std::optional<std::int64_t> step;
   ModelMeasures measures;
 };
 
-/// Span of one layer's routers over the snapshots, for tokens sent to k experts.
+/// The growth of the span of one layer's router over the snapshots, for tokens with k experts.
 struct LayerGrowth {
-  std::int64_t k = 0;      ///< 0 where the number varies
-  std::int64_t bound = 0;  ///< on the rank of one router's ∂g/∂x at one token; 0 where it varies
+  std::int64_t k = 0;  ///< 0 if the number of experts varies
+  /// The upper bound of the rank of one router's ∂g/∂x at one token; 0 if k varies.
+  std::int64_t bound = 0;
   SpanGrowth growth;
 };
 
 /// A token's distributions over the experts, by layer.
 struct SampleToken {
   std::int64_t token = 0;
-  std::string context;                             ///< text up to and with it
+  std::string context;                             ///< the text that ends with the token
   std::vector<std::vector<double>> probabilities;  ///< [L][E], softmax of the logits
-  std::vector<std::vector<double>> gates;          ///< [L][E], the plan's weights
+  std::vector<std::vector<double>> gates;          ///< [L][E], the weights in the plan
 };
 
-/// Experts' states that differ between two snapshots, on the same tokens.
+/// How many experts' states (on or off) differ between two snapshots, on the same tokens.
 struct FlipsBetween {
   std::int64_t from = 0, to = 0;  ///< steps
-  std::vector<double> layers;     ///< [L], share of a layer's states
-  double rate = 0;                ///< of all: ReMoE's flip rate (Eq. 14), but over many updates
+  std::vector<double> layers;     ///< [L], share of a layer's states that differ
+  double rate = 0;  ///< share over all layers: ReMoE's flip rate (Eq. 14), but over many updates
 };
 
-/// What is listed of one expert.
+/// The token lists of one expert.
 struct ExpertTokens {
   std::vector<ListedToken> commonest;  ///< value: share of the expert's assignments
-  std::vector<ListedToken> surest;     ///< value: share of the token's places
+  std::vector<ListedToken> surest;     ///< value: share of the token's occurrences
 };
 
 struct Analysis {
   std::string model, split;
   ModelConfig config;
   Refusals refused;
-  /// Why these say nothing though a router's load is defined; "" where they do.
+  /// Why there are no flips, and why domains are not compared; "" if the analysis has them.
   std::string no_flips, one_domain;
   std::vector<Snapshot> snapshots;  ///< by step
-  std::size_t chosen = 0;           ///< the snapshot that the rest is of
+  std::size_t chosen = 0;           ///< index of the snapshot that the fields below describe
   std::vector<SampleToken> samples;
   std::vector<std::vector<JacobianSummary>> jacobians;  ///< [L][k]
   std::vector<std::vector<LayerGrowth>> growth;         ///< [L][k]; empty for one snapshot
-  std::int64_t flip_tokens = 0;                         ///< that flips are of
-  std::vector<FlipsBetween> flips;                      ///< of each snapshot and the one before
-  std::vector<std::vector<ExpertTokens>> experts;       ///< [L][E]
+  std::int64_t flip_tokens = 0;                         ///< tokens on which flips are counted
+  std::vector<FlipsBetween> flips;                 ///< between each snapshot and the previous one
+  std::vector<std::vector<ExpertTokens>> experts;  ///< [L][E]
 
   const Snapshot& here() const { return snapshots.at(chosen); }
 };
 
-/// Distributions of `count` of the probe's tokens, evenly spaced. Empty where layers have no logits
-/// of single tokens.
+/// The distributions of `count` evenly spaced tokens of the probe. Empty if a layer has no logits
+/// or gates of single tokens.
 std::vector<SampleToken> sample_tokens(const Probe& probe, std::int64_t count);
 
-/// Summaries at `tokens` of the probe's tokens: with top-k for k = 1, 2, 4, .. E and the model's
-/// own, with relu one. REQUIRES: refusals().jacobian is "".
+/// Summaries over `tokens` tokens of the probe. With top-k there is one for each of k = 1, 2, 4,
+/// .. E and the model's own k; with relu there is one. REQUIRES: refusals().jacobian is "".
 std::vector<std::vector<JacobianSummary>> jacobians(LanguageModel& model, const Probe& probe,
                                                     std::int64_t tokens);
 
-/// The same k as jacobians(), at tokens of the chosen snapshot's probe.
+/// For the same values of k as jacobians(), at tokens of the chosen snapshot's probe.
 std::vector<std::vector<LayerGrowth>> growth(const Analysis& analysis, std::int64_t tokens);
 
-/// `most` tokens of each list, by layer and expert. REQUIRES: measured by token.
+/// Token lists by layer and expert, each with at most `most` tokens. REQUIRES: the model was
+/// measured with MeasureOptions::by_token.
 std::vector<std::vector<ExpertTokens>> expert_tokens(const TokenExperts& counted,
                                                      const Tokenizer& tokenizer, std::size_t most);
 
-/// Of states [L, T, E] at two steps.
+/// Compares the experts' states of two snapshots.
+/// @param before, after  [L, T, E] bool, the experts' states at the steps `from` and `to`
 FlipsBetween flips_between(std::int64_t from, const at::Tensor& before, std::int64_t to,
                            const at::Tensor& after);
 
-/// The names that docs/analysis.md lists.
+/// The analysis as JSON. docs/analysis.md lists the names.
 nlohmann::ordered_json to_json(const Analysis& analysis);
 
 }  // namespace penstock::analysis

@@ -1,4 +1,4 @@
-// The experts of each domain out of an evaluation. What is said of them is domains.h's.
+// Reads each domain's experts from an evaluation. Measures of them are in domains.h.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace penstock::analysis {
 
-/// Of each domain that was read, by name; none where nothing is assigned.
+/// The routing of each domain that was read, sorted by name. Empty if the router assigns no tokens
+/// to experts.
 std::vector<DomainRouting> domain_routing(const Evaluation& evaluation);
 
 }  // namespace penstock::analysis

@@ -9,12 +9,12 @@ namespace penstock::analysis {
 
 /// Entropy of each token's distribution over all E experts, in nats, in [0, ln E].
 ///   H_t = −Σ_e p_te ln p_te,  p_t = softmax(z_t)
-/// The softmax is over all logits, whatever the selector makes of them.
+/// The softmax is over all logits, for every selector.
 /// @param logits [R, E] f32|f64.  @return [R] f64 on the CPU. Without gradient.
-/// Source: HyperRouter, arXiv:2312.07035, Tables 4 and A5 (for which there is no published code).
+/// Source: HyperRouter, arXiv:2312.07035, Tables 4 and A5 (no code for them is published).
 at::Tensor router_entropies(const at::Tensor& logits);
 
-/// Mean and standard deviation (over all values, not n − 1) of what was added so far, in f64.
+/// Mean and standard deviation (divisor n, not n − 1) of the added values, in f64.
 class Moments {
  public:
   /// Adds every element.

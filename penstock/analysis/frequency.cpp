@@ -10,8 +10,9 @@
 namespace penstock::analysis {
 namespace {
 
-constexpr std::array<double, 6> kSurprisals = {0, 0.5, 1, 2, 4, 8};  // nats, where bins begin
-constexpr double kVaries = 1e-9;  // of a variance, against the mean square
+constexpr std::array<double, 6> kSurprisals = {0, 0.5, 1,
+                                               2, 4,   8};  // lower bounds of the bins, nats
+constexpr double kVaries = 1e-9;  // relative size below which a difference is rounding error
 
 std::size_t surprisal_bin(double surprisal) {
   const auto above = std::ranges::upper_bound(kSurprisals, std::max(surprisal, 0.0));
@@ -22,7 +23,7 @@ std::size_t frequency_bin(double frequency) {
   return static_cast<std::size_t>(std::ilogb(frequency));
 }
 
-/// Pearson's; nothing where a variance is rounding.
+/// Pearson's correlation; no value if a variance is 0.
 std::optional<double> pearson(double xy, double xx, double yy) {
   if (xx <= 0 || yy <= 0) return std::nullopt;
   return std::clamp(xy / std::sqrt(xx * yy), -1.0, 1.0);

@@ -1,6 +1,6 @@
-// Active experts against how frequent a token is and how surprising it was to the model, each by
-// itself and at fixed values of the other: frequent tokens are also the ones that are expected.
-// ReMoE, section 5.1 and Figure 7 (arXiv:2412.14711), which looks at frequency alone.
+// How the number of active experts depends on a token's frequency and on its surprisal, each alone
+// and with the other held fixed, because frequent tokens also have a low surprisal. ReMoE, section
+// 5.1 and Figure 7 (arXiv:2412.14711), considers the frequency alone.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace penstock::analysis {
 
-/// How often each token id stands in the corpus, all splits, [V].
+/// How often each token id occurs in the corpus, over all splits, [V].
 std::vector<double> corpus_frequencies(const Corpus& corpus);
 
-/// Active experts of the places of one bin; sd over places, not n − 1.
+/// Mean and standard deviation (divisor n, not n − 1) of the active experts at the places in a bin.
 struct ActiveMoments {
   double places = 0, mean = 0, sd = 0;
 };
@@ -23,7 +23,7 @@ struct ActiveMoments {
 /// Tokens that occur from `least` to below 2·`least` times in the corpus.
 struct FrequencyBin {
   double least = 0;
-  std::int64_t tokens = 0;  ///< different ones
+  std::int64_t tokens = 0;  ///< different tokens
   ActiveMoments active;
   std::vector<ActiveMoments> by_surprisal;  ///< [S], one for each surprisal bin
 };
@@ -35,8 +35,9 @@ struct SurprisalBin {
   ActiveMoments active;
 };
 
-/// How active experts a go with x = log2 of the frequency and s = the surprisal in nats, over
-/// places. Nothing where one of the three does not vary, or x and s say the same.
+/// Correlation of the number of active experts a with x = log2 of the frequency and s = the
+/// surprisal in nats, over places. A member has no value if one of its variables is constant; the
+/// partial correlations and b also have none if x and s are collinear.
 ///   r_x.s = (r_xa − r_xs r_sa) / √((1 − r_xs²)(1 − r_sa²))
 ///   a ≈ c + b_x x + b_s s, least squares
 struct ActiveCorrelation {
@@ -48,22 +49,22 @@ struct ActiveCorrelation {
 
 struct FrequencyReport {
   std::int64_t places = 0;                 ///< with a surprisal: not a window's first
-  std::vector<FrequencyBin> by_frequency;  ///< those with places, ascending
+  std::vector<FrequencyBin> by_frequency;  ///< bins with places, by ascending frequency
   std::vector<SurprisalBin> by_surprisal;  ///< [S]
-  ActiveCorrelation whole;                 ///< of the mean over layers, as the bins are
+  ActiveCorrelation whole;                 ///< of the mean of a over layers, as in the bins
   std::vector<ActiveCorrelation> layers;   ///< [L]
 };
 
-/// Sums over places, which may come in any number.
+/// Accumulates sums over any number of places.
 class FrequencyCounter {
  public:
   FrequencyCounter(std::vector<double> frequencies, std::int64_t layers);
-  /// Passes over a place without a surprisal.
+  /// Ignores a place without a surprisal.
   void add(const TokenPlace& place);
   FrequencyReport report() const;
 
  private:
-  /// n, Σ and Σ of products of (x, s, a).
+  /// n, the sums of x, s and a, and the sums of their products.
   struct Sums {
     double n = 0, x = 0, s = 0, a = 0, xx = 0, ss = 0, aa = 0, xs = 0, xa = 0, sa = 0;
     void add(double x_value, double s_value, double a_value);
@@ -77,8 +78,8 @@ class FrequencyCounter {
 
   std::vector<double> frequencies_;
   std::vector<std::vector<Cell>> cells_;  // [F][S]
-  std::vector<std::vector<bool>> seen_;   // [F][V] tokens with a place; [F] empty without any
-  std::vector<Sums> sums_;                // [L + 1], the last of the mean over layers
+  std::vector<std::vector<bool>> seen_;   // [F][V] tokens that occurred; [F] empty if none did
+  std::vector<Sums> sums_;                // [L + 1], the last one for the mean over layers
 };
 
 }  // namespace penstock::analysis

@@ -30,8 +30,9 @@ std::shared_ptr<Experts> in_double(Experts& experts, const MoeOptions& options) 
   return out;
 }
 
-/// ∂f_i/∂x of a function of each row alone: row i of the result asks for f's i-th entry, and one
-/// backward pass gives them all.  @param f  [n, d] to [n, n].  @return [n, d]
+/// The Jacobian ∂f_i/∂x of a function f that maps each row independently. x is copied to n rows,
+/// and entry i of f is taken from row i, so that one backward pass gives the whole Jacobian.
+/// @param f  maps [n, d] to [n, n].  @return [n, d]
 template <class F>
 at::Tensor jacobian_by_rows(const at::Tensor& x, std::int64_t entries, const F& f) {
   if (entries == 0) return at::zeros({0, x.size(0)}, x.options());
@@ -68,7 +69,7 @@ RoutedLayer::RoutedLayer(const MoeOptions& options, MoeLayer& layer,
              .form = resolved.traits.gates,
              .k = static_cast<std::int64_t>(shape.k)};
   ConfigNode selector_options = resolved.options.at(resolved.selector);
-  if (k && selector_options.find("schedule"))  // a schedule ends at the router's own k
+  if (k && selector_options.find("schedule"))  // a schedule would end at the router's own k
     selector_options.set("schedule", ConfigNode(ConfigNode::Table{}));
   selector_ = selector_registry().at(resolved.selector).make(shape, selector_options);
   experts_ = in_double(layer.experts(), options);
@@ -98,7 +99,8 @@ LayerJacobian RoutedLayer::jacobian(const at::Tensor& token) {
   const at::Tensor active = gating_.active(x);  // [a]
   const std::int64_t count = active.size(0);
   out.gate_rows = jacobian_by_rows(x, count, [&](const at::Tensor& rows) {
-    // Equal rows have equal plans, sorted by expert: expert j's a weights follow one another.
+    // All rows are equal, so all tokens have the same experts. Plans are sorted by expert, so the a
+    // weights of expert j are contiguous.
     return plan(rows).weight.view({count, count});
   });
   out.gate_rows_closed = gating_.rows(x);

@@ -22,7 +22,7 @@ ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::
           .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
 }
 
-/// What is counted by token.
+/// The counts by token id and by frequency.
 struct TokenCounts {
   TokenCounts(const ModelConfig& config, const Corpus& corpus)
       : frequency(corpus_frequencies(corpus), config.moe_layers()),
@@ -31,7 +31,7 @@ struct TokenCounts {
   TokenCounter tokens;
 };
 
-/// Each layer's load, the experts' similarity on the probe, and the router as a plain matrix.
+/// Measures each layer's load and its experts' similarity on the probe, and folds its router.
 void measure_layers(LanguageModel& model, const Evaluation& evaluation, bool loads,
                     ModelMeasures& out) {
   const std::vector<MoeLayer*>& layers = model.moe_layers();

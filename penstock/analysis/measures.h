@@ -1,4 +1,4 @@
-// Everything `penstock analyse` measures of one model at one moment of its training.
+// All measurements of `penstock analyse` on one model at one step of its training.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 namespace penstock::analysis {
 
 struct MeasureOptions {
-  EvaluateOptions reading;           ///< how entropy and load read the split; its taps are replaced
-  std::int64_t probe_tokens = 256;   ///< of similarity
-  bool by_token = false;             ///< also count experts by token and by frequency
-  std::int64_t gradient_tokens = 0;  ///< of the routers' gradients; 0: these are left out
-  std::int64_t step = 0, total_steps = 0;  ///< of training, for the routers' gradients
+  EvaluateOptions reading;  ///< how the split is read for entropy and load; the taps are replaced
+  std::int64_t probe_tokens = 256;         ///< tokens for similarity
+  bool by_token = false;                   ///< also count experts by token id and by frequency
+  std::int64_t gradient_tokens = 0;        ///< tokens for the routers' gradients; 0: no gradients
+  std::int64_t step = 0, total_steps = 0;  ///< step of training, for the gradients
 };
 
 /// Mean off-diagonal similarity of a layer's experts; similarity.h has the formulas.
@@ -35,23 +35,24 @@ struct LayerMeasures {
   std::optional<ExpertLoad> load;
   ExpertSimilarity similarity;
   std::optional<RouterGradient> gradient;
-  /// The folded router, [E, d] and [E], f64; undefined where it does not fold or has no bias.
+  /// The folded router's matrix [E, d] and bias [E], f64. Both are undefined if the router does not
+  /// fold; the bias is undefined if there is none.
   at::Tensor router, router_bias;
 };
 
 struct ModelMeasures {
-  double loss = 0;  ///< nats per token of what was read
+  double loss = 0;  ///< nats per token of the split
   std::int64_t tokens = 0;
   std::vector<LayerMeasures> layers;
-  std::vector<DomainRouting> domains;  ///< empty where nothing is assigned
-  /// Asked for, and where something is assigned.
+  std::vector<DomainRouting> domains;  ///< empty if the router assigns no tokens
+  /// Present if MeasureOptions::by_token is set and the router assigns tokens.
   std::optional<TokenExperts> by_token;
   std::optional<FrequencyReport> by_frequency;
   Probe probe;
 };
 
-/// One evaluation of the split, and the probe, in evaluation mode; and, where asked for, the
-/// routers' gradients.
+/// Evaluates the split and probes the model, both in evaluation mode. Also measures the routers'
+/// gradients if options.gradient_tokens > 0 and the router has them.
 ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options);
 
 }  // namespace penstock::analysis

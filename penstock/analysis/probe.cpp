@@ -11,10 +11,10 @@
 namespace penstock::analysis {
 namespace {
 
-// Bytes of text that name a token's place.
+// The most bytes of a token's context.
 constexpr std::size_t kContextBytes = 24;
 
-/// `count` indices from 0 to size − 1, evenly spaced, the last among them.
+/// `count` evenly spaced indices from 0 to size − 1, with the last index.
 at::Tensor evenly_spaced(std::int64_t size, std::int64_t count) {
   count = std::min(count, size);
   std::vector<std::int64_t> out;
@@ -22,7 +22,7 @@ at::Tensor evenly_spaced(std::int64_t size, std::int64_t count) {
   return torch::tensor(out, at::kLong);
 }
 
-/// Text of the tokens of inputs[begin, end], its last bytes.
+/// The last bytes of the text of the tokens inputs[begin] to inputs[end].
 std::string context_text(const Corpus& corpus, const std::vector<std::int64_t>& inputs,
                          std::int64_t begin, std::int64_t end) {
   std::string text;

@@ -1,4 +1,4 @@
-// What `penstock analyse` cannot measure of a model, by its router alone.
+// Which measurements of `penstock analyse` a model's router rules out.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace penstock::analysis {
 
-/// Why a part is not defined for a model's router; "" where it is.
+/// For each part, why it is not defined for the model's router; "" if it is defined.
 struct Refusals {
   std::string entropy, load, samples, jacobian, gradient;
 };

@@ -15,10 +15,11 @@
 namespace penstock::analysis {
 namespace {
 
-constexpr std::int64_t kGraphTokens = 1024;  // whose graph is held at a time
+constexpr std::int64_t kGraphTokens = 1024;  // most tokens whose graph is held at a time
 constexpr std::uint64_t kDraws = 1;          // seed of dropout and of stochastic routers
 
-/// A model in training mode, with gradients, for as long as a measurement takes.
+/// During its life, the module is in training mode and gradients are recorded. The destructor
+/// restores both.
 class TrainingMode {
  public:
   explicit TrainingMode(torch::nn::Module& module)
@@ -39,7 +40,7 @@ at::Tensor as_double(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, at::kDouble).contiguous();
 }
 
-/// The gradients of a scalar, one for each input; zeros where it does not reach one.
+/// The gradient of a scalar for each input; zeros if the scalar does not depend on the input.
 std::vector<at::Tensor> gradients(const at::Tensor& root, const std::vector<at::Tensor>& inputs,
                                   bool keep_graph) {
   std::vector<at::Tensor> out, reached;
@@ -61,26 +62,27 @@ at::Tensor gate_sums(const Plan& plan) {
   return at::zeros({plan.tokens}, plan.weight.options()).index_add(0, plan.token, plan.weight);
 }
 
-/// What the passes of one layer add up to.
+/// Sums over all passes for one layer.
 class LayerSums {
  public:
   LayerSums(MoeLayer& layer) : layer_(layer), traits_(layer.router().traits()) {}
 
-  /// Takes a pass, and what its gates' sums say of the logits while the graph is there.
+  /// Records a pass. Computes the gradient of its gates' sum for the logits while the graph exists.
   void see(const RoutingResult& result) {
     hidden_ = as_double(result.hidden);
     logits_ = result.scores.logits;
     const at::Tensor sums = as_double(gate_sums(result.plan));
     out_.gate_sum.add(sums);
     out_.log_gate_sum.add(sums.index({sums.gt(0)}).log());
-    // Gates that sum to one leave nothing but a rounding's gradient.
+    // If gates always sum to one, the gradient of their sum is only rounding error.
     const bool constant = traits_.unit_gates && !traits_.drops;
     along_ = constant ? at::zeros(logits_.sizes(), at::kDouble)
                       : gradients(result.plan.weight.sum(), {logits_}, true)[0];
   }
   const at::Tensor& logits() const { return logits_; }
 
-  /// @param gradient [T, E] f64, of that pass's share of the loss
+  /// Adds the pass that see() recorded.
+  /// @param gradient [T, E] f64, of the pass's share of the loss
   void add(const at::Tensor& gradient) {
     const at::Tensor norm = along_.norm(2, 1, true);  // [T, 1]
     const at::Tensor unit = along_ / norm.masked_fill(norm.eq(0), 1);
@@ -105,8 +107,8 @@ class LayerSums {
  private:
   MoeLayer& layer_;
   const RouterTraits& traits_;
-  at::Tensor hidden_, logits_, along_;  // of the pass: [T, d], [T, E], [T, E]
-  at::Tensor matrix_;                   // [E, d] so far
+  at::Tensor hidden_, logits_, along_;  // of the current pass: [T, d], [T, E], [T, E]
+  at::Tensor matrix_;                   // [E, d], sum over passes
   double squares_ = 0, along_squares_ = 0;
   RouterGradient out_;
 };

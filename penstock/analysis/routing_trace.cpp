@@ -19,7 +19,7 @@ void check_tokens(const ModelConfig& config, const std::vector<std::int64_t>& to
                    " is not in the model's vocabulary of ", config.vocab);
 }
 
-/// Numbers of the layers that have experts.
+/// Indices of the layers with experts.
 std::vector<std::int64_t> numbers_of_moe_layers(const ModelConfig& config) {
   std::vector<std::int64_t> out;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)

@@ -7,7 +7,7 @@
 namespace penstock::analysis {
 namespace {
 
-/// Rows of length 1; zero rows stay zero.
+/// Scales each row to length 1. Zero rows stay zero.
 at::Tensor of_unit_length(const at::Tensor& rows) {
   const at::Tensor norm = rows.norm(2, -1, true);
   return rows / norm.masked_fill(norm == 0, 1);

@@ -1,4 +1,4 @@
-// How the space that routers reach grows over the checkpoints of a run.
+// How the space spanned by a router's rows grows over the checkpoints of a run.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace penstock::analysis {
 
-/// Growth of one layer over n checkpoints; entry i is of the first i + 1 together.
+/// Growth for one layer over n checkpoints. Entry i is for the first i + 1 checkpoints together.
 struct SpanGrowth {
-  std::vector<Rank> router;  ///< of [W(t₁); W(t₂); ...], the stacked router rows
-  /// Of [G(t₁); G(t₂); ...], G(t) = ∂g/∂x at one token (Gating::rows), mean over tokens.
+  std::vector<Rank> router;  ///< ranks of [W(t₁); W(t₂); ...], the stacked router rows
+  /// Mean over tokens of the ranks of [G(t₁); G(t₂); ...], G(t) = ∂g/∂x at one token
+  /// (Gating::rows).
   std::vector<double> token_rank, token_effective;
 };
 
-/// The tokens are the same vectors for all routers, so that only the router moves: a frozen one
-/// stays where it was, and one that a hypernetwork generates moves with its embedding. Weights were
-/// trained in f32, so directions below f32's precision are not counted.
-/// @param routers  one layer's at each checkpoint, in order; forms and k equal
+/// All routers get the same token vectors, so that only the router changes between checkpoints. A
+/// frozen router does not change. A router that a hypernetwork generates changes with its
+/// embedding. Ranks use f32's precision, because the weights were trained in f32.
+/// @param routers  the router of one layer at each checkpoint, in order; forms and k are equal
 /// @param tokens   [n, d]
 SpanGrowth span_growth(const std::vector<Gating>& routers, const at::Tensor& tokens);
 

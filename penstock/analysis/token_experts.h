@@ -1,5 +1,5 @@
-// Which experts each token of the vocabulary is sent to, and to how many: ReMoE's Figure 7 and
-// Table 12 (arXiv:2412.14711). Counting only; how it is shown is not its matter.
+// Counts to which and to how many experts each token of the vocabulary is sent: ReMoE's Figure 7
+// and Table 12 (arXiv:2412.14711). It does not format the counts.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@
 
 namespace penstock::analysis {
 
-/// Sums by token id, over the places of a text where the token is read.
+/// Sums by token id over a text's places, the positions at which a token is read.
 struct TokenExperts {
-  std::int64_t tokens = 0;     ///< places
+  std::int64_t tokens = 0;     ///< number of places
   std::int64_t experts = 0;    ///< E
-  std::vector<double> count;   ///< [V], places with that token
+  std::vector<double> count;   ///< [V], number of places with the token
   std::vector<double> active;  ///< [V], assignments over all MoE layers ÷ MoE layers
-  /// [V][L·E], assignments; empty for a token that does not occur.
+  /// [V][L·E], number of assignments; empty for a token that does not occur.
   std::vector<std::vector<std::uint32_t>> assigned;
 
-  /// Assignments of that token to an expert.
+  /// The number of assignments of the token `id` to an expert.
   double by_expert(std::size_t layer, std::size_t expert, std::size_t id) const {
     return assigned[id].empty() ? 0
                                 : assigned[id][layer * static_cast<std::size_t>(experts) + expert];
   }
 };
 
-/// One place of a text: the token that is read there.
+/// One place of a text, and the token that is read there.
 struct TokenPlace {
   std::int64_t id = 0;
-  double surprisal =
-      0;  ///< −ln p of the token, by the model, after what precedes; NaN at the begin
-  std::span<const double> active;  ///< [L], experts that it is sent to
+  /// −ln p of the token by the model, given the text before it; NaN without text before it.
+  double surprisal = 0;
+  std::span<const double> active;  ///< [L], number of experts for the token
 };
 
-/// Counts what an evaluation's taps show it: routed() of each layer, then scored() of the batch.
-/// REQUIRES: a model whose plans do not merge.
+/// Counts experts from the taps of an evaluation. For each batch, routed() is called for every
+/// layer and then scored() once. REQUIRES: the model's plans do not merge.
 class TokenCounter {
  public:
-  /// @param place  told each place in order, where set
+  /// @param place  called for each place in order; may be empty
   explicit TokenCounter(const ModelConfig& config,
                         std::function<void(const TokenPlace&)> place = {});
 
@@ -54,55 +54,55 @@ class TokenCounter {
 
  private:
   struct Layer {
-    std::vector<std::int64_t> token, expert;  // of each assignment
+    std::vector<std::int64_t> token, expert;  // of each assignment in the batch
   };
   void count_layer(std::size_t layer, const Batch& batch, std::vector<double>& active);
 
   std::int64_t layers_;
   std::function<void(const TokenPlace&)> place_;
-  std::vector<Layer> pending_;    // of the batch that is under way
-  std::vector<double> row_ends_;  // −ln p of the last target of each row of the batch before
+  std::vector<Layer> pending_;    // by layer, for the current batch
+  std::vector<double> row_ends_;  // −ln p of each row's last target in the previous batch
   TokenExperts out_;
 };
 
-/// What one pass over a corpus says of a model's routing.
+/// Counts of a model's routing from one pass over a corpus.
 struct CorpusExperts {
   TokenExperts tokens;
   std::vector<DomainRouting> domains;
 };
 
-/// One pass over a split, read as `reading` says, whose taps are set here.
-/// Throws Error for a dense model and one that blends experts.
+/// Evaluates a split with the settings in `reading`, and replaces its taps.
+/// Throws Error for a dense model and for a model that blends experts.
 CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
                                   EvaluateOptions reading);
 
-/// A token of a list, with its text and what it is listed for.
+/// A token of a list, with its text and the value that the list is sorted by.
 struct ListedToken {
   std::int64_t id = 0;
-  std::string text;  ///< a byte that cannot be printed stands as its hexadecimal escape
-  double count = 0;  ///< places of the token
+  std::string text;  ///< bytes that cannot be printed are hexadecimal escapes
+  double count = 0;  ///< number of places with the token
   double value = 0;
 };
 
-/// Places from which on a token's share says something.
+/// The number of places from which on a token is listed by its share; rarer tokens say little.
 inline constexpr double kOccursOften = 16;
 
-/// The ids that occur so often, ascending.
+/// The ids of tokens with at least kOccursOften places, ascending.
 std::vector<std::size_t> frequent_ids(const TokenExperts& counted);
 
-/// The `most` of the ids with the highest value (the lowest, unless `descending`), that first; of
-/// equal ones the more frequent.
+/// At most `most` of the ids, sorted by value: highest first, or lowest first if not `descending`.
+/// Of two equal values the more frequent token comes first.
 std::vector<ListedToken> listed_tokens(const TokenExperts& counted, const Tokenizer& tokenizer,
                                        std::vector<std::size_t> ids, std::size_t most,
                                        const std::function<double(std::size_t id)>& value,
                                        bool descending = true);
 
-/// Tokens that an expert gets most surely: highest share of the token's places, of those that occur
-/// often. Source: ReMoE, Table 12.
+/// The frequent tokens that most reliably go to an expert, sorted by the share of the token's
+/// places that the expert gets. Only frequent_ids() are listed. Source: ReMoE, Table 12.
 std::vector<ListedToken> surest_tokens(const TokenExperts& counted, const Tokenizer& tokenizer,
                                        std::size_t layer, std::size_t expert, std::size_t most);
 
-/// Tokens that make most of what an expert gets: highest share of its assignments.
+/// The tokens that an expert gets most often, sorted by their share of the expert's assignments.
 std::vector<ListedToken> commonest_tokens(const TokenExperts& counted, const Tokenizer& tokenizer,
                                           std::size_t layer, std::size_t expert, std::size_t most);
 

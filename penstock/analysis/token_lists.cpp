@@ -1,4 +1,4 @@
-// Lists of tokens by what was counted of them.
+// Makes lists of tokens from their counts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::string printable(const std::string& text) {
   return out;
 }
 
-/// The token as a table shows it; one without text by what it is.
+/// The token's text for a table; a name for a token without text.
 std::string shown(TokenId id, const Tokenizer& tokenizer) {
   if (id == tokenizer.end_of_document()) return "<end of document>";
   std::string text;
