@@ -1,4 +1,4 @@
-// Value by value: checks, the bisection, the measurement.
+// Checks the values, finds each shift by bisection and measures the model.
 #include "penstock/eval/by_active.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace penstock {
 namespace {
 
-constexpr double kTolerance = 0.005;  // of a mean number of experts, relative
-constexpr double kFarthest = 1024;    // shift
+constexpr double kTolerance = 0.005;  // relative error of the mean number of experts
+constexpr double kFarthest = 1024;    // largest shift
 constexpr int kHalvings = 40;
 
 double active_at(LanguageModel& model, const Corpus& corpus, EvaluateOptions& options,

@@ -1,6 +1,6 @@
-// A model whose experts are switched on by the sign of their logits, measured at mean numbers of
-// experts per token of one's choice. The model stays as it is; its logits are shifted in passing.
-// Numbers of experts that a token asks for are by_k.h's.
+// Evaluates a model at given mean numbers of experts per token, if the sign of a logit switches its
+// expert on or off. Each evaluation shifts the logits and leaves the model unchanged. by_k.h sets
+// the number of experts for models in which each token has k experts.
 #pragma once
 
 #include <functional>
@@ -13,35 +13,37 @@
 
 namespace penstock {
 
-/// "0.5,1,2" as numbers. Throws Error for anything but positive numbers with commas between, and
-/// for one that comes twice.
+/// Parses "0.5,1,2". Throws Error if the text is not a list of positive numbers with commas
+/// between, and for a number that occurs twice.
 std::vector<double> parse_active_values(const std::string& text);
 
-/// Throws Error, in one line, where why_no_shift has a reason or a value is not in 0..E.
+/// Throws a one-line Error if why_no_shift gives a reason, or if a value is not in (0, E].
 void check_active_values(const ModelConfig& config, std::span<const double> values);
 
 struct ActiveFigures {
-  double wanted = 0;   ///< mean experts per token and MoE layer that were asked for
-  double reached = 0;  ///< over what was measured
-  double shift = 0;    ///< of every logit of every layer
-  KFigures figures;    ///< without k; FLOPs are those of the experts that were reached
+  double wanted = 0;   ///< the mean experts per token and MoE layer to reach
+  double reached = 0;  ///< the mean over the measured tokens
+  double shift = 0;    ///< added to every logit of every layer
+  KFigures figures;    ///< k is 0; the FLOPs are for the reached number of experts
 };
 
-/// {"active_experts", "reached", "shift", and what to_json(KFigures) has but for k}.
+/// {"active_experts", "reached", "shift", and the keys of to_json(KFigures) without "k"}.
 nlohmann::ordered_json to_json(const ActiveFigures& figures);
 
-/// Tokens, at most, on which a shift is looked for.
+/// The most tokens that are used to find a shift.
 inline constexpr std::int64_t kShiftTokens = 16384;
 
-/// The shift that gives a mean of `active` experts per token on kShiftTokens of what `options`
-/// would measure, in evenly spaced windows, by bisection over whole passes: a layer's shift moves
-/// the logits of the layers behind it. It ends within 0.5 %, or after 40 passes, where few tokens
-/// count in jumps. Throws Error where none is found between -2^10 and 2^10.
+/// Finds the shift that gives a mean of `active` experts per token. It uses at most kShiftTokens of
+/// the tokens that `options` selects, in evenly spaced windows. Each step of the bisection
+/// evaluates the whole model, because the shift of a layer also changes the logits of the later
+/// layers. The search ends at a relative error of 0.5 %, or after 40 halvings: with few tokens the
+/// mean changes in steps. Throws Error if no shift from -2^10 to 2^10 gives the mean.
 double shift_for(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
                  double active);
 
-/// Quality, cost and experts at the shift of each value, in their order.
-/// @param progress  may be null; of the measurements, not of looking for shifts
+/// Finds a shift for each value and measures quality, cost and experts with it. The results are in
+/// the order of the values.
+/// @param progress  may be null; called during the measurements, not during the searches
 std::vector<ActiveFigures> evaluate_by_active(
     LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
     std::span<const double> values,

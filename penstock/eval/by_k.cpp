@@ -1,4 +1,4 @@
-// k by k: checks, the measurement, its cost.
+// Checks the values of k, measures the model and computes its cost.
 #include "penstock/eval/by_k.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One point's figures to JSON and back.
+// Converts a point's figures to JSON and back.
 #include "penstock/eval/k_figures.h"
 
 #include <nlohmann/json.hpp>

@@ -44,15 +44,15 @@ std::vector<std::uint32_t> read_split(const Corpus& corpus, Split split) {
 
 }  // namespace
 
-/// One order: the contexts of its length, numbered as they are seen.
+/// One order of the model. Its contexts are numbered in the order of their first occurrence.
 struct NgramModel::Order {
-  /// What follows one context: Σ c(hw), and how many tokens have a count of 1, of 2, of more.
+  /// For one context h: Σ_w c(hw), and the numbers of tokens w with a count of 1, 2 and more.
   struct Followers {
     std::uint64_t total = 0;
     std::array<std::uint32_t, 3> seen{};
   };
-  PairTable longer;              // (context, the token before it) -> 1 + number of that context
-  PairTable count;               // (context, the token after it) -> c
+  PairTable longer;  // (context, the token before it) -> 1 + number of the longer context
+  PairTable count;   // (context, the token after it) -> c
   std::vector<Followers> after;  // by context
   std::array<double, 3> discount{};
 
@@ -83,7 +83,7 @@ NgramModel::NgramModel(std::span<const std::uint32_t> text, std::int64_t vocab, 
   orders_[0].after.resize(1);
   std::array<std::uint32_t, kMostNgramOrder> context{};
   for (std::size_t i = 0; i < text.size(); ++i) {
-    // The contexts that end before i, shortest first; none longer than the text before i.
+    // Finds the contexts that end before i, shortest first. They have at most i tokens.
     const std::size_t deepest = std::min(i, orders - 1);
     for (std::size_t m = 0; m < deepest; ++m) {
       std::uint32_t& next = orders_[m].longer.at(context[m], text[i - 1 - m]);
@@ -93,8 +93,9 @@ NgramModel::NgramModel(std::span<const std::uint32_t> text, std::int64_t vocab, 
       }
       context[m + 1] = next - 1;
     }
-    // The longest is counted (at the text's begin: by that it begins there). A pair that is new is
-    // one more token before the same pair with a shorter context.
+    // Counts the token after its longest context. If that pair is new, one more different token was
+    // seen before the same pair with a shorter context, so that pair is counted too. The begin of
+    // the text counts as such a token.
     for (std::size_t m = deepest;; --m) {
       if (orders_[m].count.at(context[m], text[i])++ > 0 || m == 0) break;
     }

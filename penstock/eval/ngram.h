@@ -1,5 +1,5 @@
-// An n-gram model of token ids: what a neural model of the same tokens has to beat before its
-// figures mean anything. Counts and closed formulas; no torch, no training.
+// An n-gram model of token ids, as a baseline: a neural model of the same tokens must beat it to be
+// of use. It is computed from counts by closed formulas, without torch and without training.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,25 @@ inline constexpr int kMostNgramOrder = 6;
 
 /// Interpolated Kneser-Ney with three discounts per order ("modified"), estimated from the counts:
 ///   p(w|h) = (c(hw) − D(c(hw)))⁺ / c(h) + (D1·N1(h) + D2·N2(h) + D3·N3(h)) / c(h) · p(w|h'),
-/// h' is h without its oldest token, N1, N2, N3 count the tokens seen once, twice, more often after
-/// h; below the highest order c(hw) is the number of different tokens seen before hw (the text's
-/// begin is one of them); under the order of no context stands 1/V. A context never seen is
-/// skipped. D_i = i − (i+1)·Y·n_{i+1}/n_i with Y = n1/(n1 + 2·n2), of the counts of that order; ½,
-/// 1, 1½ where a count of counts is zero or a D falls outside [0, i] (tiny texts, and the few
-/// tokens of an alphabet). Source: Chen & Goodman, "An empirical study of smoothing techniques for
-/// language modeling" (1998), §3; the fallback is ours. Immutable once built; thread-safe.
+/// where h' is h without its oldest token, and N1, N2 and N3 are the numbers of tokens seen once,
+/// twice and more often after h. Below the highest order, c(hw) is the number of different tokens
+/// seen before hw; the begin of the text counts as one of them. If h is empty, p(w|h') is 1/V. A
+/// context that was never seen is skipped. The discounts of an order are
+///   D_i = i − (i+1)·Y·n_{i+1}/n_i,  Y = n1/(n1 + 2·n2),
+/// where n_i is the number of the order's n-grams with count i. If an n_i is 0 or a D_i is outside
+/// [0, i], the discounts are ½, 1 and 1½; this occurs with tiny texts and with small alphabets.
+/// Source: Chen & Goodman, "An empirical study of smoothing techniques for language modeling"
+/// (1998), §3; the fallback is our own. A built model is immutable and thread-safe.
 class NgramModel {
  public:
-  /// Counts `text`, ids below `vocab`. Throws Error for an order outside 1..6, or a text shorter
-  /// than the order. Memory: about 40 bytes for each different n-gram of each order.
+  /// Counts the n-grams of `text`, whose ids are below `vocab`.
+  /// Throws Error for an order outside 1..6 and for a text shorter than the order.
+  /// Memory: about 40 bytes for each different n-gram of each order.
   NgramModel(std::span<const std::uint32_t> text, std::int64_t vocab, int order);
   ~NgramModel();
   NgramModel(NgramModel&&) noexcept;
 
-  /// p(token | the tokens before it, in order of the text); only the last order − 1 of them count.
+  /// p(token | before), with `before` in the text's order. Only its last order − 1 tokens matter.
   double probability(std::span<const std::uint32_t> before, std::uint32_t token) const;
 
  private:
@@ -40,8 +43,9 @@ class NgramModel {
   int order_ = 0;
 };
 
-/// Counts the train split and scores every token of another but its first, each with the tokens of
-/// that split before it: what evaluate() scores of a whole split. Documents are not told apart.
+/// Counts the train split and scores every token of `split` except the first, each with the tokens
+/// of `split` before it. These are the tokens that evaluate() scores in a whole split. Document
+/// boundaries are ignored.
 LossTotals ngram_baseline(const Corpus& corpus, int order, Split split);
 
 }  // namespace penstock

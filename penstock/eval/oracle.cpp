@@ -19,11 +19,11 @@
 namespace penstock {
 namespace {
 
-constexpr double kTie = 1e-6;    // of a logit
-constexpr double kNoise = 1e-6;  // nats that the order of sums may make
-constexpr int kSettlings = 5;    // halvings of a sequence's changes
+constexpr double kTie = 1e-6;    // relative increase of a logit
+constexpr double kNoise = 1e-6;  // nats; differences caused by the order of sums
+constexpr int kSettlings = 5;    // most halvings of a sequence's changes
 
-/// C(n, k), or kMostOracleChoices + 1 where it is more.
+/// C(n, k), or kMostOracleChoices + 1 if C(n, k) is larger.
 std::int64_t count_choices(std::int64_t n, std::int64_t k) {
   std::int64_t out = 1;
   for (std::int64_t i = 1; i <= std::min(k, n - k); ++i) {
@@ -46,9 +46,10 @@ at::Tensor all_choices(std::int64_t n, std::int64_t k) {
   return at::stack(out);
 }
 
-/// The values of each row handed out anew: to the k experts of the mask first, each group in the
-/// order that it had; by kTie more, where the k-th value is no higher than the next. A row without
-/// experts in the mask stays.
+/// Permutes the values of each row: the k experts of the mask get the k highest values, and the
+/// other experts get the rest. Both groups keep the order of their experts. If the k-th value
+/// equals the next one, the k highest values are raised by kTie. A row without experts in the mask
+/// is unchanged.
 /// @param logits [T, E], mask [T, E] bool
 at::Tensor handed_out(const at::Tensor& logits, const at::Tensor& mask, std::int64_t k) {
   const auto [values, order] = logits.sort(/*stable=*/true, 1, /*descending=*/true);
@@ -64,7 +65,7 @@ at::Tensor handed_out(const at::Tensor& logits, const at::Tensor& mask, std::int
   return at::empty_like(logits).scatter_(1, moved, given);
 }
 
-/// A scorer whose logits are handed out by a mask.
+/// A scorer whose logits are permuted so that the experts of a mask are chosen.
 class ToldScorer : public Scorer {
  public:
   ToldScorer(std::shared_ptr<Scorer> scorer, std::int64_t k) : scorer_(std::move(scorer)), k_(k) {}
@@ -83,14 +84,15 @@ class ToldScorer : public Scorer {
   }
   const std::shared_ptr<Scorer>& own() const { return scorer_; }
 
-  at::Tensor mask;  ///< [T, E] bool; undefined: the scorer's own
+  at::Tensor mask;  ///< [T, E] bool; undefined: logits are unchanged
 
  private:
   std::shared_ptr<Scorer> scorer_;
   std::int64_t k_;
 };
 
-/// A model whose routers can be told what to choose, for as long as this lives.
+/// During its life, the choices of a model's routers can be set by masks, and the model is in
+/// evaluation mode.
 class ToldModel {
  public:
   ToldModel(LanguageModel& model, std::int64_t k) : model_(model), measuring_(model) {
@@ -125,14 +127,14 @@ class ToldModel {
   std::vector<std::shared_ptr<ToldScorer>> told_;
 };
 
-/// Of each row's `changed` places those whose gain is among its highest `share`.
+/// For each row, the `changed` places with the highest gains; `share` of them, rounded up.
 at::Tensor highest(const at::Tensor& changed, const at::Tensor& gain, double share) {
   const at::Tensor rank = gain.argsort(1, /*descending=*/true).argsort(1, /*descending=*/false);
   const at::Tensor most = (changed.sum(1, true) * share).ceil();  // [B, 1]
   return changed.logical_and(rank < most);
 }
 
-/// The oracle's way through one batch.
+/// Runs the oracle on one batch.
 class BatchOracle {
  public:
   BatchOracle(ToldModel& model, BatchTensors batch, const RoutingContext& context,
@@ -142,7 +144,7 @@ class BatchOracle {
     nats = model_.nats(batch_, context_);
   }
 
-  /// Improves the choices of one layer. @return share of the tokens that changed
+  /// Improves the choices of one layer.  @return share of the tokens whose choice changed
   double improve(std::size_t layer) {
     at::Tensor best = nats, choice = at::full(nats.sizes(), -1, at::kLong);
     for (std::int64_t c = 0; c < choices_.size(0); ++c) {
@@ -158,13 +160,15 @@ class BatchOracle {
   at::Tensor nats;  ///< [B, T] with the choices so far
 
  private:
-  /// Experts of the choices at the places that are kept; elsewhere the model's own.
+  /// The mask of the chosen experts at the kept places. It is empty elsewhere, where the model's
+  /// own experts stay.
   at::Tensor mask_of(const at::Tensor& choice, const at::Tensor& kept) const {
     const at::Tensor index = choice.clamp_min(0).flatten();
     return choices_.index_select(0, index).logical_and(kept.flatten().unsqueeze(1));
   }
 
-  /// Keeps of each sequence's changes as many as make its loss fall.
+  /// Keeps as many of each sequence's changes as lower the sequence's loss: all of them, or the
+  /// half with the highest gains, and so on.  @return share of the tokens whose choice changed
   double settle(std::size_t layer, const at::Tensor& choice, const at::Tensor& gain) {
     const at::Tensor changed = choice.ge(0);
     at::Tensor settled = at::zeros_like(changed);        // [B, T], changes that are kept

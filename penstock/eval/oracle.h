@@ -1,6 +1,7 @@
-// What the best choice of experts would be worth: every token of a model with k experts given,
-// layer by layer, those that predict its target best. The oracle sees the target, so no router can
-// be it; what it gains bounds what another choice of experts can gain under the gates as they are.
+// Measures how much the best choice of experts would lower the loss. Layer by layer, an oracle
+// gives each token the k experts that predict its target best. No router can do this, because the
+// oracle sees the target. The oracle's gain bounds the gain of any other choice of experts with the
+// same gate values.
 #pragma once
 
 #include <cstdint>
@@ -13,51 +14,53 @@
 
 namespace penstock {
 
-/// Choices of k of E experts, at most, that are tried in a layer.
+/// The most choices of k of E experts that are tried in a layer.
 inline constexpr std::int64_t kMostOracleChoices = 512;
 
-/// Tokens, at most, that the oracle is asked about.
+/// The most tokens that the oracle is run on.
 inline constexpr std::int64_t kOracleTokens = 16384;
 
-/// Why no oracle can choose this model's experts, without a full stop; "" where one can.
+/// Why an oracle cannot choose this model's experts, without a full stop; "" if it can.
 std::string why_no_oracle(const ModelConfig& config);
 
-/// Throws Error, in one line, where why_no_oracle has a reason.
+/// Throws a one-line Error if why_no_oracle gives a reason.
 void check_oracle(const ModelConfig& config);
 
-/// One layer's part in the gap.
+/// The oracle's result in one layer.
 struct OracleLayer {
-  std::int64_t layer = 0;  ///< among the layers with experts
-  LossTotals total;        ///< with the oracle in this layer and in those behind it
-  double changed = 0;      ///< share of the tokens that it sends to other experts
-  /// Whether no choice in this layer is better; the gap is a lower bound where not.
+  std::int64_t layer = 0;  ///< index among the layers with experts
+  LossTotals total;        ///< with the oracle in this layer and in all later ones
+  double changed = 0;      ///< share of the tokens that get other experts
+  /// Whether no choice in this layer is better. If not, the gap is a lower bound.
   bool exact = false;
 };
 
 struct OracleRouting {
   std::int64_t k = 0;               ///< experts per token
-  std::int64_t choices = 0;         ///< tried in each layer, C(E, k)
-  LossTotals own;                   ///< of the same tokens, with the model's own choice
-  std::vector<OracleLayer> layers;  ///< the last first
+  std::int64_t choices = 0;         ///< number of choices tried in each layer, C(E, k)
+  LossTotals own;                   ///< on the same tokens, with the model's own choice
+  std::vector<OracleLayer> layers;  ///< from the last layer to the first
 
-  /// Nats per token by which all layers' oracle is better; never below 0.
+  /// How much the oracle in all layers lowers the loss, in nats per token; never below 0.
   double gap() const;
 };
 
 /// {"k", "choices", "tokens", "own_loss", "loss", "gap", "layers": [{"layer", "loss", "gap",
-/// "changed", "exact"}]}; a layer's loss and gap are with the layers behind it.
+/// "changed", "exact"}]}; a layer's loss and gap are with the oracle
+/// in the later layers too.
 nlohmann::ordered_json to_json(const OracleRouting& oracle);
 
-/// On kOracleTokens of what `options` would measure, in evenly spaced windows. A choice puts the
-/// token's k highest logits, in their order, on the chosen experts, and the rest, in their order,
-/// on the others: gates stay the numbers that they are. From the last layer to the first, all
-/// tokens are tried with each choice; each keeps the one that was best for its own target. In the
-/// last layer of the model that is exact: a token's choice there reaches no other token. In a layer
-/// before it, attention carries a choice to other tokens and to choices behind it that were made
-/// without it, so a sequence keeps the new choices where its whole loss falls, and else half of
-/// them, those of the highest gain, and so on: a lower bound. The model stays as it is.
-/// Cost: about C(E, k) + 1 passes for each layer.
-/// Throws Error as check_oracle() does. @param progress  may be null
+/// Runs the oracle on at most kOracleTokens of the tokens that `options` selects, in evenly spaced
+/// windows. A choice gives the token's k highest logits to the chosen experts and its other logits
+/// to the other experts. Within both groups the order of the experts stays. So the values of the
+/// gates do not change. Layers are handled from the last to the first. In each layer all tokens are
+/// run with every choice, and each token takes the choice with the lowest loss for its own target.
+/// In the model's last layer the result is exact, because a token's choice affects no other token.
+/// In an earlier layer attention passes the effect of a choice on to other tokens and later layers,
+/// whose choices were made without it. There a sequence keeps its new choices only if its total
+/// loss falls. Otherwise the half of them with the highest gains is tried, then a quarter, and so
+/// on. The result is a lower bound. The model is not changed. Cost: about C(E, k) + 1 passes for
+/// each layer. Throws Error as check_oracle() does. @param progress  may be null
 OracleRouting oracle_routing(LanguageModel& model, const Corpus& corpus,
                              const EvaluateOptions& options,
                              const std::function<void(double done)>& progress = {});

@@ -1,4 +1,4 @@
-// A hash table of pairs, for counting n-grams. Not a general container: nothing is taken out.
+// A hash table of pairs, for counting n-grams. It is no general container: pairs cannot be removed.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,16 @@
 
 namespace penstock {
 
-/// (context id, token) -> a number, none of them 0. Open addressing: std::unordered_map takes three
-/// times as long.
+/// Maps (context id, token) to a number above 0. Uses open addressing, because std::unordered_map
+/// takes three times as long.
 class PairTable {
  public:
+  /// The pair's value; 0 if the table does not have the pair.
   std::uint32_t find(std::uint32_t context, std::uint32_t token) const {
     return cells_[place(key(context, token))].value;
   }
-  /// A new pair's value is 0. The reference lives until the next call.
+  /// Adds the pair with value 0 if the table does not have it. The reference is valid until the
+  /// next call.
   std::uint32_t& at(std::uint32_t context, std::uint32_t token) {
     if (10 * used_ >= 6 * cells_.size()) grow();
     Cell& cell = cells_[place(key(context, token))];
@@ -26,6 +28,7 @@ class PairTable {
     }
     return cell.value;
   }
+  /// Calls visit(context, value) for each pair.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const Cell& cell : cells_)

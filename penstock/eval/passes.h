@@ -1,5 +1,5 @@
-// Forward passes that score tokens, and which sequences may share one. The loops over corpora and
-// sequences are in perplexity.h and sequences.h.
+// Forward passes that score tokens, and the rules for sequences that share a pass. The loops over
+// corpora and sequences are in perplexity.h and sequences.h.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,37 @@
 
 namespace penstock {
 
-/// Whether a sequence's scores could depend on the others of its pass (capacity, expert choice,
-/// draws by place): such routers get one sequence a pass where each is measured by itself.
-/// @param training  whether in a training pass, where thresholds do not serve
+/// Whether a sequence's scores can depend on the other sequences in its pass (by capacity, expert
+/// choice or random draws per position). If so, each sequence that is measured separately needs its
+/// own pass.
+/// @param training  whether the pass trains; training does not use experts' thresholds
 bool reads_across_texts(const ModelConfig& config, bool training = false);
 
-/// `items`, which are indices into `lengths`, in groups of equal length, shortest first, at most
-/// `most_items` and about `most_tokens` tokens in each; the order within a length stays.
+/// Splits `items`, which are indices into `lengths`, into groups of equal length, shortest first. A
+/// group has at most `most_items` items and `most_tokens` tokens, but at least one item. Items of
+/// equal length keep their order.
 std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std::size_t> lengths,
                                                              std::span<const std::size_t> items,
                                                              std::int64_t most_items,
                                                              std::int64_t most_tokens);
 
-/// The multiple of a merging router's segment that holds `length` tokens; `length` for others.
+/// `length` rounded up to whole segments of a merging router; `length` itself for other routers.
 std::int64_t whole_segments(const ModelConfig& config, std::int64_t length);
 
-/// One pass in evaluation mode over rows of equal length [B, T], without the head: hidden rows
-/// [B·T, d] and the memory for the segment that follows.
-/// @param whole  routers that merge experts per segment need whole ones: their rows are filled up
-///               with token 0 to this length, which is at least T. What follows a token does not
-///               change it, but for the filler's share in the mean of a segment that it cuts.
+/// One pass in evaluation mode over rows of equal length [B, T], without the head. Returns hidden
+/// rows [B·T, d] and the memory for the next segment.
+/// @param whole  the length, at least T, to which rows are padded with token 0 for routers that
+///               merge experts per segment. Padding can change a token's result only through the
+///               mean of a segment that is partly padding.
 ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
                         const RoutingContext& context, const RoutingTap& tap = {});
 
 struct ScoredPass {
   at::Tensor nats;     ///< [B·T] f64 on the CPU, −ln p of each target
-  ModelMemory memory;  ///< for the segment that follows
+  ModelMemory memory;  ///< for the next segment
 };
 
-/// The same, and the targets [B·T] i64 scored.
+/// Runs hidden_pass() and scores the targets [B·T] i64.
 ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
                       std::int64_t whole, const RoutingContext& context,
                       const RoutingTap& tap = {});

@@ -22,7 +22,7 @@ double LossTotals::bits_per_byte() const {
 
 namespace {
 
-/// Adds the counts of one layer's plan, by domain of the routed token.
+/// Adds the assignments of one layer's plan, in total and by the domain of the token.
 void count_routing(std::int64_t layer, const RoutingResult& result,
                    std::span<const std::int32_t> domain, const std::vector<std::string>& names,
                    Evaluation& out) {

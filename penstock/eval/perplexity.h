@@ -1,5 +1,5 @@
-// Loss, perplexity and bits per byte of a model over a split, whole and by domain, with the routing
-// seen on the way. Measurement only: nothing is trained or written.
+// Evaluates a model on a split: loss, perplexity and bits per byte, in total and by domain, and the
+// experts' load. It trains and writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace penstock {
 
-/// Sums over scored targets; means come from the methods.
+/// Sums over scored targets. The methods return means.
 struct LossTotals {
   double nats = 0;
-  std::int64_t tokens = 0;       ///< targets scored
-  std::int64_t bytes = 0;        ///< bytes of text that the targets stand for
+  std::int64_t tokens = 0;       ///< number of scored targets
+  std::int64_t bytes = 0;        ///< bytes of the targets' text
   double loss() const;           ///< nats per token
   double perplexity() const;     ///< exp(loss)
   double bits_per_byte() const;  ///< nats / ln 2 / bytes
 };
 
-/// Assignments counted per MoE layer and expert.
+/// Numbers of assignments by MoE layer and expert.
 struct RoutingTotals {
   std::int64_t tokens = 0;
   std::vector<std::vector<double>> assignments;  ///< [L][E]
@@ -44,27 +44,30 @@ struct EvaluateOptions {
   std::int64_t batch_sequences = 16;
   std::int64_t max_tokens = 0;  ///< evenly spaced windows up to this many; 0: the whole split
   bool isolate_documents = false;
-  /// 0: windows, nothing carried between them. Otherwise the split is cut into so many streams and
-  /// the model's memory is carried along each; `batch_sequences` of them are read side by side,
-  /// which changes what is measured only where a token's plan depends on the others of its pass
-  /// (capacity, expert choice) or on its place in it (THOR).
+  /// 0: the split is read in windows without memory between them. Above 0: the split is cut into
+  /// this number of streams, and each stream carries the model's memory from segment to segment.
+  /// `batch_sequences` streams are read in one pass. That number changes the results only if a
+  /// token's plan depends on the other tokens of its pass (capacity, expert choice) or on its
+  /// position in the pass (THOR).
   std::int64_t streams = 0;
-  std::int64_t memory_length = -1;  ///< positions carried; -1: the model's
+  std::int64_t memory_length = -1;  ///< positions in the memory; -1: the model's number
   RoutingContext context;           ///< step and total_steps, for selectors with a schedule
-  /// Sees every layer's result too, where set. (A merging router's shorter windows are filled up.)
+  /// Called with every layer's result; may be empty. A merging router's shorter windows are padded.
   RoutingTap routing_tap;
-  /// Sees each batch after its layers, with −ln p of its targets [sequences · length], where set.
+  /// Called with each batch after its layers, and with −ln p of its targets [sequences · length];
+  /// may be empty.
   std::function<void(const Batch& batch, std::span<const double> nats)> batch_tap;
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 
-/// Scores every target of the split once, each with the context of its window and of the memory
-/// carried to it. (Streams leave out less than `streams` targets at the split's end.)
-/// Puts the model into evaluation mode and back.
+/// Scores every target of the split once. A target's context is its window, and with streams also
+/// the memory. Streams leave out fewer than `streams` targets at the split's end. The model is in
+/// evaluation mode during the call.
 Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOptions& options);
 
 /// {"loss", "perplexity", "bits_per_byte", "tokens", "by_domain", and for MoE "load",
-/// "load_by_domain", "active_by_layer", "active_by_layer_domain"}. Load is assignments per token.
+/// "load_by_domain", "active_by_layer", "active_by_layer_domain"}. The load is the
+/// number of assignments per token.
 nlohmann::ordered_json to_json(const Evaluation& evaluation);
 
 }  // namespace penstock

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t kMostRows = 64;
 
-/// All ids but the last of each sequence [B, T], and all but the first [B·T].
+/// The inputs [B, T], which are all ids of each sequence but the last, and the targets [B·T], which
+/// are all ids but the first.
 std::pair<at::Tensor, at::Tensor> inputs_and_targets(std::span<const TokenSequence> sequences,
                                                      std::span<const std::size_t> chosen) {
   std::vector<std::int64_t> inputs, targets;

@@ -1,5 +1,5 @@
-// Log-probabilities of sequences of tokens, each scored by itself: windows of a text, or texts each
-// of which goes on from a context. Corpora are perplexity.h's.
+// Log-probabilities of token sequences that are scored separately: windows of a text, or
+// continuations of contexts. perplexity.h evaluates corpora.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@ namespace penstock {
 
 struct TokenSequence {
   std::vector<TokenId> ids;       ///< at least two
-  std::int64_t first_scored = 1;  ///< those from here on are scored; those before are context
+  std::int64_t first_scored = 1;  ///< index of the first scored id; earlier ids are context
 };
 
 struct SequenceOptions {
   std::int64_t k = 0;               ///< experts per token; 0: the model's own
-  std::int64_t most_tokens = 4096;  ///< of a pass, but for a single sequence that is longer
-  /// How far it is, and what has been scored; of `sofar`, bytes are 0.
+  std::int64_t most_tokens = 4096;  ///< in a pass; a longer sequence has a pass of its own
+  /// Called with the finished share and the totals so far, in which `bytes` is 0.
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 
-/// Throws Error for an id beyond the model's vocabulary.
+/// Throws Error for an id outside the model's vocabulary.
 void check_ids(std::span<const TokenId> ids, std::int64_t vocab);
 
 /// ln p(ids[i] | ids[0..i−1]) for the scored ids of each sequence, in the sequences' order.
-/// Sequences of one length share passes, unless the router reads across rows; nothing is padded but
-/// for routers that merge experts per segment, whose rows are filled up to the longest sequence.
-/// Puts the model into evaluation mode and back. Throws Error for an id beyond the model's
+/// Sequences of equal length share passes, unless the router reads across sequences. Only routers
+/// that merge experts per segment need padding: their rows are padded to the longest sequence. The
+/// model is in evaluation mode during the call. Throws Error for an id outside the model's
 /// vocabulary.
 std::vector<std::vector<double>> score_sequences(LanguageModel& model,
                                                  std::span<const TokenSequence> sequences,

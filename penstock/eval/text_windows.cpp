@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// The sums over the scored tokens, in the tokens' bytes.
+/// Sums over the scored tokens, with the bytes of their text.
 LossTotals totals_of(std::span<const TokenSequence> windows,
                      std::span<const std::vector<double>> scores, const Tokenizer& tokenizer) {
   const auto bytes = tokenizer.token_bytes();

@@ -1,4 +1,5 @@
-// Raw text that is no corpus as windows of tokens, one after another, each scored by itself.
+// Scores a raw text that is no corpus. The text is cut into windows of tokens that are scored
+// separately.
 #pragma once
 
 #include <array>
@@ -14,43 +15,44 @@
 
 namespace penstock {
 
-/// Which tokens a window has and which of them are scored.
+/// Which tokens a window holds and which of them are scored.
 enum class TextProtocol {
-  /// Windows of n tokens, each of which is followed by a scored one: every token is scored once but
-  /// the first of the text (which is the vocabulary's first of a document where there is one). The
-  /// last window can be shorter.
+  /// A window holds n + 1 tokens, and its last n tokens are scored. The next window begins with its
+  /// last token. So every token of the text is scored once, except the first token, which
+  /// is the BOS token if the vocabulary adds one. The last window can be shorter.
   kWindows,
-  /// As llama-perplexity has it: windows of n tokens, of which those from n/2 + 1 (from 0) on are
-  /// scored; a window's first token is overwritten by the first of a document where there is one;
-  /// what does not fill a window is dropped. Source: llama.cpp, tools/perplexity.
+  /// The protocol of llama-perplexity. A window holds n tokens, and tokens n/2 + 1 (counted from 0)
+  /// to n − 1 are scored. If the vocabulary adds a BOS token, it replaces the first token of each
+  /// window. A rest that does not fill a window is dropped. Source: llama.cpp, tools/perplexity.
   kLlamaPerplexity,
 };
 constexpr std::array<std::string_view, 2> words(TextProtocol) {
   return {"windows", "llama-perplexity"};
 }
 
-/// The windows of a text's ids. `bos` begins the text, -1: nothing does. Throws Error where the
-/// text is too short to score a token.
+/// Cuts a text's ids into windows. `bos` is put before the text; -1: no token is. Throws Error if
+/// the text is too short to score a token.
 std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bos,
                                         std::int64_t length, TextProtocol protocol);
 
 struct TextToScore {
-  std::string name;         ///< of the text, for errors
-  std::int64_t length = 0;  ///< tokens of a window, above 0
+  std::string name;         ///< the text's name for errors
+  std::int64_t length = 0;  ///< n of the protocol, above 0
   TextProtocol protocol = TextProtocol::kWindows;
   std::function<void(double done, const LossTotals& sofar)> progress;  ///< may be null
 };
 
-/// The windows of a text and what was found of them.
+/// The windows of a text and their scores.
 struct ScoredText {
   std::vector<TokenSequence> windows;
   std::vector<std::vector<double>> scores;  ///< ln p of each window's scored tokens
   LossTotals totals;
 };
 
-/// Scores a text by windows, each in a pass of its own, so that their length alone says what a pass
-/// takes. It begins with the vocabulary's first of a document where there is one.
-/// Throws Error where the text is too short to score a token. The sum need not be finite.
+/// Scores a text by windows. Each window has a pass of its own, so that the cost of a pass depends
+/// only on the window's length. The vocabulary's BOS token is put before the text if the vocabulary
+/// adds one. The totals can be infinite or NaN.
+/// Throws Error if the text is too short to score a token.
 ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::string_view text,
                       const TextToScore& how);
 
