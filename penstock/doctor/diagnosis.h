@@ -1,4 +1,4 @@
-// What a check of a model found, and what to do about it.
+// The findings of the doctor's checks of a model, and their remedies.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,35 @@ namespace penstock {
 
 enum class CheckState { ok, warning, fault };
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Check {
   std::string name;
   CheckState state = CheckState::ok;
   std::string finding;
-  std::string remedy;  ///< empty where nothing is wrong
+  std::string remedy;  ///< empty if nothing is wrong
 };
 
-/// What one MoE layer does with the sample.
+/// Figures of one MoE layer's routing of the sample.
 struct LayerFigures {
-  std::int64_t layer = 0;                  ///< of the MoE layers
-  double entropy = 0;                      ///< mean over tokens of softmax(logits)'s, nats
+  std::int64_t layer = 0;                  ///< index among the MoE layers
+  double entropy = 0;                      ///< of softmax(logits), mean over tokens, nats
   double active = 0;                       ///< experts per token
-  double gate_sum = 0;                     ///< mean
-  double least_gates = 0, most_gates = 0;  ///< of a token
-  double largest_share = 0;                ///< of assignments to one expert, 1 / E when even
-  double load_experts = 0;  ///< exp of the load's entropy: E when even, `active` when collapsed
-  std::int64_t idle = 0;    ///< experts without a token
+  double gate_sum = 0;                     ///< sum of a token's gates, mean over tokens
+  double least_gates = 0, most_gates = 0;  ///< smallest and largest sum of a token's gates
+  double largest_share = 0;                ///< largest share of assignments; 1 / E for an even load
+  /// exp of the load's entropy: E for an even load, `active` for a collapsed one.
+  double load_experts = 0;
+  std::int64_t idle = 0;         ///< experts without a token
   std::int64_t nearly_idle = 0;  ///< experts below a tenth of an even share of the assignments
   double logit_sd = 0;
-  double fold_error = -1;  ///< folded against unfolded logits, of the largest; -1: does not fold
+  /// Largest difference of folded and unfolded logits ÷ the largest logit; -1: no folding.
+  double fold_error = -1;
 };
 
-/// A term of the first training loss by itself.
+/// One term of the first training step's loss.
 struct TermFigures {
   std::string name;  ///< "cross-entropy", or the part that adds it
-  double loss = 0;   ///< over all layers
+  double loss = 0;   ///< sum over all layers
   double gradient_norm = 0;
 };
 

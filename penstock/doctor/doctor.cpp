@@ -29,7 +29,7 @@ at::Tensor sample(const ModelSource& model, const DoctorOptions& options) {
                      at::detail::createCPUGenerator(1), at::TensorOptions().dtype(at::kLong));
 }
 
-/// Whether the one who upcycled the model asked for shards without scaling.
+/// Whether the model was upcycled with unscaled shards on request.
 bool asked_for_no_scale(const std::string& model, Diagnosis& diagnosis) {
   const std::string path = model + "/upcycling.json";
   if (!std::filesystem::exists(path)) return false;

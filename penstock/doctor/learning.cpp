@@ -1,5 +1,5 @@
-// The doctor's look at learning: one training pass of each MoE layer by itself, so that the
-// gradients and moments of one layer are all that memory has to hold.
+// The doctor's check of learning. Each MoE layer has a separate training pass, so that memory holds
+// the gradients and moments of one layer only.
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -17,7 +17,7 @@
 namespace penstock::doctor {
 namespace {
 
-/// What one layer is given, and where.
+/// The input of one layer.
 struct LayerInput {
   at::Tensor hidden;     // [T, d]
   at::Tensor token_ids;  // [T]
@@ -34,15 +34,15 @@ bool moved(const at::Tensor& tensor) {
   return tensor.defined() && tensor.count_nonzero().item<std::int64_t>() > 0;
 }
 
-/// What one pass of a layer left behind.
+/// The result of one pass of a layer.
 struct Pass {
-  std::vector<bool> used;                   // by expert: some token gives it weight
+  std::vector<bool> used;                   // by expert: whether some token uses it
   std::map<std::string, at::Tensor> state;  // the optimizer's
-  std::string failure;                      // why it did not update
+  std::string failure;                      // why there was no update; empty: there was
 };
 
-/// By expert: whether some token's gate for it is large enough to learn by. Sharp routers give
-/// gates of 1e-30, which f32 makes zeros of on the way back.
+/// By expert: whether some token's gate for it is large enough for a gradient. Sharp routers give
+/// gates of 1e-30, and gradients through them underflow to 0 in f32.
 std::vector<bool> used_experts(const Plan& plan) {
   constexpr double kLeastGate = 1e-12;
   std::vector<bool> out(static_cast<std::size_t>(plan.experts), plan.merges());
@@ -55,8 +55,8 @@ std::vector<bool> used_experts(const Plan& plan) {
   return out;
 }
 
-/// Forward and backward of one layer against a random direction, and one step of the optimizer at
-/// no learning rate. Gradients stay.
+/// Runs one layer forward and backward with a random gradient of the output, and one optimizer step
+/// with learning rate 0. The parameters keep their gradients.
 /// @param k  0: as configured
 Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
   RoutingContext context{.total_steps = 1, .training = true, .k = k};
@@ -73,7 +73,7 @@ Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
           .failure = out.update.failure};
 }
 
-/// Looks at the experts that the pass gave tokens and that are not `seen` yet.
+/// Checks the experts that the pass used and that are not `seen` yet. Marks them as seen.
 void look_at_experts(MoeLayer& layer, const Pass& pass, std::vector<bool>& seen,
                      Findings& findings) {
   for (std::size_t e = 0; e < seen.size(); ++e) {
@@ -92,8 +92,8 @@ void look_at_experts(MoeLayer& layer, const Pass& pass, std::vector<bool>& seen,
   }
 }
 
-/// One pass as configured, and another with all experts on where some had no token and the router
-/// can be asked for all.
+/// Checks one layer in a pass as configured. If some experts got no token there and the router
+/// takes any k, checks these experts in a second pass with all experts on.
 void look_at(MoeLayer& layer, const LayerInput& input, const RouterTraits& traits,
              Findings& findings) {
   const Pass own = train_once(layer, input, 0);

@@ -1,4 +1,4 @@
-// The doctor's look at what the model computes beside its dense parent.
+// The doctor's comparison of the model's logits and loss with those of its dense parent.
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -12,8 +12,8 @@
 namespace penstock::doctor {
 namespace {
 
-constexpr std::int64_t kLogitTokens = 256;  // of the vocabulary's width each
-constexpr double kTolerance = 1e-4;         // of the largest logit
+constexpr std::int64_t kLogitTokens = 256;  // tokens whose logits are compared
+constexpr double kTolerance = 1e-4;         // largest difference ÷ largest logit
 constexpr double kWorse = 0.1;              // nats above the parent's loss
 
 struct View {
@@ -21,7 +21,7 @@ struct View {
   double loss = 0;
 };
 
-/// Logits of the first tokens and the mean loss of all.
+/// The logits of the first tokens, and the mean loss of all tokens.
 View view_of(LanguageModel& model, const at::Tensor& windows, std::int64_t k) {
   View out;
   double sum = 0;
@@ -44,14 +44,14 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max().clamp_min(1e-30)).item<double>();
 }
 
-/// Whether all experts under gates that sum to one must give the dense result.
+/// Whether the model with all experts on and gates that sum to one must give the parent's logits.
 bool must_agree(const ModelConfig& config, const ExpertRelation& relation) {
   if (!relation.parent || !relation.silent_shared) return false;
   return relation.copies || (relation.scale == ShardScale::exact &&
                              shard_scale(config) == static_cast<double>(config.moe.granularity));
 }
 
-/// "; a token's gates sum to 0.28 to 0.55 in the mean by layer"; "" where nothing has gates.
+/// "; a token's gates sum to 0.28 to 0.55 in the mean by layer"; "" without gates.
 std::string gate_sums_text(const std::vector<LayerFigures>& layers) {
   const auto sums = layers | std::views::transform([](const auto& l) { return l.gate_sum; });
   if (layers.empty() || std::ranges::max(sums) == 0) return {};
@@ -59,7 +59,7 @@ std::string gate_sums_text(const std::vector<LayerFigures>& layers) {
                      std::ranges::min(sums), std::ranges::max(sums));
 }
 
-/// What brings an upcycled model nearer to its parent.
+/// How to make an upcycled model start closer to its parent.
 std::string remedy_for_start(const RouterTraits& traits) {
   if (traits.gates == GateForm::relu)
     return "the gates grow with the logits: `penstock upcycle --start parent --calibration TEXT` "
@@ -72,7 +72,7 @@ std::string remedy_for_start(const RouterTraits& traits) {
          "other weights";
 }
 
-/// The model as it would be trained beside its parent.
+/// Compares the model as configured with its parent.
 void judge_start(const ModelConfig& config, const View& own, const DenseView& dense,
                  Diagnosis& diagnosis) {
   const double off = relative(own.logits, dense.logits);

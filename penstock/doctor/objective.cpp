@@ -1,5 +1,5 @@
-// The doctor's look at what training would follow: the terms of the first step's loss, and how long
-// the gradient of each is by itself.
+// The doctor's check of the training loss: the terms of the first step's loss, and the norm of each
+// term's gradient.
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr const char* kCrossEntropy = "cross-entropy";
 
-/// Norm of a scalar's gradient over all trained parameters. No more than two parameters' gradients
-/// are held at a time: that of a parameter is whole when its hook is called, and the one before can
-/// go.
+/// The norm of a scalar's gradient over all trained parameters. Memory holds the gradients of at
+/// most two parameters at a time: a parameter's gradient is complete when its hook is called, and
+/// then the previous parameter's gradient is freed.
 double gradient_norm(const std::vector<at::Tensor>& parameters, const at::Tensor& root) {
   double squares = 0;
   at::Tensor last;
@@ -41,7 +41,8 @@ double gradient_norm(const std::vector<at::Tensor>& parameters, const at::Tensor
   return std::sqrt(squares);
 }
 
-/// The terms of a training pass over one window [1, L], by name; each pass draws the same numbers.
+/// The loss terms of a training pass over one window [1, L], by name. Every pass draws the same
+/// random numbers.
 std::map<std::string, at::Tensor> terms_of(LanguageModel& model, const at::Tensor& window) {
   RoutingContext context{.total_steps = 1, .training = true};
   context.generator = at::detail::createCPUGenerator(1);
@@ -69,7 +70,7 @@ std::string shares(const std::vector<TermFigures>& terms, Figure figure) {
   return out;
 }
 
-/// A warning where a term's figure is above the cross-entropy's, the first of the terms.
+/// Warns if a term's figure is above that of the cross-entropy, which is the first term.
 void judge(const std::string& check, const std::string& what, Figure figure, Diagnosis& diagnosis) {
   const std::vector<TermFigures>& terms = diagnosis.objective;
   const auto largest = std::ranges::max_element(
@@ -95,7 +96,7 @@ void check_objective(LanguageModel& model, const at::Tensor& windows, Diagnosis&
   for (const auto& [name, loss] : terms)
     if (name != kCrossEntropy) objective.push_back({.name = name});
   for (TermFigures& term : objective) {
-    // A backward pass frees its graph, so each term has a pass of its own.
+    // A backward pass frees its graph, so each term needs a forward pass of its own.
     if (terms.empty()) terms = terms_of(model, window);
     const at::Tensor loss = terms.at(term.name);
     terms.clear();

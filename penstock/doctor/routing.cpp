@@ -1,4 +1,4 @@
-// The doctor's look at the routers: gates, entropy, balance, ties, folding.
+// The doctor's check of the routers: gates, entropy, balance, ties, folding.
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -16,10 +16,10 @@ namespace penstock::doctor {
 namespace {
 
 constexpr double kFoldTolerance = 1e-5;  // of the largest logit
-constexpr double kCollapsedLoad = 1.1;   // experts that have the load, of those that a token takes
-constexpr double kNearlyIdle = 0.1;      // of an even share of a layer's assignments
+constexpr double kCollapsedLoad = 1.1;   // largest load_experts ÷ active of a collapsed layer
+constexpr double kNearlyIdle = 0.1;  // share of an even load below which an expert is nearly idle
 
-/// One layer over all windows.
+/// One layer's routing over all windows.
 struct Seen {
   std::vector<at::Tensor> logits, hidden, gate_sums;
   at::Tensor counts;  // [E] i64
@@ -42,8 +42,8 @@ void add(const RoutingResult& result, Seen& seen) {
       at::zeros({plan.tokens}, plan.weight.options()).index_add(0, plan.token, plan.weight));
 }
 
-/// Pairs of experts whose logits are the same for every token, other than shards of one
-/// feed-forward, which are tied on purpose.
+/// The number of pairs of experts that have the same logits for every token. Shards of one
+/// feed-forward are tied on purpose and are not counted.
 std::int64_t tied_pairs(const at::Tensor& logits, std::int64_t groups) {
   const std::int64_t experts = logits.size(1) / groups;
   std::int64_t pairs = 0;
@@ -89,7 +89,7 @@ LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter&
   return out;
 }
 
-/// Least and most of one figure over the layers, as text.
+/// The smallest and the largest value of a figure over the layers, as text.
 template <class Figure>
 std::string range(const std::vector<LayerFigures>& layers, Figure figure) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
@@ -124,7 +124,7 @@ void judge_gates(const std::map<std::int64_t, Seen>& seen, Diagnosis& diagnosis)
     diagnosis.add("gate sums", CheckState::ok, finding);
 }
 
-/// What evens out the loads of a router's experts, as keys of a recipe; "" where nothing does.
+/// The recipe keys of the balancers that even out the experts' loads; "" without such a balancer.
 std::string evening_keys(const ResolvedRouter& router) {
   std::string keys;
   for (const auto& balancer : router.balancers)
@@ -134,7 +134,7 @@ std::string evening_keys(const ResolvedRouter& router) {
   return keys;
 }
 
-/// With fewer tokens some experts have none by chance.
+/// Whether the tokens suffice to judge a layer. With fewer tokens some experts get none by chance.
 bool enough_tokens(const ModelConfig& config, const LayerFigures& layer, std::int64_t tokens) {
   constexpr double kEnough = 10;  // assignments per expert when even
   return layer.active * static_cast<double>(tokens) >=
@@ -154,7 +154,7 @@ void judge_balance(const ModelConfig& config, Diagnosis& diagnosis) {
       range(layers, [](const auto& l) { return l.entropy; }), std::log(experts),
       range(layers, [](const auto& l) { return l.logit_sd; }),
       range(layers, [](const auto& l) { return l.largest_share; }), 1 / experts);
-  // Where a token takes most of the experts there is nothing to collapse to.
+  // A layer cannot collapse if each token takes most of the experts.
   const auto collapsed = [&](const LayerFigures& layer) {
     return layer.active > 0 && layer.active < 0.75 * experts &&
            layer.load_experts <= kCollapsedLoad * layer.active;
@@ -179,7 +179,7 @@ void judge_balance(const ModelConfig& config, Diagnosis& diagnosis) {
                             keys);
 }
 
-/// Experts without a token, whether or not something may bring them one.
+/// Reports experts without a token, and whether training can reach them.
 void judge_dead(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
   const auto& layers = diagnosis.layers;
   std::int64_t idle = 0;
@@ -216,7 +216,7 @@ void judge_dead(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagn
                   idle_text + ", fewer than half of any layer's, and balancing reaches them");
 }
 
-/// A start that leaves most experts of a layer without work, whatever may reach them later.
+/// Warns if most experts of a layer are nearly idle, even if balancing can reach them later.
 void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
   const std::int64_t experts = config.total_experts();
   std::int64_t nearly = 0, worst = 0, layers = 0, judged = 0;
@@ -234,7 +234,7 @@ void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagn
       nearly, experts * judged, worst, experts);
   if (layers == 0) return diagnosis.add("idle experts", CheckState::ok, finding);
   const ResolvedRouter router = resolve(config.router);
-  if (router.traits.noisy)  // it starts with equal logits
+  if (router.traits.noisy)  // a noisy router starts with equal logits
     return diagnosis.add("idle experts", CheckState::ok,
                          finding + ", until the noise of training spreads them");
   const std::string keys = evening_keys(router);

@@ -1,4 +1,4 @@
-// The doctor's look at weights: finite, and the parent's where they should be.
+// The doctor's check of weights: whether they are finite, and whether they match the parent's.
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -22,7 +22,7 @@ std::string sample_of(const std::vector<std::string>& names) {
   return out;
 }
 
-/// c and the relative rest of the best fit x ≈ c·y.
+/// The factor c and the relative residual of the best fit x ≈ c·y.
 struct Fit {
   double factor = 0, rest = 0;
 };
@@ -34,7 +34,7 @@ Fit fit(const at::Tensor& x, const at::Tensor& y) {
   return {xy / yy, std::sqrt(std::max(0.0, (xx - explained) / xx))};
 }
 
-/// One expert's matrices and those of the parent's feed-forward that they came from.
+/// One expert's matrices, and the parent's matrices from which they were made.
 class ExpertView {
  public:
   ExpertView(const ModelSource& model, const ModelSource& dense, const std::string& stem,
@@ -42,7 +42,7 @@ class ExpertView {
       : model_(model), dense_(dense), stem_(stem), expert_(expert) {}
 
   at::Tensor own(const char* part) const { return model_.tensor(name(part)); }
-  /// The shard, unscaled.
+  /// The unscaled shard of the parent's matrix.
   at::Tensor parents(const char* part) const {
     return expert_tensor(name(part), dense_.tensor(parent_name(name(part))), model_.config(),
                          ShardScale::none);
@@ -59,7 +59,7 @@ class ExpertView {
 
 constexpr std::array<const char*, 3> kParts = {"gate", "up", "down"};
 
-/// What all experts come to.
+/// Counts and names over all experts.
 struct Tally {
   std::vector<std::string> swapped, strangers, unscaled;
   std::int64_t matrices = 0, equal = 0, published = 0, exact = 0;
@@ -88,7 +88,8 @@ void compare(const ExpertView& view, double a, Tally& tally) {
   }
   if (!related || a == 1) return;
   const double each = std::cbrt(a), root = std::sqrt(a);
-  // Training moves the factors; what was never scaled is nearer to 1 than to a all the same.
+  // Training changes the factors, but for unscaled shards their product stays nearer to 1 than to
+  // a.
   const bool drifted = !fresh && factors[0] * factors[1] * factors[2] > root;
   if (near(factors[0], each) && near(factors[1], each) && near(factors[2], each))
     ++tally.published;
@@ -99,7 +100,8 @@ void compare(const ExpertView& view, double a, Tally& tally) {
                                          view.name("down"), factors[0], factors[1], factors[2]));
 }
 
-/// Of a shared expert that is a copy of the parent's feed-forward; one that is not says nothing.
+/// Finds swapped matrices in a shared expert that is a copy of the parent's feed-forward. Other
+/// shared experts are not judged.
 void compare_shared(const ModelSource& model, const ModelSource& dense, const std::string& stem,
                     Tally& tally) {
   for (std::size_t p = 0; p < 2; ++p) {
@@ -122,7 +124,7 @@ bool same_elsewhere(const ModelSource& model, const ModelSource& dense, std::int
   return changed == 0;
 }
 
-/// Whether model and parent are of one shape, or why not.
+/// Why the model cannot have been made from the parent, by shapes and positions; "" if it can.
 std::string mismatch(const ModelConfig& a, const ModelConfig& b) {
   if (a.has_memory() || b.has_memory()) return "transformer-xl is never upcycled";
   if (a.d_model != b.d_model || a.layers != b.layers || a.d_ffn != b.d_ffn || a.vocab != b.vocab ||

@@ -59,8 +59,9 @@ nlohmann::ordered_json to_json(const OracleRouting& oracle);
 /// In an earlier layer attention passes the effect of a choice on to other tokens and later layers,
 /// whose choices were made without it. There a sequence keeps its new choices only if its total
 /// loss falls. Otherwise the half of them with the highest gains is tried, then a quarter, and so
-/// on. The result is a lower bound. The model is not changed. Cost: about C(E, k) + 1 passes for
-/// each layer. Throws Error as check_oracle() does. @param progress  may be null
+/// on. The result is a lower bound. The model is not changed.
+/// Cost: about C(E, k) + 1 passes for each layer.
+/// Throws Error as check_oracle() does. @param progress  may be null
 OracleRouting oracle_routing(LanguageModel& model, const Corpus& corpus,
                              const EvaluateOptions& options,
                              const std::function<void(double done)>& progress = {});
