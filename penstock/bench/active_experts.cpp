@@ -15,7 +15,7 @@ double shift_for(const at::Tensor& logits, double target) {
   if (values.empty()) return 0;
   const auto count = std::clamp<std::int64_t>(
       std::llround(target * static_cast<double>(logits.size(0))), 0, flat.numel());
-  const auto middle = values.begin() + count;  // of the order, largest first
+  const auto middle = values.begin() + count;  // in descending order
   if (count == 0) return -1.0 - *std::ranges::max_element(values);
   if (count == flat.numel()) return 1.0 - *std::ranges::min_element(values);
   std::nth_element(values.begin(), middle, values.end(), std::greater());
@@ -27,7 +27,7 @@ struct ActiveExperts::Shifts {
   double target = 0;
   bool finding = true;
   std::vector<double> found;
-  std::size_t next = 0;  // of `found`, to repeat
+  std::size_t next = 0;  // index in `found`, for repeat()
 
   double of(const at::Tensor& logits) {
     if (finding) return found.emplace_back(shift_for(logits, target));

@@ -1,5 +1,5 @@
-// Holds ReLU routing at a stated mean number of active experts, so that its stable state can be
-// measured without training into it.
+// Sets the mean number of active experts of ReLU routing, so that a bench can measure the stable
+// state of training without running the training.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,17 +11,17 @@
 
 namespace penstock::bench {
 
-/// Shifts of the logits, one for each layer of each micro-batch: found in a pass whose time is not
-/// measured, added in the one that is.
+/// Shifts of the logits, one for each layer of each micro-batch. An untimed pass finds the shifts,
+/// and the timed pass adds them again.
 class ActiveExperts {
  public:
-  /// Has each of these layers add shifts to its scorer's logits from now on.
-  /// @param target  experts per token, in the mean over a micro-batch and layer
+  /// Makes each of the layers add shifts to its scorer's logits.
+  /// @param target  mean experts per token, in each layer of each micro-batch
   ActiveExperts(double target, const std::vector<MoeLayer*>& layers);
 
-  /// From the next call on: finds the shift of each call's logits, adds and keeps it.
+  /// From now on, each call of a scorer finds the shift of its logits, adds it and records it.
   void find();
-  /// The same shifts in the same order.
+  /// From now on, calls of the scorers add the recorded shifts in the same order.
   void repeat();
 
  private:
@@ -30,8 +30,9 @@ class ActiveExperts {
   std::shared_ptr<Shifts> shifts_;
 };
 
-/// The constant c with which `target`·R of the logits [R, E], to the nearest, are above 0 after
-/// adding it: c lies halfway between the last that is to be positive and the next.
+/// The constant c that makes `target`·R (rounded) of the logits [R, E] positive when it is added.
+/// −c is halfway between the smallest logit that becomes positive and the largest one that does
+/// not.
 double shift_for(const at::Tensor& logits, double target);
 
 }  // namespace penstock::bench

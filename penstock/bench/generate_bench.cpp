@@ -14,7 +14,8 @@
 namespace penstock::bench {
 namespace {
 
-/// One repetition: every sequence's prompt, then the steps, calling after(part) behind each.
+/// One repetition. Reads every sequence's prompt and calls after(true), then runs the steps and
+/// calls after(false) after each step.
 template <class After>
 void repeat(Session& session, const std::vector<TokenId>& tokens,
             const GenerateBenchOptions& options, const After& after) {
@@ -56,7 +57,7 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   std::vector<double> prompts, steps;
   const std::int64_t preempted = preemptions();
   Stopwatch whole;
-  for (std::int64_t i = -1; i < options.repetitions; ++i) {  // one to warm up
+  for (std::int64_t i = -1; i < options.repetitions; ++i) {  // the first one warms up
     Stopwatch watch;
     double seconds = 0;
     repeat(*session, tokens, options, [&](bool prompt) {
@@ -101,7 +102,7 @@ nlohmann::ordered_json to_json(const GenerateBench& bench) {
           {"threads", bench.machine.threads},
           {"prompt_tokens_per_second", bench.prompt_tokens_per_second},
           {"generation_tokens_per_second", bench.tokens_per_second},
-          {"tokens_per_second", bench.tokens_per_second},  // its name before
+          {"tokens_per_second", bench.tokens_per_second},  // the key's former name
           {"bytes_per_step", bench.bytes_per_step},
           {"share_of_bandwidth", bench.share_of_bandwidth()},
           {"share_of_peak", bench.share_of_peak()},

@@ -79,7 +79,7 @@ class LayerRunner {
     out.profile = {step.forward_seconds + step.backward_seconds + step.update_seconds,
                    profile_.operators(), profile_.scopes()};
     if (moe_) count(step.output.routing.plan, out);
-    step.output = {};  // its graph
+    step.output = {};  // frees its graph
     return out;
   }
 
@@ -111,7 +111,7 @@ class LayerRunner {
   }
 
   Recipe recipe_;
-  std::shared_ptr<MoeLayer> moe_;  // one of the two
+  std::shared_ptr<MoeLayer> moe_;  // this or dense_ is set
   std::shared_ptr<FeedForward> dense_;
   std::shared_ptr<torch::nn::Module> module_;
   LayerStep step_;
@@ -122,8 +122,8 @@ class LayerRunner {
   std::int64_t steps_ = 0;
 };
 
-/// Of one MoE layer, or the dense one, as useful_training_flops counts: times 3 for forward and
-/// backward.
+/// Useful FLOPs of one MoE layer, or of the dense layer, counted as in useful_training_flops: 3
+/// times the forward pass, for forward and backward.
 double useful_flops(const ModelConfig& model, const ModelMultiplyAdds& multiply_adds, double tokens,
                     double assignments) {
   const auto layers = static_cast<double>(model.moe_layers());

@@ -1,5 +1,5 @@
-// One feed-forward layer of a recipe alone, dense or MoE, forward, backward and its optimizer step,
-// and how that cost grows with experts or tokens.
+// Times one feed-forward layer of a recipe, dense or MoE: forward, backward and the optimizer's
+// step. A sweep shows how this cost grows with experts or tokens.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -19,7 +19,7 @@ struct LayerBenchOptions : BenchOptions {
 struct LayerBench {
   std::int64_t tokens = 0, steps = 0;
   BenchClock clock = BenchClock::wall;
-  std::int64_t d_model = 0, d_ffn = 0, experts = 0;  ///< f of one expert; E is 0 for a dense layer
+  std::int64_t d_model = 0, d_ffn = 0, experts = 0;  ///< d_ffn of one expert; experts is 0 if dense
   // Medians over the steps:
   double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
   double useful_flops_per_second = 0;  ///< of forward and backward together
@@ -30,11 +30,12 @@ struct LayerBench {
   MachineLimits machine;
   OperatorTable table;
 
-  /// Useful FLOPs per second over the multiply-add peak of all threads.
+  /// Useful FLOPs per second ÷ the multiply-add peak of all threads.
   double share_of_peak() const { return useful_flops_per_second / machine.peak_flops; }
 };
 
-/// Input and incoming gradient are normal draws. Throws Error where the recipe does not allow it.
+/// Times the layer. Its input and its output's gradient are normal draws. Throws Error if the
+/// recipe does not allow this bench.
 LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options);
 
 /// Everything measured, as `penstock bench layer --json` prints it; times in seconds.
@@ -42,9 +43,9 @@ nlohmann::ordered_json to_json(const LayerBench& layer);
 /// The same for people, as a table of several lines.
 std::string to_text(const LayerBench& layer);
 
-/// One line of a sweep, with its heading when `layer` is the first.
+/// One line of a sweep. If `first`, the heading precedes it.
 std::string sweep_text(const LayerBench& layer, bool first);
-/// What a sweep keeps of a point: to_json without operators and load.
+/// The JSON of one point of a sweep: to_json without operators and load.
 nlohmann::ordered_json sweep_json(const LayerBench& layer);
 
 }  // namespace penstock::bench

@@ -1,4 +1,4 @@
-// The load of experts for people.
+// The load of experts as text.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace penstock::bench {
 
-/// A line for each layer: assignments per token of the first 16 experts, lowest and highest of all.
+/// A line for each layer: assignments per token of the first 16 experts, and the lowest and highest
+/// number among all experts.
 std::string load_text(const std::vector<std::vector<double>>& load);
 
 }  // namespace penstock::bench

@@ -19,7 +19,7 @@ struct ProductShape {
   std::int64_t rows, in, out;
 };
 
-/// The best of some calls, in FLOPs per second.
+/// FLOPs per second of the fastest of 8 calls.
 double product_rate(const ProductShape& shape) {
   torch::NoGradGuard no_grad;
   const at::Tensor x = torch::randn({shape.rows, shape.in}),

@@ -1,4 +1,4 @@
-// What the machine can do, measured: FMA peak, memory bandwidth, the best matrix product.
+// Measures the machine: FMA peak, memory bandwidth and the best matrix product.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,11 +14,11 @@ namespace penstock::bench {
 struct MachineBench {
   MachineLimits limits;
   double peak_flops_per_core = 0;         ///< one thread alone
-  std::optional<double> peak_flops_bf16;  ///< all threads, where the processor has bf16 products
-  std::string unit_bf16;                  ///< of those products: "amx-bf16", "avx512-bf16" or ""
+  std::optional<double> peak_flops_bf16;  ///< all threads; none without bf16 products
+  std::string unit_bf16;                  ///< for bf16 products: "amx-bf16", "avx512-bf16" or ""
   double memory_bandwidth_core = 0;       ///< one thread alone
-  double matmul_flops = 0;   ///< the best of a few shapes through ops::linear, all threads
-  std::string matmul_shape;  ///< "rows x in x out" of the best
+  double matmul_flops = 0;                ///< the best of a few shapes in ops::linear, all threads
+  std::string matmul_shape;               ///< "rows x in x out" of the best product
   ops::InstructionSet instruction_set = ops::InstructionSet::plain;
   std::string processor;
   ops::Blas blas;               ///< libtorch's

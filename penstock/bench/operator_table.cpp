@@ -34,7 +34,7 @@ std::vector<OperatorRow> mean_rows(const std::vector<ProfiledStep>& steps, std::
   return rows;
 }
 
-/// Most lost time first.
+/// The rows of the operators, most lost time first.
 std::vector<OperatorRow> by_loss(const OperatorTable& table, const MachineLimits& machine) {
   std::vector<OperatorRow> rows = table.operators;
   std::ranges::sort(rows, std::greater(),

@@ -1,4 +1,4 @@
-// The table of a profiled step: what each operator took, and what an ideal machine would need.
+// The table of a profiled step: the time of each operator, and its time on an ideal machine.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,14 +9,14 @@
 
 namespace penstock::bench {
 
-/// What a roofline needs to know of a machine.
+/// The limits of a machine in a roofline.
 struct MachineLimits {
   int threads = 1;
   double peak_flops = 0;        ///< fused multiply-adds per second times 2, all threads
   double memory_bandwidth = 0;  ///< bytes per second, all threads
 };
 
-/// One step (or pass) as it was profiled.
+/// The profile of one step or pass.
 struct ProfiledStep {
   double seconds = 0;
   ops::ProfileEntries operators, scopes;
@@ -27,20 +27,20 @@ struct OperatorRow {
   std::string name;
   double calls = 0, seconds = 0, flops = 0, bytes = 0;
 
-  /// max(flops / peak, bytes / bandwidth): no machine of these limits takes less from memory.
+  /// max(flops / peak, bytes / bandwidth): the least time with these limits for operands in memory.
   double ideal_seconds(const MachineLimits& machine) const;
-  /// seconds − ideal_seconds; negative where operands came from a cache.
+  /// seconds − ideal_seconds; negative if operands came from a cache.
   double lost_seconds(const MachineLimits& machine) const;
 };
 
 struct OperatorTable {
   double seconds = 0;                  ///< of a step
-  std::vector<OperatorRow> operators;  ///< most time first
+  std::vector<OperatorRow> operators;  ///< longest time first
   std::vector<OperatorRow> scopes;     ///< named pieces of the time outside the operators
 
   /// Seconds of a step that the operators took together.
   double operator_seconds() const;
-  /// What no operator accounts for: gradients' bookkeeping, stock tensor operations, data.
+  /// The time outside the operators: gradients' bookkeeping, stock tensor operations, data.
   double outside_seconds() const { return seconds - operator_seconds(); }
   /// The same as a share of the step; 0 for a step without time.
   double outside_share() const { return seconds > 0 ? outside_seconds() / seconds : 0; }
@@ -54,9 +54,9 @@ OperatorTable make_table(std::vector<ProfiledStep> steps);
 /// The operators' rows: name, calls, seconds, share, flops, bytes, flops_per_second, share_of_peak,
 /// ideal_seconds, lost_seconds; the most lost time first.
 nlohmann::ordered_json operators_json(const OperatorTable& table, const MachineLimits& machine);
-/// The pieces of the time outside: name, calls, seconds, share; "rest" last.
+/// The scopes outside the operators: name, calls, seconds, share; "rest" last.
 nlohmann::ordered_json outside_json(const OperatorTable& table);
-/// Both for people.
+/// Both tables as text.
 std::string table_text(const OperatorTable& table, const MachineLimits& machine);
 
 }  // namespace penstock::bench

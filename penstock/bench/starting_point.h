@@ -1,5 +1,5 @@
-// Which model and how many steps fit into the time that somebody has: the sizes that `penstock
-// init` chooses from, and the choice. Measures nothing; step_bench.h does.
+// Chooses a model size and a number of steps that fit into a given time, for `penstock init`. It
+// measures nothing; step_bench.h does.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,32 @@ struct ModelSize {
   std::int64_t d_model, layers, heads, d_ffn;
 };
 
-/// From the smallest to the largest; d_ffn is the width of one expert.
+/// The sizes to choose from, smallest first. d_ffn is the width of one expert.
 std::span<const ModelSize> model_sizes();
 
-/// What is asked of a recipe.
+/// The requirements for a recipe.
 struct StartingWish {
-  std::string method;              ///< of the registry
-  double seconds = 1800;           ///< for the steps of all its runs
-  std::int64_t runs = 1;           ///< that share the time
-  std::int64_t vocab = 256;        ///< of the corpus
-  std::int64_t corpus_tokens = 0;  ///< of its training split; 0: not known
+  std::string method;              ///< a routing method of the registry
+  double seconds = 1800;           ///< time for the steps of all runs together
+  std::int64_t runs = 1;           ///< number of runs that share the time
+  std::int64_t vocab = 256;        ///< vocabulary of the corpus
+  std::int64_t corpus_tokens = 0;  ///< tokens in its training split; 0: unknown
 };
 
-/// Tokens that training makes worth while, per parameter that is active and no embedding
-/// (arXiv:2203.15556), and how often the same corpus is read at most.
+/// The number of training tokens per active parameter, without embeddings (arXiv:2203.15556), and
+/// the most epochs over one corpus.
 inline constexpr double kTokensPerParameter = 20, kMostEpochs = 4;
 
-/// A recipe of that size: batches of 8 sequences of 256 tokens, 8 experts, one per token.
+/// A recipe of the given size: batches of 8 sequences of 256 tokens, 8 experts, one per token.
 Recipe recipe_of_size(const ModelSize& size, const StartingWish& wish);
 
-/// The largest size that, at so many useful FLOP/s, gets kTokensPerParameter tokens in the time, or
-/// the smallest. @param flops  of training, as measured with one of the sizes
+/// The largest size that can train on kTokensPerParameter tokens per parameter in one run's time,
+/// or the smallest size if none can.
+/// @param flops  useful FLOPs of training per second, as measured with one of the sizes
 const ModelSize& size_for(const StartingWish& wish, double flops);
 
-/// Steps of `step_seconds` that one run has time for: at least 10, and no more than kMostEpochs
-/// epochs of a corpus that is known.
+/// The number of steps of `step_seconds` seconds in one run's time: at most kMostEpochs epochs if
+/// the corpus's size is known, but at least 10.
 std::int64_t steps_for(const StartingWish& wish, const Recipe& recipe, double step_seconds);
 
 }  // namespace penstock::bench

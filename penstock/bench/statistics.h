@@ -1,4 +1,4 @@
-// A stopwatch on the profiles' clock, and what becomes of its readings.
+// A stopwatch on the profiles' clock, a counter of preemptions, and the median.
 #pragma once
 
 #include <sys/resource.h>
@@ -14,7 +14,7 @@ namespace penstock::bench {
 
 class Stopwatch {
  public:
-  /// Seconds since it was made, or since the last lap.
+  /// Seconds since construction or since the last lap.
   double lap() {
     const double now = ops::profile_seconds(), elapsed = now - last_;
     last_ = now;
@@ -25,15 +25,15 @@ class Stopwatch {
   double last_ = ops::profile_seconds();
 };
 
-/// How often the system has taken a processor from a thread of this process so far: when it grows
-/// by tens a second, something else runs here and times mean little.
+/// How often the system has preempted a thread of this process so far. If the number grows by tens
+/// a second, other programs compete for the processors and times are unreliable.
 inline std::int64_t preemptions() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_nivcsw;
 }
 
-/// The middle value, or the mean of the two. REQUIRES: values is not empty.
+/// The middle value, or the mean of the two middle values. REQUIRES: values is not empty.
 inline double median(std::vector<double> values) {
   PENSTOCK_ASSERT(!values.empty(), "a median of nothing");
   std::ranges::sort(values);

@@ -30,7 +30,7 @@ struct TimedStep {
   StepOutcome outcome;
 };
 
-/// Model, optimizer and tokens of a recipe; one step after the other.
+/// Runs training steps of a recipe's model and optimizer on synthetic tokens.
 class StepRunner {
  public:
   StepRunner(const Recipe& recipe, const BenchOptions& options)
@@ -64,7 +64,7 @@ class StepRunner {
   }
 
  private:
-  /// A pass over the step's own tokens whose time is not counted.
+  /// Finds the shifts in an untimed pass over the step's tokens.
   void find_shifts(const std::vector<Batch>& batches, const StepInput& input) {
     torch::NoGradGuard no_grad;
     RoutingContext context = engine_.context(input);
@@ -86,20 +86,21 @@ class StepRunner {
   std::optional<ops::StockProfile> stock_;
 };
 
-/// What the timed steps gave.
+/// The readings of the timed steps.
 class Readings {
  public:
-  /// What is kept of each step has its memory before the steps: small blocks that outlive a step
-  /// would lie between the tensors that it frees, and the next would find no room of their size.
+  /// Allocates memory for the readings before the steps. Otherwise small blocks that outlive a step
+  /// would lie between the tensors that the step frees. The next step's tensors would then not fit
+  /// into the freed memory.
   explicit Readings(std::size_t steps) : profiles_(steps) {
     for (std::vector<double>* each : {&seconds_, &forward_, &backward_, &optimizer_, &rates_})
       each->reserve(steps);
   }
 
-  /// Of a step like that one.
+  /// Allocates memory for the profiles of steps that are like `step`.
   void take_room_for(const TimedStep& step) { profiles_.assign(profiles_.size(), step.profile); }
 
-  /// The next step, and its part of the means.
+  /// Records the next step, and adds its part of the means to `out`.
   void add(const TimedStep& step, StepBench& out) {
     const auto& report = step.outcome.report;
     const auto steps = static_cast<double>(profiles_.size());
@@ -115,7 +116,7 @@ class Readings {
     profiles_[index] = step.profile;
   }
 
-  /// The medians, and the table of operators.
+  /// Writes the medians and the table of operators to `out`.
   void tell(StepBench& out) {
     out.seconds = median(seconds_);
     out.forward_seconds = median(forward_);
@@ -166,7 +167,7 @@ StepBench measure_step(const Recipe& recipe, const BenchOptions& options) {
     out.peak_after = peak();
   }
   out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;
-  out.peak_bytes = ops::peak_resident_bytes();  // before the bandwidth's arrays
+  out.peak_bytes = ops::peak_resident_bytes();  // before the bandwidth's arrays are allocated
   out.machine.memory_bandwidth = options.bandwidth(out.machine.threads);
   readings.tell(out);
   return out;

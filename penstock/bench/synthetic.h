@@ -1,4 +1,4 @@
-// What is measured on: tokens drawn uniformly, so that no corpus is needed.
+// The data of benches: uniformly drawn tokens, so that no corpus is needed.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace penstock::bench {
 /// recipe and step.
 std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step);
 
-/// The recipe's model as training starts with it. Throws Error for a vocabulary of 0, which waits
-/// for a corpus.
+/// The recipe's model at the start of training. Throws Error for a vocabulary of 0, which stands
+/// for the corpus's vocabulary.
 std::shared_ptr<LanguageModel> build_model(const Recipe& recipe);
 
-/// Throws Error for a recipe of another device than the processor.
+/// Throws Error unless the recipe's device is the CPU.
 void check_bench(const Recipe& recipe);
 
-/// Throws Error unless the recipe's experts can be held at `active` per token: ReLU-like routing,
-/// and 0 < active ≤ E.
+/// Throws Error unless the mean number of experts per token can be set to `active`: the router's
+/// number of active experts must vary, as with ReLU, and 0 < active ≤ E.
 void check_active_experts(const Recipe& recipe, double active);
 
 }  // namespace penstock::bench

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kFoldTolerance = 1e-5;  // of the largest logit
 constexpr double kCollapsedLoad = 1.1;   // largest load_experts ÷ active of a collapsed layer
-constexpr double kNearlyIdle = 0.1;  // share of an even load below which an expert is nearly idle
+constexpr double kNearlyIdle = 0.1;      // of an even load; an expert with less is nearly idle
 
 /// One layer's routing over all windows.
 struct Seen {

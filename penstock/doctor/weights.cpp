@@ -88,8 +88,7 @@ void compare(const ExpertView& view, double a, Tally& tally) {
   }
   if (!related || a == 1) return;
   const double each = std::cbrt(a), root = std::sqrt(a);
-  // Training changes the factors, but for unscaled shards their product stays nearer to 1 than to
-  // a.
+  // Training changes the factors. For unscaled shards their product stays nearer to 1 than to a.
   const bool drifted = !fresh && factors[0] * factors[1] * factors[2] > root;
   if (near(factors[0], each) && near(factors[1], each) && near(factors[2], each))
     ++tally.published;
