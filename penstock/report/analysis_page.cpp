@@ -1,4 +1,4 @@
-// What an analysis measured, as a page.
+// The page of an analysis.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ Section entropy_section(const Analysis& a) {
                                   "{:.4f}, every expert as likely as another.",
                                   experts, experts, most)};
   if (a.snapshots.size() == 1) return out;
-  // The entropy itself would be a level line just below ln E.
+  // The entropy itself would be an almost flat line just below ln E.
   out.charts.push_back(
       {.title = "Distance from uniform over training",
        .caption = "How far the entropy is below the most that is possible; 0: every expert is as "

@@ -189,7 +189,7 @@ Section tokens_section(const Analysis& a) {
   return out;
 }
 
-/// The domains' lines over the layers or the experts.
+/// One line for each domain, with a value for each layer or expert.
 json domain_lines(const std::vector<DomainRouting>& domains,
                   const std::function<std::vector<double>(const DomainRouting&)>& values) {
   json out = json::array();
@@ -202,7 +202,7 @@ json domain_lines(const std::vector<DomainRouting>& domains,
   return out;
 }
 
-/// Shares of the assignments by expert, one line a domain.
+/// Shares of the assignments by expert, with one line for each domain.
 Chart share_chart(const Analysis& a, std::size_t layer) {
   const auto experts = a.config.total_experts();
   return {
@@ -235,7 +235,7 @@ Chart active_chart(const std::vector<DomainRouting>& domains) {
                 {"x_min", 0}}};
 }
 
-/// Active experts by layer and domain, with what tells the domains apart.
+/// Active experts by layer and domain, with the domains' divergence and their inactive experts.
 Table domain_table(const std::vector<DomainRouting>& domains) {
   Table out{.title = "Active experts per token",
             .note = fmt::format(

@@ -1,4 +1,4 @@
-// One model by experts per token, as a page.
+// The page of one model evaluated at several numbers of experts per token.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -17,10 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-// The share of a run whose steep losses would press the rest of the curve flat.
+// The share of a run's first steps that may be cut off. Their high losses would flatten the rest of
+// the curve.
 constexpr double kCutShare = 0.04;
 
-/// What a chart of training shows besides its curves, or leaves out.
+/// What a chart of training adds to its curves or cuts off.
 enum class Extra { none, first_steps_cut, sparsity_targets, clips };
 
 struct TrainingChart {
@@ -28,7 +29,7 @@ struct TrainingChart {
   Extra extra = Extra::none;
 };
 
-/// A chart without its series. Its id is the curve's name.
+/// A chart without its series. The chart's id is the name of the curve.
 TrainingChart kind(const std::string& curve, const char* section, const std::string& title,
                    const std::string& caption, const std::string& y_title,
                    json axes = json::object(), Extra extra = Extra::none) {
@@ -93,7 +94,7 @@ std::vector<TrainingChart> fixed_kinds() {
   return out;
 }
 
-/// One for each auxiliary loss that some run has.
+/// One chart for each auxiliary loss of any run.
 std::vector<TrainingChart> auxiliary_kinds(Variants variants) {
   std::set<std::string> names;
   for (const auto& variant : variants)
@@ -109,7 +110,7 @@ std::vector<TrainingChart> auxiliary_kinds(Variants variants) {
   return out;
 }
 
-// A number that a chart can hold, short enough not to swell the page.
+// A number for a chart, rounded to 6 digits to keep the page small; null if it is not finite.
 json number(double value) {
   return std::isfinite(value) ? json(std::stod(fmt::format("{:.6g}", value))) : json();
 }
@@ -129,7 +130,7 @@ MeanCurve mean_of(const VariantSummary& variant, const std::string& name,
   return mean_curve(curves, logarithmic);
 }
 
-/// What the variant had spent, on average, at each of those steps.
+/// The variant's tokens, FLOPs and seconds up to each of the steps, mean over its runs.
 json costs(const VariantSummary& variant, const std::vector<double>& steps) {
   json out = json::object();
   if (const double tokens = variant.rows[0]->tokens_per_step(); tokens > 0) {
@@ -170,8 +171,8 @@ json series_of(Variants variants, const Chart& chart) {
   return out;
 }
 
-/// Lets the axis leave out the fall of the first steps, and no value after them: a loss that rises
-/// or has spikes is what the chart is looked at for. `y_max` stays away where that cuts nothing.
+/// Sets `y_max` so that the axis cuts off high losses of the first steps. All later values stay
+/// visible, because readers look for rises and spikes. `y_max` is not set if it would cut nothing.
 void cut_first_steps(json& chart) {
   double highest = 0, later = 0;
   for (const auto& series : chart["series"]) {
@@ -188,7 +189,8 @@ void cut_first_steps(json& chart) {
   if (top > 0 && top < highest) chart["y_max"] = number(top);
 }
 
-// The stages' borders, as bands where one variant has them and as lines in its colour otherwise.
+// Marks the borders of the stages: as bands if only one variant has stages, or else as lines in
+// each variant's colour.
 void mark_stages(json& out, Variants variants) {
   struct Border {
     std::size_t variant;
@@ -215,7 +217,7 @@ void mark_stages(json& out, Variants variants) {
   }
 }
 
-/// A dashed line at each value that `value` finds in the rows.
+/// Adds a dashed line at each level that `value` returns for a run.
 template <class F>
 void mark_levels(json& out, Variants variants, const char* label, F value) {
   std::set<double> levels;

@@ -1,4 +1,4 @@
-// A fine-tuning, as a page.
+// The page of a fine-tuning run.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ namespace {
 
 std::string percent_text(double share) { return fixed(2)(100 * share) + " %"; }
 
-/// A chart of one line over the steps.
+/// A chart with one line over the steps.
 Chart chart(const char* id, const char* title, const char* caption, const char* line,
             const char* y_title, const Curve& curve, bool points) {
   return {.title = title,
@@ -42,7 +42,7 @@ Chart chart(const char* id, const char* title, const char* caption, const char* 
                     {"points", points}}};
 }
 
-/// Loss of the batches, and accuracies on the texts set apart, over the steps.
+/// The batches' loss and the accuracy on the selection texts, over the steps.
 Section training(const std::vector<nlohmann::ordered_json>& lines) {
   Curve loss, selection;
   for (const auto& line : lines) {
@@ -68,7 +68,7 @@ Section training(const std::vector<nlohmann::ordered_json>& lines) {
   return out;
 }
 
-/// What the run warned of, finished or not, and with `result` the test.
+/// The run's warnings, and the test's figures if there is a `result`.
 Section test(const std::vector<nlohmann::ordered_json>& lines,
              const nlohmann::ordered_json& result) {
   Section out{.title = "Test"};

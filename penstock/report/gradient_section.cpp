@@ -1,4 +1,4 @@
-// What the language loss tells the routers, checkpoint by checkpoint, beside the experts'
+// The section on the routers' gradients of the language loss at each checkpoint, with the experts'
 // similarity.
 #include <fmt/format.h>
 

@@ -23,7 +23,7 @@ std::string escape(std::string_view text) {
 
 std::string script_json(const nlohmann::json& value) {
   std::string out;
-  const auto replace = nlohmann::json::error_handler_t::replace;  // labels may hold broken UTF-8
+  const auto replace = nlohmann::json::error_handler_t::replace;  // labels may hold invalid UTF-8
   for (const char c : value.dump(-1, ' ', false, replace)) {
     out += c == '<' ? "\\u003c" : std::string(1, c);
   }
@@ -105,7 +105,7 @@ std::string note_html(const std::string& text) {
   return text.empty() ? "" : "<p class=\"note\">" + escape(text) + "</p>";
 }
 
-/// Details are folded away.
+/// Remarks with Tone::detail are folded.
 std::string remarks_html(const std::vector<Remark>& remarks) {
   std::string said, details;
   for (const auto& [text, tone] : remarks)
@@ -122,7 +122,7 @@ std::string chart_card(const Chart& chart) {
       escape(chart.title), escape(chart.drawn["id"].get<std::string>()), escape(chart.caption));
 }
 
-/// "" of a table without rows.
+/// The table with its title and note; "" for a table without rows.
 std::string titled_table(const Table& table) {
   if (table.rows.empty()) return "";
   const std::string title = escape(table.title), body = table_html(table) + note_html(table.note);
@@ -130,7 +130,7 @@ std::string titled_table(const Table& table) {
   return (title.empty() ? "" : "<h3>" + title + "</h3>") + body;
 }
 
-/// The maps side by side, small ones three abreast, and the legend of their colours.
+/// The maps in a grid, with three columns for small maps, and the legend of their colours.
 std::string maps_html(const std::vector<NamedMap>& maps) {
   std::string out;
   double max = 0;

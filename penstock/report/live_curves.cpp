@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// The directories of the runs; the directory itself where it is one.
+/// The runs' directories; the directory itself if it is a run.
 std::vector<fs::path> run_directories(const fs::path& directory) {
   if (fs::exists(directory / "metrics.jsonl")) return {directory};
   std::vector<fs::path> out;
@@ -34,7 +34,7 @@ double planned_steps(const study::RunRow& row) {
   return out;
 }
 
-/// The directory's name, without the hash by which a study tells recipes apart.
+/// The directory's name, without the hash that a study adds to distinguish recipes.
 std::string name_of(const fs::path& directory) {
   const std::string name = directory.filename().string();
   return name.find("-seed-") == std::string::npos ? name : name.substr(0, name.rfind('-'));
@@ -77,7 +77,7 @@ std::string LiveCurves::json() {
       else
         finished = false;
       runs.push_back(std::move(one));
-    } catch (const Error&) {  // it has only begun
+    } catch (const Error&) {  // the run has just begun
       finished = false;
     }
   }

@@ -13,8 +13,8 @@ using namespace study;
 
 namespace {
 
-// The first seed that has a load map. Experts of different seeds do not correspond, so maps are not
-// averaged.
+// The run of the first seed with a load map. Maps are not averaged over seeds, because an expert's
+// number means nothing across seeds.
 const RunRow* run_with_load(const VariantSummary& variant) {
   for (const RunRow* row : variant.rows)
     if (row->validation && !row->validation->load.empty()) return row;
@@ -28,7 +28,7 @@ double largest(const Matrix& matrix) {
   return out;
 }
 
-/// Without rows. The page of one run need not say whose it is.
+/// A load map without rows. On the page of one run it has no name.
 NamedMap load_map(Variants variants, std::size_t i, const Matrix& load, double max) {
   NamedMap out{.name = one_run(variants) ? "" : variants[i].label, .variant = i};
   out.map = {.max = max, .scale = 100, .unit = " % of tokens"};
@@ -49,7 +49,8 @@ std::string imbalance_text(const VariantSummary& variant, std::int64_t seed) {
                          : fmt::format("Seed {}. {} over {} seeds.", seed, text, even.count);
 }
 
-// Mean over seeds: layers and domains, unlike experts, are the same thing in every run.
+// The active experts by layer and domain, mean over seeds. Unlike experts, layers and domains are
+// the same in every run.
 Matrix mean_active(const VariantSummary& variant, const std::vector<std::string>& domains) {
   Matrix sum;
   double runs = 0;

@@ -1,4 +1,4 @@
-// Curves of several seeds, as one.
+// Merges the curves of several seeds into one.
 #include "penstock/report/mean_curve.h"
 
 #include <algorithm>

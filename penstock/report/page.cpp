@@ -1,4 +1,4 @@
-// The frame.
+// Puts a page's HTML together: head, body, data and scripts.
 #include "penstock/report/page.h"
 
 #include <nlohmann/json.hpp>

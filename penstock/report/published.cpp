@@ -1,4 +1,5 @@
-// What a paper printed beside what was measured, but for what measurements show themselves.
+// Published figures beside the measured ones. Figures that a measurement's own section shows are
+// not here.
 #include <cmath>
 
 #include "penstock/report/sections.h"
@@ -10,7 +11,7 @@ using namespace study;
 
 namespace {
 
-/// Loss, perplexity and bits per byte of the test split beside the paper's result.
+/// Loss, perplexity and bits per byte of the test split, beside the paper's result.
 Table result_table(Variants variants, const Comparison& comparison) {
   Table table{.columns = {"variant", "loss", "perplexity", "bits per byte",
                           "published: " + comparison.published_as}};

@@ -1,4 +1,4 @@
-// What a run's page says of the processes that trained it.
+// The section of a run's page about the processes that trained it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,13 +12,14 @@ using namespace study;
 
 namespace {
 
-// Of more processes the log does not list each one's seconds; those that were slow are shown.
+// If the log has no seconds of each rank, the table shows at most this number of ranks: those that
+// were most often the slowest.
 constexpr std::size_t kShownRanks = 16;
 
-/// Whether there are seconds of each rank, as in a log of few of them.
+/// Whether the log has the seconds of each rank. It has them if there are few ranks.
 bool timed(const RankFigures& figures) { return figures.seconds.size() == figures.slowest.size(); }
 
-/// The ranks with a row: all, or those that were the slowest most often.
+/// The ranks that have a row: all ranks if timed(), or else those that were most often the slowest.
 std::vector<std::size_t> shown_ranks(const RankFigures& figures) {
   std::vector<std::size_t> out(figures.slowest.size());
   std::iota(out.begin(), out.end(), std::size_t{0});

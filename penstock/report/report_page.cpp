@@ -1,4 +1,4 @@
-// The page, put together from its sections.
+// Puts the pages of studies and runs together from their sections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ std::string run_header(const RunRow& run) {
        {"Date", run.finished_at}});
 }
 
-/// The results as the page explains them.
+/// The results, with the explanations of the page.
 Section explained_results(Variants variants, const StudyResults& results) {
   Section out = results_section(variants, results);
   out.title = "Results";
@@ -86,7 +86,7 @@ Section explained_results(Variants variants, const StudyResults& results) {
   return out;
 }
 
-/// What the trainer warned of, by run.
+/// Adds the trainer's warnings of each run, and remarks on routing that is not causal.
 void add_warnings(Section& section, Variants variants) {
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
@@ -103,7 +103,7 @@ void add_warnings(Section& section, Variants variants) {
     section.remarks.push_back({"By thresholds: " + std::string(kByThresholds) + "."});
 }
 
-/// Held-out text as the run's model continues it.
+/// Passages of held-out text and their continuations by the run's model.
 std::string text_section(const TextSamples& samples) {
   std::string out;
   if (!samples.refused.empty())
@@ -117,7 +117,7 @@ std::string text_section(const TextSamples& samples) {
          "drawn at temperature 0.8 by the run’s seed.</p>";
 }
 
-/// What a page says of results and measurements, and then of training, experts and settings.
+/// A whole page: `sections`, measurements, then training, experts and settings.
 std::string page_of(const StudyResults& results, Variants variants, const std::string& header,
                     std::vector<Section> sections, const std::optional<TextSamples>& samples) {
   for (Section& section : study_sections(results, variants)) sections.push_back(std::move(section));
@@ -135,7 +135,7 @@ std::string page_of(const StudyResults& results, Variants variants, const std::s
     charts.insert(charts.end(), section.charts.begin(), section.charts.end());
   };
   for (const Section& section : sections) add(section);
-  // The buttons choose what the losses are drawn over.
+  // The buttons choose the x axis of the losses.
   const Section loss = charted("loss", "Loss");
   add(loss, loss.charts.empty() ? "" : "<div class=\"axes\" id=\"costs\"></div>");
   add(charted("training", "Training"));
@@ -158,7 +158,7 @@ std::string page_of(const StudyResults& results, Variants variants, const std::s
   add({.title = "Settings", .tables = {differing_settings(variants), shared_settings(variants)}});
   body += reproduce_section(results);
   nlohmann::json drawn = drawn_by_script(charts);
-  // Losses stand over the FLOPs at first where those differ.
+  // If the variants' FLOPs differ, the losses are first drawn over the FLOPs.
   drawn["cost"] = compute_difference(variants).empty() ? "steps" : "flops";
   return page(results.title, body, drawn);
 }

@@ -18,7 +18,8 @@ Spread parameters(const VariantSummary& variant, double RunRow::*member) {
   return out;
 }
 
-/// "never" where no run that steers its sparsity settled, else which share of them did.
+/// Counts the runs that steer their sparsity and settled: "" if all did, "never" if none did, or
+/// else "(n of m runs)".
 std::string unsettled(const VariantSummary& variant) {
   const auto settled = static_cast<std::size_t>(variant.settled_step.count);
   if (settled == variant.steered) return "";
@@ -40,7 +41,8 @@ ResultColumn of_machine(ResultColumn column) {
   return column;
 }
 
-/// A narrow terminal keeps the losses, the active experts and the speed longest.
+/// All columns. By their ranks, a narrow terminal drops the losses, the active experts and the
+/// speed last.
 std::vector<ResultColumn> all_columns() {
   using V = const VariantSummary&;
   const auto prefixed = [](const char* unit) {

@@ -31,7 +31,8 @@ std::string setting(const VariantSummary& variant, const std::string& key) {
   return it == settings.end() ? "–" : it->second;
 }
 
-/// Rows of the keys whose values are equal in all variants, with one value, or of the others.
+/// Adds rows of settings. With `equal`, these are the keys with equal values in all variants, with
+/// one value column. Without, these are the other keys.
 void add_settings(Table& table, Variants variants, bool equal) {
   std::set<std::string> keys;
   for (const auto& variant : variants)
@@ -152,7 +153,7 @@ Table stage_table(Variants variants) {
     TableRow& row = out.rows.emplace_back();
     row.cells = {variants[i].label, spread_cell(begins, fixed(0)).whole(),
                  settled_cell(variants[i]).whole()};
-    // Hours of the three stages and of all.
+    // `value` gets the hours of the three stages and of the whole run.
     const auto timed = [&](const auto& value, const std::function<std::string(double)>& format) {
       row.cells.push_back(spread_cell(spread_of(variants[i],
                                                 [&](const RunRow& run) -> std::optional<double> {

@@ -12,14 +12,14 @@ namespace {
 using namespace study;
 
 constexpr std::size_t kGap = 2;      // between columns
-constexpr std::size_t kLargest = 6;  // of a heat map's row
+constexpr std::size_t kLargest = 6;  // shown values of a heat map's row
 
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// The head and the rows as text.
+/// The heading and the rows as text.
 std::vector<std::vector<std::string>> lines_of(const Table& table) {
   std::vector<std::vector<std::string>> out(1);
   for (const auto& column : table.columns) out[0].push_back(column.title);
@@ -38,8 +38,9 @@ std::vector<std::size_t> widths_of(const std::vector<std::vector<std::string>>& 
   return out;
 }
 
-/// Columns beside the first, as many as fit; what has the highest rank goes first (the later of
-/// two), and what has none stays.
+/// The columns beside the first that fit into `room`. Columns are dropped by rank, highest rank
+/// first; of two equal ranks the later column is dropped first. Columns with rank 0 are never
+/// dropped.
 std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size_t>& widths,
                                  std::size_t room) {
   std::vector<std::size_t> out(widths.size() - 1);
@@ -55,7 +56,7 @@ std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size
   return out;
 }
 
-/// Groups of the columns that fit beside the first, one or more.
+/// Splits the columns into groups. Each group fits beside the first column, or has one column.
 std::vector<std::vector<std::size_t>> blocks(const std::vector<std::size_t>& columns,
                                              const std::vector<std::size_t>& widths,
                                              std::size_t room) {
@@ -100,7 +101,8 @@ std::string wrapped(const std::string& text, std::size_t width) {
     const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const std::string indent(begin + 2, ' ');
     while (width_of(line) > width) {
-      std::size_t end = 0;  // of what fits: the last space that leaves some text before it
+      // The last space before which the text fits, or the first space if the text fits before none.
+      std::size_t end = 0;
       for (std::size_t i = line.find_first_not_of(' '); i < line.size(); ++i)
         if (line[i] == ' ' && line[i - 1] != ' ' &&
             (end == 0 || width_of(line.substr(0, i)) <= width))
