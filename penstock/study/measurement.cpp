@@ -1,4 +1,4 @@
-// The registry of measurements, and the files that keep what they found.
+// The registry of measurements.
 #include "penstock/study/measurement.h"
 
 #include "penstock/base/registry.h"

@@ -59,7 +59,7 @@ double t_quantile_975(int degrees_of_freedom) {
                                       2.131,  2.120, 2.110, 2.101, 2.093, 2.086};
   if (degrees_of_freedom <= static_cast<int>(std::size(kTable)))
     return kTable[degrees_of_freedom - 1];
-  // Cornish–Fisher in 1/n (Abramowitz & Stegun 26.7.5, two terms): right to 0.001 from 21 on.
+  // Cornish–Fisher in 1/n (Abramowitz & Stegun 26.7.5, two terms): exact to 0.001 for n ≥ 21.
   const double z = 1.959964, n = degrees_of_freedom;
   return z + (z * z * z + z) / (4 * n) +
          (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);

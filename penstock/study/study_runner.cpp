@@ -1,4 +1,4 @@
-// The order of a study's runs and what is already there.
+// Runs a study: the order of its runs, and the runs that earlier calls finished.
 #include "penstock/study/study_runner.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In the folder of a run that diverged, so that it is not trained again at every call.
+/// A file in the folder of a run that diverged. It keeps later calls from training the run again.
 constexpr const char* kDivergedFile = "diverged.json";
 
 class Session {
@@ -37,7 +37,7 @@ class Session {
     if (!options.kept_rows.empty()) kept_ = read_kept_runs(options.kept_rows);
     if (const auto path = results_path(); options.report_only && fs::exists(path))
       reported_ = read_results(path).diverged;
-    // A mistake in the last variant should not show after hours of training the first.
+    // Resolves all variants now, so that a mistake in the last one shows before hours of training.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
       for (const auto& one : study.measurements) hooks.check(*one);
@@ -51,14 +51,14 @@ class Session {
     baseline.bits_per_byte = hooks.ngram_baseline(recipe, static_cast<int>(baseline.ngram));
   }
 
-  /// What earlier sittings finished, where their rows lack a measurement.
+  /// Makes the missing measurements of the runs that earlier calls finished.
   void measure_finished() {
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
         if (rows_.contains({variant.name, seed})) measure(variant, seed, /*train=*/false);
   }
 
-  /// Refuses a report of nothing, which would take the place of the one that is there.
+  /// Throws Error if there is nothing to report: an empty report would replace the existing one.
   void check_anything_to_report() const {
     PENSTOCK_CHECK(!rows_.empty() || !diverged_.empty(), options_.output,
                    ": holds no finished run of this study with these settings; report it with the "
@@ -126,8 +126,8 @@ class Session {
     return !rows_.contains({variant.name, seed}) && !diverged_.contains({variant.name, seed});
   }
 
-  /// Whether the run that this one needs, for its steps or its first weights, is there; it may have
-  /// diverged.
+  /// Whether this run can start. The run that it needs for its number of steps or its first weights
+  /// may have diverged.
   bool may_run(const Variant& variant, std::int64_t seed) {
     for (const std::string& needed :
          {variant.match_compute, variant.from_model ? std::string() : variant.from})
@@ -140,7 +140,7 @@ class Session {
     return true;
   }
 
-  /// The other runs go on: a study may be there to find out which rates hold.
+  /// Records that a run diverged. The other runs go on: a study may test which rates diverge.
   void note_diverged(const Variant& variant, std::int64_t seed, const std::string& hash,
                      const std::string& reason) {
     say(fmt::format("{}, seed {}: diverged: {}", variant.label, seed, reason));
@@ -151,7 +151,7 @@ class Session {
                                        .reason = reason};
   }
 
-  /// Variants that need others come after them.
+  /// The turn of a variant: variants that need other variants have a later turn.
   static int turn_of(const Variant& variant) {
     return !variant.match_compute.empty() ? 2 : variant.from.empty() ? 0 : 1;
   }
@@ -160,7 +160,7 @@ class Session {
     return study_.trains() ? std::ssize(study_.variants) * std::ssize(study_.seeds) : 0;
   }
 
-  // Takes up every finished run, those that need others after them.
+  // Records every run that has ended. Runs that need other runs come after them.
   void gather() {
     for (const int turn : {0, 1, 2})
       for (const auto& variant : study_.variants)
@@ -170,8 +170,8 @@ class Session {
               take_ended(variant, seed, *planned);
   }
 
-  /// Takes up a run that finished or diverged; false where it is neither.
-  /// @param retried  in this sitting, where that was asked for
+  /// Records a run that finished or diverged. Returns false for other runs.
+  /// @param retried  whether the run was just trained; retry_diverged then has no effect
   bool take_ended(const Variant& variant, std::int64_t seed, const PlannedRun& planned,
                   bool retried = false) {
     if (take_finished(variant, seed, planned)) return true;
@@ -181,13 +181,14 @@ class Session {
     return reason.has_value();
   }
 
-  /// Why the run diverged, where it did.
+  /// Why the run diverged; no value if it did not.
   std::optional<std::string> divergence(const Variant& variant, std::int64_t seed,
                                         const PlannedRun& planned) const {
     if (const auto kept = read_kept_object(planned.directory, kDivergedFile))
       return field_of<std::string>(*kept, "reason", planned.directory + "/" + kDivergedFile);
-    // The run's own folder, where it is there, knows better than kept rows: it may have been begun
-    // again. An earlier version wrote only results.json, which a report must not lose.
+    // If the run's folder exists, kept rows are ignored, because the run may have been started
+    // again. An earlier version recorded the divergence only in results.json. A report must not
+    // lose it.
     for (const DivergedRun& run : fs::exists(planned.directory) ? reported_ : kept_.diverged)
       if (run.variant == variant.name && run.seed == seed &&
           (run.config_hash.empty() || run.config_hash == planned.hash))
@@ -207,7 +208,7 @@ class Session {
                  "/finished.json was damaged; it is put aside as finished.json.damaged"));
       put_result_aside(planned.directory);
     }
-    // What was measured is with the run; a kept row brings its own.
+    // The folder of a run has its measurements. A kept row has its own.
     const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
     });
@@ -224,8 +225,8 @@ class Session {
     rows_[{variant.name, seed}] = std::move(row);
   }
 
-  /// Does what the row lacks of what the study measures, with `train` also what takes a training of
-  /// its own; false when interrupted.
+  /// Makes the study's measurements that the row lacks. Measurements with a training of their own
+  /// are made only if `train`. Returns false if interrupted.
   bool measure(const Variant& variant, std::int64_t seed, bool train) {
     const auto planned = plans_.plan(variant, seed);
     PENSTOCK_ASSERT(planned, "a finished run has a plan");
@@ -253,24 +254,25 @@ class Session {
     return true;
   }
 
-  /// Says what is being done, or that the run is not there for it.
+  /// Whether the run's folder is there for the work. Reports the work, or that it is left out.
   bool may_measure(const FinishedRun& run, const Work& work, const RunRow& row) const {
-    if (work.what.empty()) return true;  // it is done and only read
+    if (work.what.empty()) return true;  // the result exists and is only read
     const bool there = is_finished(run.directory);
     say(fmt::format("{}, seed {}: {}{}", row.label, row.seed, work.what,
                     there ? "" : ": left out, its run is not in " + plans_.folder().string()));
     return there;
   }
 
-  /// A training of its own has a page of its own; an earlier version wrote none.
+  /// Writes the page of a measurement's own training, after the training or if the page is missing:
+  /// an earlier version wrote none.
   void write_page_of(const Work& work) const {
     if (!work.directory.empty() && hooks_.write_run_page &&
         (work.trains || !fs::exists(fs::path(work.directory) / "report.html")))
       hooks_.write_run_page(work.directory);
   }
 
-  /// What memory is too small for should not show after hours of training the variants before it.
-  /// A variant that begins with another's model is as large as that will be, and told of then.
+  /// Throws Error if a variant does not fit into memory, before hours of training other variants.
+  /// A variant that begins with a model is checked when that model is there.
   void check_fits() const {
     if (!hooks_.check_fits) return;
     for (const auto& variant : study_.variants) {
@@ -303,7 +305,7 @@ class Session {
             .processes = hooks_.processes ? hooks_.processes(with_seed(variant, seed)) : 1};
   }
 
-  /// What is missing and can be begun, turn by turn; what diverged is taken up as such.
+  /// Trains the missing runs that can start, turn by turn. Returns false if interrupted.
   bool run_side_by_side() {
     for (const int turn : {0, 1, 2}) {
       std::map<RunKey, const Variant*> runs;
@@ -321,11 +323,11 @@ class Session {
       publish();
       if (!complete) return false;
     }
-    left_out_ = 0;  // counted again
+    left_out_ = 0;  // run_missing() counts again
     return true;
   }
 
-  /// Trains the run; it may diverge. False when interrupted.
+  /// Trains the run, which may diverge. Returns false if interrupted.
   bool run(const Variant& variant, std::int64_t seed) {
     auto planned = plans_.plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
@@ -359,7 +361,7 @@ class Session {
   RunPlans plans_;
   Comparison comparison_;
   KeptRuns kept_;
-  std::vector<DivergedRun> reported_;  // with report_only, in the results.json that is there
+  std::vector<DivergedRun> reported_;  // with report_only: in the existing results.json
   std::map<RunKey, DivergedRun> diverged_;
   int left_out_ = 0;
   std::vector<Table> tables_;

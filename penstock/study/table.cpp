@@ -10,7 +10,7 @@
 namespace penstock::study {
 namespace {
 
-constexpr std::string_view kBeneath = "  ";  // before the first cell of a row that lies beneath
+constexpr std::string_view kBeneath = "  ";  // prefix of a row's first cell if `beneath`
 
 }  // namespace
 

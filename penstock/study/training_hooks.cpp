@@ -1,4 +1,4 @@
-// A study's hooks onto the trainer, the model's FLOPs and the corpus.
+// Connects a study to the trainer, the FLOPs of models and the corpus.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -39,7 +39,7 @@ double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
 
 void check_memory(const ConfigNode& node, const RunRanks& ranks) {
   const Recipe recipe = read_recipe(node);
-  if (!recipe.run.on_cpu() || recipe.data.corpus.empty()) return;  // train_run() says of it
+  if (!recipe.run.on_cpu() || recipe.data.corpus.empty()) return;  // train_run() reports these
   const int processes = processes_of(recipe);
   naming_origins(node, [&] {
     check_training_memory(with_vocabulary(recipe, Corpus::open(recipe.data.corpus)),
@@ -65,10 +65,11 @@ TrainControl control_of(const RunRanks& ranks, bool force, std::FILE* progress) 
           .memory = ranks.memory};
 }
 
-/// What the first rank of a group says to the others: a run to train, or that there is none.
+/// Keys of a message from a group's first rank to the other ranks. It names a run to train; an
+/// empty message says that there are no more runs.
 constexpr const char *kRecipe = "recipe", *kDirectory = "directory";
 
-/// On each rank of a group. The run's own connections have its parallel.timeout.
+/// Trains a run on each rank of a group. The run's own connections have its parallel.timeout.
 bool train_on(const dist::ProcessGroup& group, const ConfigNode& resolved,
               const std::string& directory, TrainControl control) {
   const std::chrono::seconds timeout(read_recipe(resolved).parallel.timeout);
@@ -76,7 +77,7 @@ bool train_on(const dist::ProcessGroup& group, const ConfigNode& resolved,
   return train_run(resolved, directory, control) == RunOutcome::finished;
 }
 
-/// Of the first rank.
+/// Called on the first rank: sends the run to the other ranks and trains it with them.
 bool train_together(const dist::ProcessGroup& group, const ConfigNode& resolved,
                     const std::string& directory, const TrainControl& control) {
   group.broadcast_bytes(nlohmann::json{{kRecipe, to_toml(resolved)},
@@ -94,7 +95,7 @@ void train_as_ordered(const RunRanks& ranks, bool force) {
     try {
       train_on(ranks.group, parse_toml(order.at(kRecipe).get<std::string>(), "the study's recipe"),
                order.at(kDirectory).get<std::string>(), control_of(ranks, force, nullptr));
-    } catch (const ReportedByRankZero&) {  // who has it
+    } catch (const ReportedByRankZero&) {  // rank 0 reports the error
     } catch (const DivergedError&) {
     }
   }
@@ -106,7 +107,7 @@ void dismiss(const dist::ProcessGroup& group) {
 
 StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks) {
   const TrainControl control = control_of(ranks, force, progress);
-  TrainControl alone = control;  // what is measured is one process's
+  TrainControl alone = control;  // measurements run in one process
   alone.processes_here = 1;
   alone.memory = 0;
   return {
@@ -133,7 +134,8 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
       .begin =
           [force, progress](const std::string& model, const ConfigNode& upcycle,
                             const ConfigNode& resolved, const std::string& directory) {
-            // OUT/runs/RUN/start: the runs of a study have one folder of keys beside them.
+            // `directory` is OUT/runs/RUN/start. All runs of a study share the folder
+            // OUT/mean-keys.
             const std::filesystem::path runs =
                 std::filesystem::path(directory).parent_path().parent_path();
             begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys", force,

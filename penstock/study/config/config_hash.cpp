@@ -1,4 +1,4 @@
-// Canonical text and its hash.
+// The canonical text of a configuration and its hash.
 #include "penstock/study/config/config_hash.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ void flatten_into(const ConfigNode& node, const std::string& prefix,
   }
 }
 
-/// Every key of a recipe at its default, and of the parts that this recipe's router has.
+/// The defaults of all keys of a recipe, with those of the parts of this recipe's router.
 std::map<std::string, std::string> default_settings(const Recipe& recipe) {
   ConfigNode defaults = write_config(Recipe{});
   RouterConfig router = recipe.model.router;
@@ -76,7 +76,7 @@ std::string finetuning_hash(const FinetuneConfig& config, const std::string& for
   const std::map<std::string, std::string> later = {
       {"decay", "\"decoupled\""}, {"precision", "\"fp32\""}, {"moments", "\"fp32\""}};
   for (const auto& [key, value] : flatten(write_config(config))) {
-    if (key == "emulate_bf16") continue;  // the same bits
+    if (key == "emulate_bf16") continue;  // it does not change results
     const auto found = later.find(key);
     if (found == later.end() || found->second != value) text += key + " = " + value + "\n";
   }

@@ -7,7 +7,7 @@
 namespace penstock::study {
 namespace {
 
-/// Where the files lie in the source tree, as errors name them.
+/// The file's path in the source tree, for errors.
 std::filesystem::path source_path(const EmbeddedFile& file) {
   return std::filesystem::path("recipes") / file.name;
 }

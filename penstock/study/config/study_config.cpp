@@ -22,7 +22,7 @@ struct Scale {
   ScaleFields fields;
 };
 
-/// Reads a table of the study's file that measurements have keys in.
+/// Reads a table of the study's file, with the keys of measurements.
 template <class Fields>
 Fields read_with(const ConfigNode& node, const std::string& path, StudyConfig& study, KeysOf part) {
   Fields out;
@@ -33,7 +33,7 @@ Fields read_with(const ConfigNode& node, const std::string& path, StudyConfig& s
   return out;
 }
 
-/// The scale that was asked for, "desk" where none was, nothing where the file has none.
+/// The scale that was asked for, or "desk" if none was; an empty one if the file has no scales.
 Scale read_scale(const StudyFields& fields, const std::string& asked, StudyConfig& study) {
   if (fields.scale.empty()) {
     PENSTOCK_CHECK(asked.empty(), study.path, ": options.scale ", asked,
@@ -51,14 +51,14 @@ Scale read_scale(const StudyFields& fields, const std::string& asked, StudyConfi
           .fields = read_with<ScaleFields>(*node, "scale." + name, study, KeysOf::scale)};
 }
 
-/// What the scale lays over that variant, or nothing.
+/// The scale's changes of the variant; empty if there are none.
 RecipeChanges scaled_variant(const Scale& scale, const std::string& variant) {
   const ConfigNode* const node = scale.fields.comparison.variants.find(variant);
   if (!node) return {};
   return read_config<RecipeChanges>(*node, "scale." + scale.name + ".variants." + variant);
 }
 
-/// Whether numbers of that name are shown somewhere.
+/// Whether the study shows numbers of this name.
 bool is_shown(const std::string& name, const StudyConfig& study) {
   if (name == "result") return !study.comparison.published_as.empty();
   if (is_published_figure(name)) return true;
@@ -80,7 +80,8 @@ std::map<std::string, double> read_published(const ConfigNode& node, const std::
   return read_numbers(node, below);
 }
 
-/// [upcycle] of the study and of the scale lie beneath the variant's, which says that there is any.
+/// Merges the variant's [upcycle] over those of the study and of the scale. Only a variant with an
+/// [upcycle] of its own, in the study or in the scale, is upcycled.
 void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scale,
                   const ConfigNode& own, const std::string& origin) {
   const ConfigNode scaled = scaled_variant(scale, variant.name).upcycle;
@@ -95,8 +96,8 @@ void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scal
   variant.upcycle = std::move(upcycle);
 }
 
-/// Takes [model] out of what a variant sets that begins with a model. Throws Error for keys that
-/// cannot change there.
+/// Moves [model] out of the `set` of a variant that begins with a model, and returns it. Throws
+/// Error for keys that may not change.
 ConfigNode take_retuned(const std::string& variant, ConfigNode& set) {
   ConfigNode::Table tables = set.table();
   const auto found = tables.find("model");
@@ -121,7 +122,8 @@ void check_known(const StudyConfig& study, const std::string& name, const std::s
        nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
 }
 
-/// A model of one's own in place of the variants that others begin with, and checks of the rest.
+/// Checks the `from` of each variant. If the scale names a model, it replaces the variants that
+/// others begin with.
 void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode& variants) {
   std::set<std::string> beginnings;
   for (const auto& variant : study.variants)
@@ -195,7 +197,7 @@ void check_matches(const StudyConfig& study, const ConfigNode& variants) {
   }
 }
 
-/// What the study asks, measures and compares, before its variants are known.
+/// Fills in the study's fields that do not depend on its variants.
 void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& scale) {
   const ComparisonFields &own = fields.comparison, &over = scale.fields.comparison;
   study.name =
@@ -221,21 +223,21 @@ void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& sca
                  ": baseline has both ngram and bits_per_byte; give one");
 }
 
-/// The tables of [closed_form], which are shown where the report asks for them, and only there.
+/// Reads the [closed_form] tables. They are shown only if the report asks for them.
 void take_closed_forms(StudyConfig& study, const StudyFields& fields) {
   study.closed_forms =
       read_closed_forms(fields.closed_form, names_in_order(fields.comparison.variants, "variants"));
   const bool asked = std::ranges::find(study.report, kClosedForms) != study.report.end();
   PENSTOCK_CHECK(!asked || !study.closed_forms.empty(), study.path, ": report names \"",
                  kClosedForms, "\", and there is no [closed_form.NAME] table");
-  // Of a study that it is like it may show something else.
+  // A study that is like another need not show the other's tables.
   PENSTOCK_CHECK(asked || study.closed_forms.empty() || !study.runs_of.empty(), study.path,
                  ": closed_form has tables that are not shown; add \"", kClosedForms,
                  "\" to report");
 }
 
-/// The study's file laid over the one that it is like, but for that one's name and title; the name
-/// goes to `runs_of`.
+/// Reads the study's file. If the study is like another, merges its file over the other's, without
+/// the other's name and title, and sets `runs_of` to the other's name.
 ConfigNode read_tree(const std::string& path, std::string& runs_of, const TomlFiles& read) {
   ConfigNode root = read(path);
   const ConfigNode* const like = root.find("like");
@@ -257,7 +259,7 @@ ConfigNode read_tree(const std::string& path, std::string& runs_of, const TomlFi
   return merged;
 }
 
-/// The overrides of the recipes; those that a measurement takes go there.
+/// Returns the overrides of recipes. Measurements read the overrides that they take.
 std::vector<std::string> recipe_overrides(StudyConfig& study,
                                           std::span<const std::string> overrides,
                                           const std::string& option) {
@@ -274,7 +276,7 @@ std::vector<std::string> recipe_overrides(StudyConfig& study,
   return of_recipes;
 }
 
-/// Leaves the variants that `only` names, in its order.
+/// Keeps only the variants that `only` names, in its order. An empty `only` keeps all variants.
 void pick(StudyConfig& study, const std::vector<std::string>& only) {
   for (const auto& name : only) check_known(study, name, study.path + ": only");
   if (only.empty()) return;
@@ -330,7 +332,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   if (reference.empty()) reference = study.variants.front().name;
   check_known(study, reference, path + ": reference");
   for (const auto& name : study.comparison.baseline.except)
-    if (only.empty())  // else it may be one that is left out
+    if (only.empty())  // otherwise the name may be of a removed variant
       check_known(study, name, path + ": baseline.except");
   return study;
 }

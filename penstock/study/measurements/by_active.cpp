@@ -1,7 +1,6 @@
-// A run's checkpoint measured at several mean numbers of experts per token, by a shift of the
-// logits (eval_active): the quality that one trained model gives for more or less compute, beside
-// the same of models whose tokens ask for k experts. How it is measured is eval/by_active.h's
-// matter.
+// Evaluates a run's checkpoint at several mean numbers of experts per token, by a shift of the
+// logits (eval_active). This gives one trained model's quality for more or less compute, which is
+// shown beside the quality of models whose tokens have k experts. eval/by_active.h measures it.
 #include "penstock/eval/by_active.h"
 
 #include <fmt/format.h>
@@ -48,7 +47,7 @@ struct Report {
   RunCheckpoint checkpoint = RunCheckpoint::final;
   std::int64_t step = 0;
   std::string split;
-  double trained = 0;  // experts per token that training aimed at
+  double trained = 0;  // the target of training, experts per token
   std::vector<Point> points;
   template <class V>
   void visit(V& v) {
@@ -70,7 +69,7 @@ std::optional<Report> report_of(const RunRow& row) {
   return read_json<Report>(*it, row.variant + ": by_active");
 }
 
-/// Evaluates the checkpoint at each mean number as the recipe's last evaluation does.
+/// Evaluates the checkpoint at each mean number with the settings of the recipe's last evaluation.
 Report measured_run(const FinishedRun& run, std::span<const double> values, std::FILE* progress) {
   const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
   const auto model = opened.model();
@@ -98,7 +97,7 @@ Report measured_run(const FinishedRun& run, std::span<const double> values, std:
   return out;
 }
 
-/// What a run has at that mean number, where it has it.
+/// A figure of a run's point at the mean number `active`; no value if the run has no such point.
 template <class F>
 Figure figure_at(double active, F value) {
   return [=](const RunRow& row) -> std::optional<double> {
@@ -126,7 +125,7 @@ std::set<double> all_values(Variants variants) {
   return out;
 }
 
-/// Rows of variants that were measured so, by mean number of experts.
+/// A table of the variants with points. Its columns are the mean numbers of experts.
 Table table_of(Variants variants, const std::string& title, const std::string& first,
                const std::function<Cell(const VariantSummary&, double active)>& cell) {
   Table out{.title = title, .columns = {first}};
@@ -141,7 +140,7 @@ Table table_of(Variants variants, const std::string& title, const std::string& f
   return out;
 }
 
-/// One line of a chart over some cost.
+/// One line of a chart, over experts or FLOPs.
 struct Curve {
   json line;
   Curve(const std::string& label, std::size_t variant)

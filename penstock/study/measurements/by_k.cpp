@@ -1,6 +1,6 @@
-// A run's checkpoint measured at several numbers of experts per token (eval_k), with a variant's
-// fold = true also with each router folded into one matrix. The numbers over seeds and what may be
-// said of them are in by_k_summary.h.
+// Evaluates a run's checkpoint at several numbers of experts per token (eval_k). With a variant's
+// fold = true, it is also evaluated with each router folded into one matrix. by_k_summary.h
+// compares the figures over seeds.
 #include "penstock/eval/by_k.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr const char* kFile = "by_k.json";
 constexpr const char* kFoldedFile = "by_k_folded.json";
 
-/// Those of `asked` that the model takes; {0} where it has no k to set: one point for all.
+/// The values of `asked` that the model takes; {0} for a model without k, which has one point.
 std::vector<std::int64_t> taken_ks(const ModelConfig& model, std::span<const std::int64_t> asked) {
   if (!why_no_k(model).empty()) return {0};
   std::vector<std::int64_t> out;
@@ -36,8 +36,8 @@ std::vector<std::int64_t> taken_ks(const ModelConfig& model, std::span<const std
 
 bool folds(const ModelConfig& model) { return model.traits().foldable; }
 
-/// Evaluates the checkpoint at each of those k as the recipe's last evaluation does; 0: at the
-/// model's own number.
+/// Evaluates the checkpoint at each k with the settings of the recipe's last evaluation. k = 0 is
+/// the model's own number.
 MeasuredK measured_run(const FinishedRun& run, std::span<const std::int64_t> values, bool folded,
                        std::FILE* progress) {
   const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
@@ -141,7 +141,7 @@ class ByK : public Measurement {
 
  private:
   std::vector<std::int64_t> eval_k_;
-  std::set<std::string> folded_;  // variants
+  std::set<std::string> folded_;  // variants with fold = true
 };
 
 const RegisterMeasurement<ByK> registered("by_k");

@@ -27,8 +27,8 @@ using nlohmann::json;
 /// A [finetune.NAME] table.
 struct Task {
   std::string name, label;
-  std::string data;  // as `penstock finetune --data`; empty: left out
-  ClassificationFormat format = ClassificationFormat::kAuto;  // as its --task
+  std::string data;  // for `penstock finetune --data`; empty: left out
+  ClassificationFormat format = ClassificationFormat::kAuto;  // for its --task
   ConfigNode set;                                             // keys of `penstock finetune --set`
   ConfigNode published;                                       // settings of the paper, by key
 
@@ -53,7 +53,7 @@ Task read_task(const std::string& name, const ConfigNode& node) {
   return task;
 }
 
-/// The settings with that seed, where they name none.
+/// The settings of the task, with `seed` if they name no seed.
 FinetuneConfig config_of(const Task& task, std::int64_t seed) {
   ConfigNode settings = task.set;
   if (!settings.find("seed")) settings.set("seed", ConfigNode(seed, "seeds"));
@@ -65,10 +65,10 @@ std::string hash_of(const Task& task, const FinishedRun& run) {
                          std::string(word(run.checkpoint)));
 }
 
-/// The test of one fine-tuned run, in the words of its finetune.json.
+/// The test of one fine-tuned run, with the keys of its finetune.json.
 struct Tested {
   struct Point {
-    std::optional<std::int64_t> k;  // none: the model has none to set
+    std::optional<std::int64_t> k;  // none: the model has no k
     double accuracy = 0, macro_f1 = 0;
     template <class V>
     void visit(V& v) {
@@ -89,7 +89,7 @@ struct Tested {
     v("by_k", points, Presence::required);
   }
 
-  /// The point at that k, or the one that holds for all; null where it was not measured.
+  /// The point at k, or the single point of a model without k; null if there is none.
   const Point* at(std::int64_t k) const {
     const auto it =
         std::ranges::find_if(points, [&](const Point& point) { return point.k.value_or(k) == k; });
@@ -107,10 +107,10 @@ json list_json(const std::vector<Tested>& list) {
 
 struct TaskColumn {
   std::string task;
-  std::int64_t k = 0;  // 0: the one value that models without a k have
+  std::int64_t k = 0;  // 0: the single value of models without k
 };
 
-/// What one variant's runs gave.
+/// The tests of one variant's runs.
 std::vector<Tested> tested_of(const VariantSummary& variant) {
   std::vector<Tested> out;
   for (const RunRow* row : variant.rows)
@@ -135,7 +135,8 @@ std::vector<TaskColumn> task_columns(Variants variants) {
   return out;
 }
 
-/// Accuracy by task and k over the seeds, the majority class's and published ones beneath.
+/// Accuracy by task and k over the seeds, with published values below each variant and the majority
+/// class in the last row.
 Table accuracy_table(Variants variants, const Comparison& comparison,
                      const std::vector<TaskColumn>& columns) {
   const auto percent = fixed(2);
@@ -272,7 +273,7 @@ class Finetuning : public Measurement {
   }
 
  private:
-  /// Those of the row that the study asks for, in its order.
+  /// The row's tests that the study asks for, in the study's order.
   json in_order(const FinishedRun& run, const json& row) const {
     std::vector<Tested> out;
     const auto have = tested_of(row, run.directory);
@@ -293,7 +294,7 @@ class Finetuning : public Measurement {
         .task = task->format,
         .finetune = config_of(*task, run.seed)};
     if (!why_no_k(recipe.model).empty()) {
-      // One study has models with and without a k.
+      // A study may have models with and without k. A model without k takes no settings of k.
       record.finetune.test_k.clear();
       record.finetune.train_k = record.finetune.selection_k = 0;
     }

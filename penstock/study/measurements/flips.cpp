@@ -1,7 +1,7 @@
-// How many experts' states one step turns over (report = ["flips"]): ReMoE's Figure 10. Each
-// checkpoint that a run kept is taken up again and trained for one step more, the same step that
-// the run made, and the experts of fixed tokens are compared before and after it. The formulas are
-// penstock/analysis's.
+// Measures how many experts one training step switches on or off (report = ["flips"]): ReMoE's
+// Figure 10. Each kept checkpoint of a run is loaded and trained for one step, the same step that
+// the run made. The experts of fixed tokens are compared before and after the step.
+// penstock/analysis has the formulas.
 #include "penstock/analysis/flips.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr const char* kFile = "flips.json";
 constexpr std::int64_t kTokens = 4096;
 
-/// The update after so many steps.
+/// The flip rate of the update after `step` steps.
 struct Flip {
   std::int64_t step = 0;
   double rate = 0;
@@ -69,7 +69,7 @@ Report measured_flips(const FinishedRun& run, std::FILE* progress) {
   CheckpointStore store(real_file_system(), run.directory);
   ProgressLine line(progress);
   for (const std::int64_t step : store.steps()) {
-    if (step >= recipe.train.steps) continue;  // no step of its own follows
+    if (step >= recipe.train.steps) continue;  // the run made no step after it
     if (line.due()) line.show(fmt::format("flips of the step after {}", step));
     Trainer trainer(recipe, text);
     const CheckpointContents contents = store.load(step);
@@ -91,7 +91,7 @@ Report measured_flips(const FinishedRun& run, std::FILE* progress) {
   return out;
 }
 
-/// The variants' means over seeds, by step; `times_experts` makes the rate a count.
+/// The variants' means over seeds, by step. `times_experts` turns rates into counts.
 Table flip_table(Variants variants, const std::set<std::int64_t>& steps, bool times_experts) {
   Table out{.title = times_experts ? "Flip count: states that change, by token and layer"
                                    : "Flip rate: share of the states that change, %",

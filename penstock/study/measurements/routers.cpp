@@ -1,6 +1,6 @@
-// How sure a run's routers are: entropy by layer and distributions at sample tokens (report =
-// ["entropy", "samples"]), at its checkpoint and before its first step. The formulas are
-// penstock/analysis's.
+// Measures a run's routers (report = ["entropy", "samples"]): their entropy by layer, at the run's
+// checkpoint and before its first step, and their distributions at sample tokens. penstock/analysis
+// has the formulas.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ using nlohmann::json;
 
 constexpr const char* kFile = "routers.json";
 
-/// Entropy of one layer's router over a split's tokens, in nats; and of the model as its seed (or
-/// the model it started from) had it before the first step.
+/// Entropy of one layer's router over a split's tokens, in nats. The initial figures are of the
+/// model before the first step, made from the seed or from the model that the run began with.
 struct LayerEntropy {
   double mean = 0, sd = 0, initial_mean = 0, initial_sd = 0;
   template <class V>
@@ -54,7 +54,7 @@ struct RouterReport {
   std::int64_t step = 0;
   std::string split;
   double tokens = 0;
-  std::string refused;  // why there is no entropy; "" where there is
+  std::string refused;  // why there is no entropy; "" if there is
   std::vector<LayerEntropy> layers;
   std::vector<TokenDistributions> samples;
   template <class V>
@@ -75,8 +75,8 @@ std::optional<RouterReport> report_of(const RunRow& row) {
   return read_json<RouterReport>(*it, row.variant + ": routers");
 }
 
-/// Of the measured split, read as the run's last evaluation reads it. A dense model, and routers
-/// without logits, give a report that says why it is empty.
+/// Measures the routers on the measured split, which is read as in the run's last evaluation. For a
+/// dense model and for routers without logits, the report says why it is empty.
 RouterReport measured_routers(const FinishedRun& run, std::FILE* progress) {
   const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
   const CheckpointInfo& info = opened.info;
@@ -112,7 +112,7 @@ RouterReport measured_routers(const FinishedRun& run, std::FILE* progress) {
   return out;
 }
 
-/// "1.2345 ± 0.12": the means over a variant's seeds, of as many as have that layer.
+/// "1.2345 ± 0.12": the means over those seeds of a variant that have the layer.
 Cell mean_cell(std::span<const RouterReport> reports, std::size_t layer, double LayerEntropy::*mean,
                double LayerEntropy::*sd) {
   std::vector<double> means, deviations;
@@ -143,7 +143,7 @@ std::vector<RouterReport> reports_of(const VariantSummary& variant) {
   return out;
 }
 
-/// Rows of one variant: now, at step 0, and the paper's.
+/// Adds the rows of one variant: at the checkpoint, at step 0, and the paper's.
 void add_entropies(Table& out, const VariantSummary& variant, std::size_t index,
                    std::span<const RouterReport> reports, const Comparison& comparison) {
   TableRow now{.cells = {variant.label}, .variant = index},
@@ -161,7 +161,8 @@ void add_entropies(Table& out, const VariantSummary& variant, std::size_t index,
   if (published) out.rows.push_back(std::move(paper));
 }
 
-/// Entropy by layer, mean over seeds ± standard deviation over tokens; none where no run has it.
+/// Entropy by layer, mean over seeds ± standard deviation over tokens; no section if no run
+/// has entropies.
 std::vector<Section> entropies(Variants variants, const Comparison& comparison) {
   std::size_t layers = 0;
   std::set<std::string> places, refused;
@@ -192,14 +193,14 @@ std::vector<Section> entropies(Variants variants, const Comparison& comparison) 
   return {out};
 }
 
-/// "…and the end of the text", printable.
+/// The end of the text, printable, after "…".
 std::string shown_context(const std::string& text) {
   std::string out;
   for (const char c : text) out += c >= ' ' && c < 127 ? c : '.';
   return out.size() > 24 ? "…" + out.substr(out.size() - 24) : out;
 }
 
-/// Of each variant's first run that has any.
+/// Distributions at sample tokens, from each variant's first run that has any.
 Section samples(Variants variants) {
   Section out{.title = "Distributions at sample tokens",
               .note =

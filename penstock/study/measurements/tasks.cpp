@@ -1,5 +1,5 @@
-// Zero-shot tasks of each finished run's checkpoint (tasks = [...]): accuracies, the papers' cells
-// beside them. What the tasks are and how they are scored is penstock/tasks'.
+// Runs zero-shot tasks on each finished run's checkpoint (tasks = [...]) and shows the accuracies
+// beside published ones. penstock/tasks defines the tasks and scores them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using tasks::Task;
 
 constexpr const char* kFile = "tasks.json";
 
-/// What tasks are asked with, as the study says.
+/// The study's settings for tasks.
 struct Settings {
   tasks::TaskProtocol protocol = tasks::TaskProtocol::kLmEval;
   std::string data;
@@ -41,18 +41,18 @@ struct Settings {
   }
 };
 
-/// One task's result, as results.json and the run's folder have it.
+/// One task's result, as stored in results.json and in the run's folder.
 struct Answered {
   std::string task, version;
   std::optional<tasks::TaskProtocol> protocol;
   RunCheckpoint checkpoint = RunCheckpoint::final;
-  std::string data;  // a sum of the files that were read
+  std::string data;  // a checksum of the files that were read
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
   double acc = 0;
   std::optional<double> acc_low, acc_high;
   std::optional<double> acc_norm, perplexity, guess;
   bool is_guessing = false;
-  std::string refused;  // why there is no result; "" where there is
+  std::string refused;  // why there is no result; "" if there is
   template <class V>
   void visit(V& v) {
     v("task", task, Presence::required);
@@ -74,7 +74,7 @@ struct Answered {
     v("refused", refused, Presence::if_filled);
   }
   std::string named() const { return task + "@" + version; }
-  /// `sum`: of the task's data; "" where that is not there to be compared.
+  /// @param sum  checksum of the task's data; "": the data are missing and are not compared
   bool is_of(const Task& wanted, const FinishedRun& run, const Settings& settings,
              const std::string& sum) const {
     return task == wanted.name && protocol == wanted.protocol && version == wanted.version &&
@@ -83,7 +83,7 @@ struct Answered {
   }
 };
 
-/// A run's checkpoint, open for all the tasks that it is asked.
+/// A run's checkpoint, kept open for all its tasks.
 struct OpenRun {
   std::string directory;
   std::shared_ptr<LanguageModel> model;
@@ -109,7 +109,7 @@ json list_json(const std::vector<Answered>& list) {
   return list.empty() ? json::object() : json{{"tasks", write_json(list)}};
 }
 
-/// What the run's checkpoint answers.
+/// Runs one task on the run's checkpoint.
 Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
                   const Settings& settings, const std::string& sum, std::FILE* progress) {
   const auto loaded = tasks::load_task(task, settings.load(task));
@@ -130,7 +130,7 @@ Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
   tasks::TaskTokens requests;
   try {
     requests = encode_task(open.model->config(), *open.tokenizer, loaded, how);
-  } catch (const Error& error) {  // of this model: the study's others may well answer
+  } catch (const Error& error) {  // of this model; other models may run the task
     out.refused = error.what();
     return out;
   }
@@ -147,7 +147,7 @@ Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
   return out;
 }
 
-/// The task's name, with its version where the study has several.
+/// The task's name, with its version if the study has several versions.
 std::string title_of(const std::string& named, const std::vector<std::string>& all) {
   const auto task_of = [](const std::string& name) { return name.substr(0, name.find('@')); };
   return std::ranges::count(all, task_of(named), task_of) == 1 ? task_of(named) : named;
@@ -155,7 +155,7 @@ std::string title_of(const std::string& named, const std::vector<std::string>& a
 
 std::string percent(double share) { return fixed(2)(100 * share); }
 
-/// Mean and deviation over runs; of a single one its 95 % interval over the items.
+/// Mean and standard deviation over runs; for a single run, its 95 % interval over the items.
 Cell accuracy_cell(const std::vector<Answered>& runs) {
   if (runs.size() == 1 && runs[0].acc_low && runs[0].acc_high)
     return {percent(runs[0].acc),
@@ -165,7 +165,7 @@ Cell accuracy_cell(const std::vector<Answered>& runs) {
   return spread_cell(spread(values), percent);
 }
 
-/// The results of the task among those of the runs, but for refusals.
+/// The runs' results of the task, without refusals.
 template <class Rows>
 std::vector<Answered> answers_to(const std::string& named, const Rows& rows) {
   std::vector<Answered> out;
@@ -175,8 +175,8 @@ std::vector<Answered> answers_to(const std::string& named, const Rows& rows) {
   return out;
 }
 
-/// Accuracies by variant and task; a paper's below the variant; at the end guessing's, and how far
-/// a run's interval reaches.
+/// Accuracies by variant and task, with published ones below the variant. The last two rows are the
+/// accuracy of guessing, and the widest half of a run's interval.
 Table accuracy_table(std::span<const VariantSummary> variants, const Comparison& comparison,
                      const std::vector<std::string>& names) {
   Table out{.columns = {"variant"}};
@@ -212,7 +212,7 @@ Table accuracy_table(std::span<const VariantSummary> variants, const Comparison&
   return out;
 }
 
-/// "" or which tasks no run is told from guessing on.
+/// The tasks on which every run may be guessing; "" if there are none.
 std::string guessing_text(std::span<const RunRow> rows, const std::vector<std::string>& names) {
   std::string out;
   for (const auto& name : names) {
@@ -346,7 +346,7 @@ class Tasks : public Measurement {
   }
 
  private:
-  /// Those of the row that the study asks for, in its order.
+  /// The row's results that the study asks for, in the study's order.
   json in_order(const FinishedRun& run, const json& row) const {
     std::vector<Answered> out;
     const auto have = answered_of(row, run.directory);
@@ -356,7 +356,8 @@ class Tasks : public Measurement {
     return list_json(out);
   }
 
-  /// Of the task's data, read once; "" where they are not there: rows are then shown as they are.
+  /// The checksum of the task's data, computed once; "" if the data are missing. Rows then count
+  /// without a comparison of checksums.
   const std::string& sum_of(const Task& task) const {
     const auto [found, is_new] = sums_.try_emplace(task.origin);
     if (is_new && is_there(task))
@@ -374,7 +375,8 @@ class Tasks : public Measurement {
   }
 
   std::vector<std::string> names_, files_;
-  /// What the study names before its scale does, which may ask nothing: a paper's cells stay there.
+  /// The tasks that the study names outside its scales. Published values of these tasks are valid
+  /// even if the scale asks for no tasks.
   std::vector<std::string> named_;
   std::set<std::string> published_;
   Settings settings_;

@@ -1,6 +1,6 @@
-// How fast a run trained and its checkpoint infers, in FLOPs a second (report = ["throughput"]):
-// ReMoE's Table 7. Training's speed is the run's own; inference is one pass over the measured
-// split.
+// Measures the speed of training and of inference in FLOPs per second (report = ["throughput"]):
+// ReMoE's Table 7. The speed of training is from the run's log. Inference is one pass over the
+// measured split with the run's checkpoint.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +94,8 @@ class Throughput : public Measurement {
         return one ? std::optional(one->tokens_per_second * one->flops_per_token) : std::nullopt;
       });
       if (infer.count == 0) continue;
-      // The median share of the peak: the dense stages of a run are few of its steps.
+      // The share of the peak is a median over steps. A run's dense stages hardly affect it,
+      // because they have few steps.
       const Spread train = spread_of(variants[i], [](const RunRow& row) -> std::optional<double> {
         const double flops = row.share_of_peak * row.peak_flops;
         return flops > 0 ? std::optional(flops) : std::nullopt;

@@ -1,6 +1,6 @@
-// Which experts a run's checkpoint sends each token of the vocabulary to (report =
-// ["token-experts"]): active experts by how frequent a token is, ReMoE's Figure 7, and the tokens
-// that an expert gets nearly always, its Table 12. The counting is penstock/analysis's.
+// Counts to which experts a run's checkpoint sends each token of the vocabulary (report =
+// ["token-experts"]): active experts by a token's frequency, as in ReMoE's Figure 7, and the tokens
+// that nearly always go to an expert, as in its Table 12. penstock/analysis does the counting.
 #include "penstock/analysis/token_experts.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr const char* kFile = "token_experts.json";
 constexpr const char* kReading = "as evaluated";  // how the split is read
-constexpr std::size_t kShownTokens = 8;           // of an expert, and of each end of the order
+constexpr std::size_t kShownTokens = 8;           // tokens in each list
 
 /// Tokens that occur from `least` to below 2·`least` times.
 struct FrequencyBin {
@@ -38,7 +38,8 @@ struct FrequencyBin {
   }
 };
 
-/// A token with its places in the text, and its active experts or its share of one expert.
+/// A token, the number of its places in the text, and a value: its mean active experts, or the
+/// share of its places that an expert gets.
 struct ShownToken {
   std::string text;
   double count = 0, value = 0;
@@ -52,7 +53,7 @@ struct ShownToken {
 
 struct Report {
   RunCheckpoint checkpoint = RunCheckpoint::final;
-  std::string split, refused, reading;  // reading: kReading, or of an older way
+  std::string split, refused, reading;  // reading: kReading, or another in older files
   std::int64_t tokens = 0, layer = 0, asked_layer = -1;
   double correlation = 0;  // of log frequency and active experts, over tokens that occur often
   std::vector<FrequencyBin> bins;
@@ -98,7 +99,7 @@ std::vector<FrequencyBin> bins_of(const analysis::TokenExperts& counted) {
   return out;
 }
 
-/// Pearson's, of ln count and active experts; 0 where either does not vary.
+/// Pearson's correlation of ln count and active experts; 0 if either is constant.
 double correlation_of(const analysis::TokenExperts& counted, const std::vector<std::size_t>& ids) {
   const auto n = static_cast<double>(ids.size());
   double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
@@ -134,7 +135,7 @@ void fill(Report& out, const analysis::TokenExperts& counted, const Tokenizer& t
         counted, tokenizer, static_cast<std::size_t>(out.layer), e, kShownTokens)));
 }
 
-/// The layer whose experts are told apart.
+/// The layer whose experts have lists of tokens: `asked`, or the middle one if `asked` is -1.
 std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
   PENSTOCK_CHECK(asked < layers, "token_layer = ", asked, ": the model has ", layers,
                  " layers with experts; they count from 0");
@@ -173,7 +174,7 @@ std::string list_text(const std::vector<ShownToken>& tokens, bool percent) {
   return out;
 }
 
-/// Mean active experts of the tokens of each frequency, of the variant's first run.
+/// Mean active experts of the tokens of each frequency, for each variant's first run.
 Table frequency_table(const std::vector<std::pair<std::string, Report>>& reports) {
   Table out{.title = "Active experts by a token’s frequency",
             .columns = {"occurs, times", "tokens"}};

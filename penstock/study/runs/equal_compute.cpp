@@ -10,7 +10,7 @@
 namespace penstock::study {
 namespace {
 
-/// The smallest and the largest mean; {0, 0} where no variant states its FLOPs.
+/// The smallest and the largest mean FLOPs; {0, 0} if no variant states its FLOPs.
 std::pair<double, double> range(std::span<const VariantSummary> variants) {
   std::vector<double> means;
   for (const auto& variant : variants)

@@ -5,7 +5,7 @@
 namespace penstock::study {
 namespace {
 
-/// What the trainer writes of one figure (train/layouts/rank_spread.h).
+/// One figure in the trainer's log (train/layouts/rank_spread.h).
 struct LoggedSpread {
   double mean = 0, max = 0;
   std::int64_t rank = 0;
@@ -38,7 +38,7 @@ RankFigures figures_in(const nlohmann::json& line, const std::string& where) {
   return out;
 }
 
-/// Of the same length, or either is empty.
+/// Adds `values` to `sums`. REQUIRES: equal lengths, or one of the two is empty.
 void add_to(std::vector<double>& sums, const std::vector<double>& values) {
   if (sums.empty()) sums.resize(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];

@@ -101,7 +101,7 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
 
 namespace {
 
-/// Nothing where they share no seed.
+/// Compares two variants seed by seed; no value if they share no seed.
 std::optional<PairedComparison> compared(const VariantSummary& one, const VariantSummary& other) {
   const auto difference = difference_of(one, other, summary_figures().front().of);
   if (!difference) return std::nullopt;

@@ -47,7 +47,7 @@ json rows_to_json(std::span<const RunRow> rows) {
   return out;
 }
 
-/// By these three a run is known between sittings; of rows and of diverged runs.
+/// The key that identifies a run between calls, for rows and for diverged runs.
 auto key_of(const auto& run) { return std::tie(run.variant, run.seed, run.config_hash); }
 
 std::vector<DivergedRun> diverged_in(const json& object, const std::string& where) {

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// How long a rank that waits for its group's first may wait: that one may upcycle a model.
+/// How long a rank may wait for its group's first rank, which may be upcycling a model.
 constexpr std::chrono::hours kWaitForFirst{24};
 
 std::string to_text(const std::vector<RunToTrain>& runs) {
@@ -52,7 +52,7 @@ RunGroups::RunGroups(const StudyConfig& study, const StudyOptions& options, bool
       world_(world),
       here_(here),
       memory_(available_memory_bytes() / here) {
-  world_.barrier("memory");  // before any takes some
+  world_.barrier("memory");  // before any rank allocates memory
 }
 
 bool RunGroups::train(const std::vector<RunToTrain>& runs) {
@@ -69,7 +69,7 @@ bool RunGroups::train(const std::vector<RunToTrain>& runs) {
 }
 
 bool RunGroups::follow() {
-  const InterruptGuard interrupt;  // rank 0 has the signal too, and says what comes of it
+  const InterruptGuard interrupt;  // rank 0 gets the signal too, and decides what follows
   bool interrupted = false;
   while (true) {
     const auto runs = runs_from(world_.broadcast_bytes(""));
@@ -79,11 +79,11 @@ bool RunGroups::follow() {
 }
 
 bool RunGroups::release() noexcept {
-  if (training_) return false;  // it failed in the middle, and they lose it
+  if (training_) return false;  // this rank failed; the others notice that it is lost
   try {
     world_.broadcast_bytes(to_text({}));
     return true;
-  } catch (const std::exception&) {  // they ended before
+  } catch (const std::exception&) {  // the other ranks have ended
     return false;
   }
 }
@@ -104,7 +104,7 @@ RunGroups::Ended RunGroups::train_on_all(const std::vector<RunToTrain>& runs) {
 
 RunGroups::Ended RunGroups::train_in_groups(const std::vector<RunToTrain>& runs) {
   const int size = runs.front().processes, groups = world_.size() / size;
-  const int mine = std::min(world_.rank() / size, groups);  // the last: ranks that are left over
+  const int mine = std::min(world_.rank() / size, groups);  // the last: ranks without a group
   const dist::ProcessGroup group = world_.split("study", mine, kWaitForFirst);
   dist::Deal deal(world_, std::ssize(runs));
   Ended ended;
@@ -135,7 +135,7 @@ RunGroups::Ended RunGroups::lead(const dist::ProcessGroup& group,
       throw;
     } catch (const std::exception& error) {
       const std::string failure = concat("the run of ", named(run), " failed: ", error.what());
-      print_line(stderr, failure);  // others may go on for hours
+      print_line(stderr, failure);  // now, because other groups may train for hours
       return {.failure = failure};
     }
     say(named(run) + ": done");

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
   ConfigNode recipe = variant.recipe;
   if (!variant.from.empty()) {
-    // The model that it begins with says this.
+    // The model that the variant begins with determines [model].
     ConfigNode::Table tables = recipe.table();
     tables.erase("model");
     recipe = ConfigNode(ConfigNode::Value(std::move(tables)));
@@ -64,7 +64,7 @@ RunPlans::Beginning RunPlans::beginning(const Variant& variant, std::int64_t see
     out = {.model = variant.from, .identity = hooks_.model_hash(variant.from)};
   } else {
     const auto parent = std::ranges::find(study_.variants, variant.from, &Variant::name);
-    const PlannedRun planned = *plan(*parent, seed);  // it needs no other
+    const PlannedRun planned = *plan(*parent, seed);  // the parent needs no other run
     out = {.model = planned.directory, .identity = planned.hash};
   }
   for (const ConfigNode* node : {&variant.upcycle, &variant.retuned})
@@ -87,7 +87,7 @@ std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t se
   if (!variant.from.empty())
     planned.hash =
         fmt::format("{:016x}", fnv1a(planned.hash + "\n" + beginning(variant, seed).identity));
-  // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
+  // The hash in the name separates the runs of an edited recipe from those of the earlier recipe.
   planned.directory =
       (folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
   if (!variant.from.empty() && fs::exists(planned.start())) {

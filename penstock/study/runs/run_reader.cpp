@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFinished = "finished.json";
 constexpr const char* kCurves[] = {"loss",      "sparsity",          "active_experts",
                                    "grad_norm", "tokens_per_second", "learning_rate"};
-// Those that are noise from step to step.
+// The curves that are noisy from step to step.
 constexpr const char* kSmoothed[] = {"loss",          "tokens_per_second", "imbalance",
                                      "communication", "rank_seconds",      "rank_load"};
 constexpr std::size_t kPointsPerSpacing = 80;
@@ -35,7 +35,7 @@ struct Metrics {
   std::map<std::string, Curve> curves;
   RankReader ranks;
   std::vector<double> tokens_per_second, share_of_peak;
-  std::vector<std::vector<double>> sparsity_by_layer;  // of each step after the warm-up
+  std::vector<std::vector<double>> sparsity_by_layer;  // by step after the warm-up
   double total_flops = 0, peak_bytes = 0, seconds = 0;
   std::int64_t last_step = 0;
   json last_validation;
@@ -47,7 +47,8 @@ double number_in(const json& object, const std::string& name, const std::string&
 }
 
 void add_point(Curve& curve, double step, double value) {
-  // A resumed run repeats no step; a line that does is left out rather than drawn backwards.
+  // A resumed run repeats no step. A line that repeats a step is left out, so that no curve goes
+  // backwards.
   if (!curve.steps.empty() && step <= curve.steps.back()) return;
   curve.steps.push_back(step);
   curve.values.push_back(value);
@@ -103,7 +104,7 @@ Metrics read_metrics(const std::string& path) {
     if (text.empty()) continue;
     const json line = json::parse(text, nullptr, false);
     const bool whole = !line.is_discarded() && line.is_object();
-    if (!whole && in.peek() == EOF) break;  // the write that a kill cut short
+    if (!whole && in.peek() == EOF) break;  // a kill cut the last write short
     const std::string where = concat(path, ":", number);
     PENSTOCK_CHECK(whole, where, ": is not a JSON object");
     add_line(metrics, line, where);
@@ -118,7 +119,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Points spaced evenly both in the step and in its logarithm, so that either axis looks smooth.
+// Keeps points that are evenly spaced in the step, and points that are evenly spaced in its
+// logarithm, so that the curve looks smooth on either axis.
 Curve thin(const Curve& curve) {
   const std::size_t count = curve.steps.size();
   if (count <= 2 * kPointsPerSpacing) return curve;
@@ -136,7 +138,7 @@ Curve thin(const Curve& curve) {
   return out;
 }
 
-/// Nothing of a run that is all warm-up, or whose lines differ in their layers.
+/// Sparsity by layer; no value if all steps are warm-up, or if the number of layers changes.
 std::optional<LayerSparsity> layer_sparsity(const std::vector<std::vector<double>>& steps) {
   if (steps.empty()) return std::nullopt;
   const std::size_t layers = steps[0].size();
@@ -166,7 +168,8 @@ std::string date_of(const std::string& path) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d", &utc));
 }
 
-/// Nothing where no balancer logs its regulariser, or nothing of its loss was added.
+/// The regulariser by stage; no value if no balancer logs its regulariser, or if its loss was not
+/// added.
 std::optional<StageRegulariser> stage_regulariser(const std::map<std::string, Curve>& curves,
                                                   const Stages& stages) {
   for (const auto& [part, state] : logged_regularisers()) {
@@ -192,7 +195,7 @@ struct Warning {
 void read_result(const std::string& run_directory, RunRow& row) {
   const std::string path = (fs::path(run_directory) / kFinished).string();
   std::ifstream file(path);
-  PENSTOCK_CHECK(file, path, ": cannot be opened");  // it may be whole
+  PENSTOCK_CHECK(file, path, ": cannot be opened");  // an unreadable file may be undamaged
   try {
     const json finished = read_kept_object(run_directory, kFinished).value_or(json::object());
     PENSTOCK_CHECK(finished.contains("steps"), path,
@@ -247,7 +250,8 @@ RunRow read_run(const std::string& run_directory) {
     for (const auto& one : plain_measurements())
       row.measured.update(one->read_folder(run_directory));
   }
-  // What it steers by tells a method that steers its sparsity from one whose sparsity is fixed.
+  // A method that steers its sparsity logs the state that it steers with. A method with a fixed
+  // sparsity does not.
   if (row.target_sparsity && steered(metrics.curves)) {
     row.stages = find_stages(metrics.curves["sparsity"].steps, metrics.curves["sparsity"].values,
                              *row.target_sparsity);

@@ -1,4 +1,4 @@
-// Stage borders from trailing means.
+// Finds the borders of stages from trailing means.
 #include "penstock/study/runs/stages.h"
 
 #include "penstock/base/error.h"

@@ -21,14 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A run's folder means its newest checkpoint.
+/// The path of a model. For the folder of a run, it is the newest checkpoint.
 std::string model_of(const std::string& path) {
   return fs::is_directory(fs::path(path) / "checkpoints")
              ? find_checkpoint(path, RunCheckpoint::final).directory.string()
              : path;
 }
 
-/// Config, weights and tokenizer; not what a checkpoint has besides, which is for resuming.
+/// Copies config, weights and tokenizer, but not the files of a checkpoint that only resuming
+/// needs.
 void copy_model(const fs::path& from, const fs::path& to) {
   PENSTOCK_CHECK(fs::is_directory(from), from.string(),
                  ": training begins with a model directory; this is none");
@@ -36,15 +37,16 @@ void copy_model(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     const bool moments = name.starts_with("optimizer") && name.ends_with(".safetensors");
-    const bool note = name.starts_with("piece-");  // that a network file system showed late
+    const bool note =
+        name.starts_with("piece-");  // a rank's, which a network file system may show late
     if (entry.is_regular_file() && !moments && !note && name != "trainer.json" &&
         name != "manifest.json")
       fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
   }
-  read_model_config(to.string());  // that it is one
+  read_model_config(to.string());  // throws unless it is a model
 }
 
-/// What is said of an upcycling's options, in the words of a study's file.
+/// A message about upcycling in which options have the names of the keys of a study's file.
 std::string with_upcycle_keys(const std::string& message) {
   const auto fields = describe_config<UpcycleOptions>();
   return with_members(message, [&](const std::string& member) {
@@ -72,7 +74,7 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
     report = penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(),
                                directory, KeyCache(real_file_system(), key_folder.string()),
                                shown_on(line));
-  } catch (const Error& error) {  // in keys and lines of the study's file
+  } catch (const Error& error) {  // add keys and lines of the study's file
     const std::string said = with_upcycle_keys(error.what());
     if (said == error.what()) throw;
     ConfigNode root{ConfigNode::Table{}};

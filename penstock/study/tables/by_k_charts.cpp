@@ -1,4 +1,4 @@
-// Quality against experts per token and against FLOPs, drawn: HyperRouter's Figure 1.
+// Charts of quality by experts per token and by FLOPs: HyperRouter's Figure 1.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -58,7 +58,7 @@ std::vector<Chart> by_k_charts(std::span<const KSeries> all, Quality quality, bo
   by_k["x_log"] = true;
   by_k["x_ticks"] = ks;
   if (!ks.empty()) {
-    by_k["x_min"] = 0.93 * static_cast<double>(*ks.begin());  // room for the outer points
+    by_k["x_min"] = 0.93 * static_cast<double>(*ks.begin());  // margin for the outer points
     by_k["x_max"] = static_cast<double>(*ks.rbegin()) / 0.93;
   }
   by_flops["x_title"] = "MFLOP per token, forward";

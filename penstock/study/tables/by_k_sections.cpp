@@ -1,4 +1,4 @@
-// Figures by experts per token as tables, charts and words, and as results.json has them.
+// Figures by experts per token: tables, charts and remarks for pages, and JSON for results.json.
 #include <fmt/format.h>
 
 #include <set>
@@ -20,7 +20,7 @@ Table table_by_k(const std::string& title, const std::string& first, Ks ks) {
   return out;
 }
 
-/// "test split, final checkpoint", of all rows that were measured.
+/// The splits and checkpoints of all measured rows: "test split, final checkpoint".
 std::string measured_on(Variants variants) {
   std::set<std::string> places;
   for (const auto& variant : variants)
@@ -74,7 +74,7 @@ Table flops_table(Variants variants, Ks ks) {
   return out;
 }
 
-/// Empty where nothing can be compared.
+/// Empty if nothing can be compared.
 Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
   const auto all = compare_with_reference(variants, comparison);
   if (all.empty()) return {};
@@ -97,7 +97,8 @@ Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
   return out;
 }
 
-/// What may be said. The orders are details: the table tints the best of each column.
+/// The verdict as remarks. The orders of the variants are details, because the table already tints
+/// the best of each column.
 std::vector<Remark> remarks(Variants variants, const Comparison& comparison) {
   const bool tell = order_may_be_told(variants, comparison);
   std::vector<Remark> out;

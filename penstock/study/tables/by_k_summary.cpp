@@ -15,7 +15,7 @@ double quality(const KFigures& figures, Quality measure) {
   return measure == Quality::perplexity ? figures.perplexity : figures.bits_per_byte;
 }
 
-/// What `value` makes of a run's figures at that k, where it has them.
+/// `value` of a run's figures at k; no value if the run has none at k.
 template <class F>
 Figure at_k(std::int64_t k, F value) {
   return [=](const RunRow& row) -> std::optional<double> {
@@ -29,7 +29,7 @@ Figure quality_figure(std::int64_t k, Quality measure) {
   return at_k(k, [measure](const KFigures& figures) { return quality(figures, measure); });
 }
 
-/// Mean bits per byte at the best k, or of the split measured at the end; 0: unknown.
+/// Mean bits per byte at the best k, or of the last evaluation if no k was measured; 0: unknown.
 double best_bits_per_byte(const VariantSummary& variant, std::span<const std::int64_t> ks) {
   double best = 0;
   for (const std::int64_t k : ks)
@@ -44,7 +44,7 @@ double best_bits_per_byte(const VariantSummary& variant, std::span<const std::in
   return test.count == 0 ? variant.bits_per_byte.mean : test.mean;
 }
 
-/// The variant's points: its k, or 0 for all.
+/// The values of k at which the variant has points; 0 is the point of a model without k.
 std::set<std::int64_t> own_ks(const VariantSummary& variant) {
   std::set<std::int64_t> out;
   for (const RunRow* row : variant.rows)
@@ -53,8 +53,9 @@ std::set<std::int64_t> own_ks(const VariantSummary& variant) {
   return out;
 }
 
-/// A model without k stands beside those that take all experts they are measured with, for its
-/// feed-forward is as wide as theirs.
+/// The order of the variants' means at k as text; "" for fewer than two variants. A model without k
+/// is included only at the largest k, because its feed-forward is as wide as all these experts
+/// together.
 std::string order_at(Variants variants, std::int64_t k, Quality measure) {
   const auto ks = measured_ks(variants);
   const bool last = ks.empty() || k == ks.back();
@@ -78,7 +79,7 @@ bool is_judged(const VariantSummary& variant, const Comparison& comparison) {
   return std::ranges::find(except, variant.name) == except.end();
 }
 
-/// " but A, B", those that are not judged; "" where all are.
+/// The variants that are not judged, as " but A, B"; "" if all are judged.
 std::string exceptions(Variants variants, const Comparison& comparison) {
   std::string out;
   for (const auto& variant : variants)

@@ -16,7 +16,7 @@
 namespace penstock::study {
 namespace {
 
-/// A variant's model; its parameters are counted once, and where they are asked for.
+/// A variant's model. Its parameters are counted once, when they are first needed.
 struct ClosedModel {
   ModelConfig config;
   std::optional<ParameterCounts> counts = {};
@@ -85,7 +85,7 @@ class ClosedCounter {
                    ".k = ", cell.k.value_or(0), ": variant '", variant.name, "' has ",
                    config.moe.experts, " experts");
     const double k = cell.k ? static_cast<double>(*cell.k) : config.router.k;
-    // What the router blends into one expert is computed as one, whatever k; the blend counts too.
+    // A merging router computes one blended expert for any k. The blending itself counts too.
     const double active =
         config.traits().merges ? 1 : k * static_cast<double>(config.moe.granularity);
     const ClosedWork& requested = form_.work;

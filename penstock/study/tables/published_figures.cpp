@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
-/// Whether the paper has any of those for any variant.
+/// Whether the paper has any of the `names` for any variant.
 template <std::size_t N>
 bool any_published(const Comparison& comparison, const std::array<std::string_view, N>& names) {
   return std::ranges::any_of(comparison.published, [&](const auto& of_variant) {
@@ -21,7 +21,7 @@ bool any_published(const Comparison& comparison, const std::array<std::string_vi
   });
 }
 
-/// A row of ours, and the paper's beneath it where it has one.
+/// Adds our row, and beneath it the paper's row if the paper has a number.
 template <std::size_t N>
 void add_rows(Table& table, std::size_t index, TableRow ours, const Comparison& comparison,
               const std::string& variant, const std::array<std::string_view, N>& names) {
@@ -37,7 +37,8 @@ void add_rows(Table& table, std::size_t index, TableRow ours, const Comparison& 
   if (any) table.rows.push_back(std::move(paper));
 }
 
-/// Seconds that had passed after that step, between the curve's points; nothing outside it.
+/// Seconds until the end of `step`, interpolated between the curve's points; no value after the
+/// last point.
 std::optional<double> seconds_at(const Curve& curve, double step) {
   const auto next = std::ranges::lower_bound(curve.steps, step);
   if (next == curve.steps.end()) return std::nullopt;
@@ -47,7 +48,8 @@ std::optional<double> seconds_at(const Curve& curve, double step) {
   return begun + (curve.values[i] - begun) * (step - from) / (curve.steps[i] - from);
 }
 
-/// The stages of the row, else of the first run of the same seed that settled.
+/// The stages of the row. If the run does not steer its sparsity, they are those of the first run
+/// with the same seed that settled.
 std::optional<Stages> borders_for(const RunRow& row, Variants variants) {
   const auto complete = [](const RunRow& one) {
     return one.stages.sparsifying && one.stages.settled;
@@ -67,7 +69,7 @@ std::optional<std::vector<double>> stage_hours(const RunRow& row, const Stages& 
   if (curve == row.curves.end() || curve->second.steps.empty() || !borders.sparsifying ||
       !borders.settled)
     return std::nullopt;
-  // A stage begins with its first step: what came before are the steps up to the one before it.
+  // A stage begins with its first step. The stages before it end with the previous step.
   const auto second = seconds_at(curve->second, static_cast<double>(*borders.sparsifying - 1)),
              third = seconds_at(curve->second, static_cast<double>(*borders.settled - 1));
   if (!second || !third) return std::nullopt;

@@ -12,14 +12,14 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 
-/// Decoupled or coupled decay has a name of its own; without decay both are Adam.
+/// The optimizer's name: AdamW with decoupled weight decay, otherwise Adam.
 std::string optimizer(const Settings& settings, const std::string& prefix) {
   const std::string decay = plain_setting(settings, prefix + "weight_decay");
   const bool none = decay.empty() || std::stod(decay) == 0;
   return none || plain_setting(settings, prefix + "decay") == "coupled" ? "Adam" : "AdamW";
 }
 
-/// As people write it: "0.0001" for the file's "1e-04".
+/// The setting's text. A number is shortened: "0.0001" for the file's "1e-04".
 std::string shown_setting(const Settings& settings, const std::string& key) {
   const std::string text = plain_setting(settings, key);
   double number = 0;

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kSamplesFile = "samples.json";
 constexpr std::int64_t kSamples = 2, kPromptTokens = 64, kNewTokens = 96;
 
-/// Tokens as text, with U+FFFD for bytes of characters that the window cuts.
+/// The tokens' text, with U+FFFD for the bytes of characters that the window cuts.
 std::string text_of(std::span<const TokenId> tokens, const Tokenizer& tokenizer) {
   TextStream stream;
   const std::string begun = stream.push(tokenizer.decode(tokens));
@@ -52,7 +52,8 @@ void write_text_samples(const std::string& run_directory) {
   if (!model->config().causal()) {
     out.refused = kNeedsLaterTokens;
   } else if (corpus.count(opened.split).tokens > 1) {
-    // Half the length that the model was trained with, or can read, is left to what it writes.
+    // The prompt has at most half the length that the model was trained with or can read. The other
+    // half is left for the generated text.
     std::int64_t reach = recipe.train.sequence_length;
     if (const std::int64_t context = model->config().context; context > 0)
       reach = std::min(reach, context);
