@@ -15,7 +15,8 @@ namespace penstock::analysis {
 /// How often each token id occurs in the corpus, over all splits, [V].
 std::vector<double> corpus_frequencies(const Corpus& corpus);
 
-/// Mean and standard deviation (divisor n, not n − 1) of the active experts at the places in a bin.
+/// Mean and standard deviation (divisor n, not n − 1) of the active experts at the positions in a
+/// bin.
 struct ActiveMoments {
   double places = 0, mean = 0, sd = 0;
 };
@@ -28,7 +29,7 @@ struct FrequencyBin {
   std::vector<ActiveMoments> by_surprisal;  ///< [S], one for each surprisal bin
 };
 
-/// Places whose surprisal is from `least` to below `limit` nats; the last bin has no limit.
+/// Positions whose surprisal is from `least` to below `limit` nats; the last bin has no limit.
 struct SurprisalBin {
   double least = 0;
   std::optional<double> limit;
@@ -36,8 +37,8 @@ struct SurprisalBin {
 };
 
 /// Correlation of the number of active experts a with x = log2 of the frequency and s = the
-/// surprisal in nats, over places. A member has no value if one of its variables is constant; the
-/// partial correlations and b also have none if x and s are collinear.
+/// surprisal in nats, over positions. A member has no value if one of its variables is constant;
+/// the partial correlations and b also have none if x and s are collinear.
 ///   r_x.s = (r_xa − r_xs r_sa) / √((1 − r_xs²)(1 − r_sa²))
 ///   a ≈ c + b_x x + b_s s, least squares
 struct ActiveCorrelation {
@@ -49,17 +50,17 @@ struct ActiveCorrelation {
 
 struct FrequencyReport {
   std::int64_t places = 0;                 ///< with a surprisal: not a window's first
-  std::vector<FrequencyBin> by_frequency;  ///< bins with places, by ascending frequency
+  std::vector<FrequencyBin> by_frequency;  ///< bins with positions, by ascending frequency
   std::vector<SurprisalBin> by_surprisal;  ///< [S]
   ActiveCorrelation whole;                 ///< of the mean of a over layers, as in the bins
   std::vector<ActiveCorrelation> layers;   ///< [L]
 };
 
-/// Accumulates sums over any number of places.
+/// Accumulates sums over any number of positions.
 class FrequencyCounter {
  public:
   FrequencyCounter(std::vector<double> frequencies, std::int64_t layers);
-  /// Ignores a place without a surprisal.
+  /// Ignores a position without a surprisal.
   void add(const TokenPlace& place);
   FrequencyReport report() const;
 

@@ -65,7 +65,7 @@ void TokenCounter::scored(const Batch& batch, std::span<const double> nats) {
     double sum = 0;
     for (const double one : here) sum += one;
     out_.active[static_cast<std::size_t>(batch.inputs[i])] += sum / static_cast<double>(layers);
-    // The token that is read at a place was the target of the previous place.
+    // The token that is read at a position was the target of the previous position.
     if (place_)
       place_({.id = batch.inputs[i],
               .surprisal = i % length > 0 ? nats[i - 1] : row_ends_[i / length],

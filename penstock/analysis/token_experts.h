@@ -15,11 +15,11 @@
 
 namespace penstock::analysis {
 
-/// Sums by token id over a text's places, the positions at which a token is read.
+/// Sums by token id over the positions of a text at which a token is read.
 struct TokenExperts {
-  std::int64_t tokens = 0;     ///< number of places
+  std::int64_t tokens = 0;     ///< number of positions
   std::int64_t experts = 0;    ///< E
-  std::vector<double> count;   ///< [V], number of places with the token
+  std::vector<double> count;   ///< [V], number of positions with the token
   std::vector<double> active;  ///< [V], assignments over all MoE layers ÷ MoE layers
   /// [V][L·E], number of assignments; empty for a token that does not occur.
   std::vector<std::vector<std::uint32_t>> assigned;
@@ -31,7 +31,7 @@ struct TokenExperts {
   }
 };
 
-/// One place of a text, and the token that is read there.
+/// One position of a text, and the token that is read there.
 struct TokenPlace {
   std::int64_t id = 0;
   /// −ln p of the token by the model, given the text before it; NaN without text before it.
@@ -43,7 +43,7 @@ struct TokenPlace {
 /// layer and then scored() once. REQUIRES: the model's plans do not merge.
 class TokenCounter {
  public:
-  /// @param place  called for each place in order; may be empty
+  /// @param place  called for each position in order; may be empty
   explicit TokenCounter(const ModelConfig& config,
                         std::function<void(const TokenPlace&)> place = {});
 
@@ -80,14 +80,14 @@ CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
 struct ListedToken {
   std::int64_t id = 0;
   std::string text;  ///< bytes that cannot be printed are hexadecimal escapes
-  double count = 0;  ///< number of places with the token
+  double count = 0;  ///< number of positions with the token
   double value = 0;
 };
 
-/// The number of places from which on a token is listed by its share; rarer tokens say little.
+/// The fewest positions of a token that is listed by its share. Shares of rarer tokens say little.
 inline constexpr double kOccursOften = 16;
 
-/// The ids of tokens with at least kOccursOften places, ascending.
+/// The ids of tokens with at least kOccursOften positions, ascending.
 std::vector<std::size_t> frequent_ids(const TokenExperts& counted);
 
 /// At most `most` of the ids, sorted by value: highest first, or lowest first if not `descending`.
@@ -98,7 +98,7 @@ std::vector<ListedToken> listed_tokens(const TokenExperts& counted, const Tokeni
                                        bool descending = true);
 
 /// The frequent tokens that most reliably go to an expert, sorted by the share of the token's
-/// places that the expert gets. Only frequent_ids() are listed. Source: ReMoE, Table 12.
+/// positions that the expert gets. Only frequent_ids() are listed. Source: ReMoE, Table 12.
 std::vector<ListedToken> surest_tokens(const TokenExperts& counted, const Tokenizer& tokenizer,
                                        std::size_t layer, std::size_t expert, std::size_t most);
 

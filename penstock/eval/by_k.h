@@ -27,7 +27,8 @@ struct KPoint {
 };
 
 /// Evaluates the model with k experts per token in every MoE layer, instead of the k of its
-/// training or schedule. The gates and the capacity are those of a selector with this k. With k = 0
+/// training or schedule. The gates and the capacity are those of a selector with this k: the
+/// softmax is before or after the choice, and the capacity is a share of this k. With k = 0
 /// the model keeps its own number of experts; this also works for models without k. One batch runs
 /// before time and memory are measured. FLOPs are nominal_forward_flops of a whole batch with full
 /// memory and k active experts, or the counted number of active experts if k = 0.

@@ -127,7 +127,7 @@ class ToldModel {
   std::vector<std::shared_ptr<ToldScorer>> told_;
 };
 
-/// For each row, the `changed` places with the highest gains; `share` of them, rounded up.
+/// For each row, the `changed` positions with the highest gains; `share` of them, rounded up.
 at::Tensor highest(const at::Tensor& changed, const at::Tensor& gain, double share) {
   const at::Tensor rank = gain.argsort(1, /*descending=*/true).argsort(1, /*descending=*/false);
   const at::Tensor most = (changed.sum(1, true) * share).ceil();  // [B, 1]
@@ -160,7 +160,7 @@ class BatchOracle {
   at::Tensor nats;  ///< [B, T] with the choices so far
 
  private:
-  /// The mask of the chosen experts at the kept places. It is empty elsewhere, where the model's
+  /// The mask of the chosen experts at the kept positions. It is empty elsewhere, where the model's
   /// own experts stay.
   at::Tensor mask_of(const at::Tensor& choice, const at::Tensor& kept) const {
     const at::Tensor index = choice.clamp_min(0).flatten();

@@ -13,8 +13,8 @@ using namespace study;
 
 namespace {
 
-// The run of the first seed with a load map. Maps are not averaged over seeds, because an expert's
-// number means nothing across seeds.
+// The run of the first seed with a load map. Maps are not averaged over seeds, because the
+// experts of different seeds do not correspond.
 const RunRow* run_with_load(const VariantSummary& variant) {
   for (const RunRow* row : variant.rows)
     if (row->validation && !row->validation->load.empty()) return row;

@@ -101,7 +101,7 @@ std::string wrapped(const std::string& text, std::size_t width) {
     const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const std::string indent(begin + 2, ' ');
     while (width_of(line) > width) {
-      // The last space before which the text fits, or the first space if the text fits before none.
+      // The last space that the line may be cut at to fit, or the first space if no cut fits.
       std::size_t end = 0;
       for (std::size_t i = line.find_first_not_of(' '); i < line.size(); ++i)
         if (line[i] == ' ' && line[i - 1] != ' ' &&

@@ -28,7 +28,7 @@ using nlohmann::json;
 struct Task {
   std::string name, label;
   std::string data;  // for `penstock finetune --data`; empty: left out
-  ClassificationFormat format = ClassificationFormat::kAuto;  // for its --task
+  ClassificationFormat format = ClassificationFormat::kAuto;  // for its `--task`
   ConfigNode set;                                             // keys of `penstock finetune --set`
   ConfigNode published;                                       // settings of the paper, by key
 

@@ -356,8 +356,8 @@ class Tasks : public Measurement {
     return list_json(out);
   }
 
-  /// The checksum of the task's data, computed once; "" if the data are missing. Rows then count
-  /// without a comparison of checksums.
+  /// The checksum of the task's data, computed once; "" if the data are missing. Rows are
+  /// then used without a comparison of checksums.
   const std::string& sum_of(const Task& task) const {
     const auto [found, is_new] = sums_.try_emplace(task.origin);
     if (is_new && is_there(task))

@@ -38,8 +38,8 @@ struct FrequencyBin {
   }
 };
 
-/// A token, the number of its places in the text, and a value: its mean active experts, or the
-/// share of its places that an expert gets.
+/// A token, the number of its positions in the text, and a value: its mean active experts, or the
+/// share of its positions that an expert gets.
 struct ShownToken {
   std::string text;
   double count = 0, value = 0;

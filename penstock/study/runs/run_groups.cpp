@@ -104,7 +104,7 @@ RunGroups::Ended RunGroups::train_on_all(const std::vector<RunToTrain>& runs) {
 
 RunGroups::Ended RunGroups::train_in_groups(const std::vector<RunToTrain>& runs) {
   const int size = runs.front().processes, groups = world_.size() / size;
-  const int mine = std::min(world_.rank() / size, groups);  // the last: ranks without a group
+  const int mine = std::min(world_.rank() / size, groups);  // `groups`: a rank left over
   const dist::ProcessGroup group = world_.split("study", mine, kWaitForFirst);
   dist::Deal deal(world_, std::ssize(runs));
   Ended ended;
