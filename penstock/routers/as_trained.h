@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// Returns the same router, which keeps its thresholds (Scores::thresholds) and does not use them.
-/// Experts then choose among all tokens of a pass outside training too. Parameters and state have
+/// Returns a router that keeps its thresholds (Scores::thresholds) but does not use them. Experts
+/// then choose among all tokens of a pass outside training too. Parameters and state have
 /// the same names and shapes. Throws Error for a router without thresholds.
 RouterConfig as_trained(const RouterConfig& config);
 

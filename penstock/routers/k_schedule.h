@@ -18,12 +18,14 @@ constexpr std::array<std::string_view, 5> words(KScheduleKind) {
 
 /// The schedule of k in a recipe. All kinds but `drawn` end at the router's nominal k. Values are
 /// before granularity.
-///   steps:   values[i] until step at[i], then k; without `at`, equal parts of the run
+///   steps:   values[i] until step at[i], then k; without `at`, the run is cut into equal parts
 ///   linear:  start + round((k − start)·step/T)
 ///   cosine:  round(k + (start − k)·cos(π·step/2T))
-///   drawn:   one of `values` at each step, by the seed and the step alone: the same in all layers
-///            and parts of a step; a value that stands twice is drawn twice as often
-/// with T = `over` or the run's steps, and halves rounded to even. Outside training k is nominal.
+///   drawn:   one of `values` at each step, drawn from the seed and the step alone. All layers and
+///            all micro-batches of a step use the same value. A value listed twice is drawn twice
+///            as often.
+/// T is `over`, or the run's number of steps if `over` is 0. Halves are rounded to even. Outside
+/// training k is nominal.
 /// Source: SMoE-Dropout (arXiv:2303.01610) and HyperRouter (arXiv:2312.07035), authors' code.
 struct KSchedule {
   KScheduleKind kind = KScheduleKind::constant;
@@ -54,8 +56,8 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape);
 std::vector<OptionNote> schedule_notes(const KSchedule& schedule, const RouterShape& shape,
                                        std::int64_t steps);
 
-/// k at the step, or the k that the context asks for, granularity applied. In [1, E] for a checked
-/// schedule.
+/// Returns the schedule's k at the context's step, or the context's k if that is set. Granularity
+/// is applied. The result is in [1, E] for a checked schedule.
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context);
 

@@ -14,9 +14,10 @@ std::vector<LoggedState> logged_states();
 /// Whether a balancer that logs this state steers the sparsity with it.
 bool steers_sparsity(const std::string& state);
 
-/// A balancer whose loss is a regulariser times a weight that it moves, and logs the regulariser.
+/// A balancer that logs its regulariser. The balancer's loss is the regulariser times a weight that
+/// the balancer moves.
 struct LoggedRegulariser {
-  std::string part;   ///< the name that the product is logged under
+  std::string part;   ///< the balancer's name; the loss is logged under it
   std::string state;  ///< the name of the regulariser alone
 };
 std::vector<LoggedRegulariser> logged_regularisers();

@@ -14,8 +14,8 @@
 namespace penstock {
 
 struct OptionNote {
-  std::string key;   ///< below the part's: "schedule.start"
-  std::string text;  ///< a sentence with the whole key
+  std::string key;   ///< relative to the part's table: "schedule.start"
+  std::string text;  ///< a sentence that names the full key
 };
 
 /// The sentence for settings that nothing reads.
@@ -32,8 +32,8 @@ using NotesOfPart = std::function<std::vector<OptionNote>(const RouterShape&, st
 Registry<NotesOfPart>& option_notes_registry();
 
 /// Registers a part's notes: `static const RegisterOptionNotes<Config> notes{"topk"};` beside the
-/// part's own registration. The config has `notes(const RouterShape&, std::int64_t steps) const`,
-/// which speaks of options at other values than their defaults.
+/// part's own registration. The config has `notes(const RouterShape&, std::int64_t steps) const`.
+/// That function returns notes on options that differ from their defaults.
 template <class Config>
 struct RegisterOptionNotes {
   explicit RegisterOptionNotes(const std::string& part) {

@@ -1,11 +1,11 @@
 // Names of routers' parameters that other code makes or reads: their prefix, and the names that
-// a scorer's traits decide.
+// follow from a scorer's traits.
 #pragma once
 
 namespace penstock {
 
-/// The module of a layer that has all parameters of its router. Routers of several layers may share
-/// some (Scorer), which then are the first layer's.
+/// The layer's module that has all parameters of its router. Routers of several layers may share
+/// parameters (Scorer::share); the first layer then has them.
 constexpr const char *kRouterModule = "router";
 
 /// The parameters of a scorer that is one matrix (one_matrix): [E, d], and [E] for a bias.

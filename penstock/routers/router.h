@@ -35,17 +35,17 @@ struct ScorerParameters {
   std::int64_t network = 0;    ///< that network
 };
 
-/// Turns rows into logits. One instance per layer.
+/// Computes the logits of rows. There is one instance per layer.
 class Scorer : public torch::nn::Module {
  public:
   using Traits = ScorerTraits;
 
-  /// @param hidden [T, d] f32|f64, normed input of the experts
+  /// @param hidden [T, d] f32|f64, the normed input of the experts
   /// @return logits [T, E]
   virtual Scores score(const at::Tensor& hidden, const RoutingContext& context) = 0;
-  /// score() outside training as a plain router without gradient. The tensors may be the parameters
-  /// themselves; a scorer without parameters gives f64. Throws AssertionError unless the resolved
-  /// router's traits say foldable.
+  /// Returns score() outside training as one matrix and bias, without gradient. The tensors may be
+  /// the parameters themselves. A scorer without parameters returns f64. Throws AssertionError
+  /// unless the resolved router has the trait foldable.
   virtual FoldedScorer fold() const;
   /// Draws the parameters: N(0, std²) unless the method's source says otherwise.
   virtual void initialize(double std, const InitialDraws& draws) = 0;
@@ -58,23 +58,23 @@ class Scorer : public torch::nn::Module {
   virtual void share(Scorer& first);
   /// Multiply-adds for the logits of one token in training.
   virtual std::int64_t multiply_adds_per_token() const = 0;
-  /// Numbers that a training pass keeps for a token besides its vector and its logits, if they may
-  /// be many more than d. 0 leaves them uncounted.
+  /// The number of values that a training pass keeps for a token besides its vector and its logits.
+  /// A scorer returns it if it may be much larger than d. 0 leaves the values uncounted.
   virtual std::int64_t kept_per_token() const { return 0; }
-  /// Numbers of parameters. By default all count as `router`.
+  /// The numbers of parameters by purpose. By default all parameters count as `router`.
   virtual ScorerParameters parameters_by_part() const;
-  /// Names of the parameters whose first dimension is experts, with an equal number of rows for
-  /// each. Empty if experts have no parameters of their own.
+  /// The names of the parameters whose rows belong to experts, with an equal number of rows for
+  /// each expert. Empty if experts have no parameters of their own.
   virtual std::set<std::string> rows_by_expert() const;
 };
 
-/// Turns scores into a plan. Stateless; one instance per layer.
+/// Makes a plan from scores. A selector has no state. There is one instance per layer.
 class Selector {
  public:
   using Traits = SelectorTraits;
 
   virtual ~Selector() = default;
-  /// The plan for all T tokens; `Plan::k` is set by the router.
+  /// Returns the plan for all T tokens. The router sets `Plan::k`.
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
   /// Pools segment_length rows (see the traits) into one row before scoring. Lory scores segment
   /// means. The default returns the rows unchanged.
@@ -88,22 +88,23 @@ class Selector {
 
 /// A balancer's result for one layer's pass.
 struct BalancerOutput {
-  at::Tensor loss;  ///< scalar, differentiable; undefined when it has none
+  at::Tensor loss;  ///< scalar, differentiable; undefined if the balancer has no loss
   RoutingStatistics statistics;
 };
 
-/// Adds losses or biases the choice, and keeps state. One instance per model, shared by its layers;
-/// its buffers are saved.
+/// Adds losses, or biases the choice of experts. It may keep state. The layers of a model share one
+/// instance. Its buffers are saved with the model.
 class Balancer : public torch::nn::Module {
  public:
   using Traits = BalancerTraits;
 
   virtual BalancerOutput balance(const Scores& scores, const Plan& plan,
                                  const RoutingContext& context) = 0;
-  /// The bias of the layer's scores in the choice of experts, [E] f32 without gradient, in training
-  /// and outside; undefined: none. Only for a balancer with the trait biases_choice.
+  /// The bias that is added to the layer's scores for the choice of experts, [E] f32 without
+  /// gradient, in training and outside; undefined: none. Only for a balancer with the trait
+  /// biases_choice.
   virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
-  /// The same bias outside training, if it differs.
+  /// The bias outside training, if it differs from choice_bias().
   virtual at::Tensor evaluation_bias(std::int64_t layer) const { return choice_bias(layer); }
   /// Scores::thresholds of the layer, [E] f32 without gradient. Only for a balancer with the trait
   /// keeps_thresholds.
@@ -113,7 +114,7 @@ class Balancer : public torch::nn::Module {
   virtual void start(std::int64_t /*layer*/, const FoldedScorer&) {}
   /// The trainer calls it once after every optimizer step.
   virtual void after_step(const StepStatistics&) {}
-  /// The values to log each step, such as λ, by the names in the traits.
+  /// The values to log each step, such as λ. Their names are those in the traits.
   virtual std::map<std::string, double> state() const { return {}; }
 };
 
@@ -122,7 +123,8 @@ template <class Part>
 struct PartEntry {
   std::string summary;  ///< one sentence
   std::string source;   ///< paper and equation
-  /// The traits under default options. ResolvedRouter and Router have those of the options in use.
+  /// The traits under default options. ResolvedRouter and Router have the traits under the options
+  /// in use.
   typename Part::Traits traits;
   std::vector<FieldDescription> fields;
   /// Throws Error that names the key if the options do not fit together or do not fit the shape.
@@ -156,8 +158,8 @@ struct RouterConfig {
   std::string scorer, selector;  ///< non-empty: override the method's
   std::optional<std::vector<std::string>> balancers;
   double k = 1;
-  double init_std = 0;  ///< 0: the model's
-  double lr_scale = 1;  ///< for the trainer
+  double init_std = 0;  ///< 0: the model's init_std
+  double lr_scale = 1;  ///< read by the trainer
   std::map<std::string, ConfigNode> parts;
 
   template <class V>
@@ -181,33 +183,33 @@ struct RouterConfig {
 struct ResolvedRouter {
   std::string scorer, selector;
   std::vector<std::string> balancers;
-  std::map<std::string, ConfigNode> options;  ///< of every part in use, defaults filled in
-  RouterTraits traits;                        ///< of the combination
+  std::map<std::string, ConfigNode> options;  ///< of every part in use, with defaults filled in
+  RouterTraits traits;                        ///< of all parts together
 
   bool dense() const { return selector.empty(); }
 };
 
-/// Joins method and overrides; throws Error for unknown names, for unknown or impossible options,
-/// for options of parts not in use, and for parts that do not fit together.
+/// Joins method and overrides. Throws Error for unknown names, for unknown or impossible options,
+/// for options of parts that are not in use, and for parts that do not fit together.
 ResolvedRouter resolve(const RouterConfig& config);
 
 /// Throws Error that names the key if the options of a part in use do not fit the shape of the
 /// layers. Builds nothing. REQUIRES: not dense.
 void check_options(const ResolvedRouter& router, const RouterShape& shape);
 
-/// Why these parts cannot work together, or "" when they can.
+/// The reason why these parts cannot work together, or "" if they can.
 std::string compatible(const std::string& scorer, const std::string& selector,
                        const std::vector<std::string>& balancers);
 
-/// The balancers of a model in the order of `router.balancers`, shared by its layers; the model
-/// registers them as modules, so that their buffers are saved.
+/// Makes the balancers of a model in the order of `router.balancers`. The model's layers share
+/// them. The model registers them as modules, so that their buffers are saved.
 std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,
                                                       const RouterShape& shape);
 
 std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape);
 std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape);
 
-/// The router of one layer: scorer and selector of its own, balancers of the model.
+/// The router of one layer. It has its own scorer and selector, and the model's balancers.
 class Router : public torch::nn::Module {
  public:
   /// Parameters are not initialised.
@@ -216,9 +218,9 @@ class Router : public torch::nn::Module {
   /// See Scorer::initialize and Balancer::start.
   void initialize(double std, const InitialDraws& draws);
 
-  /// Scores, plan, losses and statistics of one pass. hidden [T, d].
-  /// Losses exist only when context.training. Statistics always hold "expert_tokens" [E] i64 unless
-  /// the plan merges.
+  /// Computes scores, plan, losses and statistics of one pass. Losses exist only if
+  /// context.training. Statistics have "expert_tokens" [E] i64 unless the plan merges.
+  /// @param hidden [T, d]
   RoutingResult route(const at::Tensor& hidden, const RoutingContext& context);
 
   Scorer& scorer() { return *scorer_; }
@@ -242,9 +244,10 @@ class Router : public torch::nn::Module {
 };
 
 /// Registers a part: `static const RegisterScorer<Linear, LinearConfig> registered{"linear", ...}`.
-/// The class is constructed from (shape, config). What the config may say besides its keys:
-/// `void check(const RouterShape&) const` throws Error where it does not fit, and
-/// `void refine(ScorerTraits&) const`, or that of its kind, says what traits its options change.
+/// The class is constructed from (shape, config). The config may have two functions:
+/// `void check(const RouterShape&) const` throws Error if the config does not fit the shape;
+/// `void refine(ScorerTraits&) const`, with the traits of the part's kind, changes the traits that
+/// depend on options.
 template <class Base, class Class, class Config>
 struct RegisterPart {
   using Traits = typename Base::Traits;

@@ -22,7 +22,7 @@ namespace ops {
 struct Route;
 }
 
-/// Shapes a router is built for. R rows are the T tokens of a micro-batch.
+/// The shapes that a router is built for. The R rows of a pass are the T tokens of a micro-batch.
 struct RouterShape {
   std::int64_t d_model = 0;      ///< d
   std::int64_t experts = 0;      ///< E, granularity applied
@@ -40,25 +40,27 @@ struct RoutingContext {
   std::int64_t step = 0;         ///< optimizer step, from 0
   std::int64_t total_steps = 0;  ///< of the run; 0 outside training
   bool training = false;
-  /// Experts per token to use in place of the selector's own number and schedule, granularity
-  /// applied, in 1..E; 0: the selector's. Refused by routers whose tokens do not ask for k experts.
+  /// The number of experts per token, granularity applied, in 1..E. It replaces the selector's own
+  /// k and its schedule. 0: the selector's k. Routers whose tokens do not ask for k experts refuse
+  /// it.
   std::int64_t k = 0;
-  /// Added to every logit before experts are switched on by its sign; refused by other routers.
+  /// Added to every logit before the logit's sign switches the expert on. Other routers refuse it.
   double logit_shift = 0;
-  /// Token ids [T] i64, for routers that look at them; undefined when unknown.
+  /// Token ids [T] i64, for routers that read them; undefined if unknown.
   at::Tensor token_ids;
   /// Tokens per sequence; T is a multiple of it (rows are sequences one after another).
   std::int64_t sequence_length = 0;
-  /// Draws for stochastic routers.
+  /// The generator that stochastic routers draw from.
   std::optional<at::Generator> generator;
-  /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank. MoeLayer sets
-  /// both by its expert group.
+  /// The rank that holds each expert [E] i64, for locality losses; undefined on one rank. MoeLayer
+  /// sets `expert_rank` and `rank` from its expert group.
   at::Tensor expert_rank;
   std::int64_t rank = 0;   ///< of this process
   std::int64_t layer = 0;  ///< among the model's MoE layers; set by the router
-  /// What all passes of the step ask of a layer's experts, [E + 1] f64 on the CPU: choices of each
-  /// expert, and tokens. Given those of this pass; an embedder's may sum them over ranks whose
-  /// passes are the step, the trainer's knows them from a pass before. Null: this pass is the step.
+  /// Returns a layer's counts over all passes of the step, [E + 1] f64 on the CPU: the choices of
+  /// each expert, then the number of tokens. `mine` has the counts of this pass. An embedder's
+  /// function may sum `mine` over the ranks of the step. The trainer's function returns counts of
+  /// an earlier pass over the same micro-batches. Null: this pass is the whole step.
   std::function<at::Tensor(std::int64_t layer, const at::Tensor& mine)> reduce;
 };
 
@@ -68,15 +70,16 @@ struct Scores {
   at::Tensor clean_logits;  ///< before noise; undefined where there is none
   at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
   at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
-  /// [E], a bias that balancers add to the experts' scores in the choice alone; undefined: none.
+  /// [E], a bias that balancers add to the experts' scores for the choice of experts; undefined:
+  /// none. Gates do not contain it unless they are ReLU gates.
   at::Tensor choice_bias;
-  /// [E] f32, kept by a balancer: outside training an expert takes the tokens whose scores reach
-  /// its threshold, each by itself. Undefined: it chooses among all, as in training.
+  /// [E] f32, from a balancer: outside training an expert takes every token whose score reaches its
+  /// threshold. Undefined: the expert chooses among all tokens, as in training.
   at::Tensor thresholds;
 };
 
-/// Which expert computes which token, with which weight. Either A assignments sorted by expert
-/// (ties keep token order), or, for a merging selector, expert weights per segment.
+/// Which expert computes which token, with which weight. A plan has either A assignments sorted by
+/// expert (ties keep token order), or, from a merging selector, expert weights per segment.
 struct Plan {
   std::int64_t tokens = 0;   ///< T
   std::int64_t experts = 0;  ///< E
@@ -90,18 +93,20 @@ struct Plan {
   at::Tensor by_token;       ///< [A] i64
   at::Tensor token_offsets;  ///< [T+1] i64
 
-  // Sums over the selector's logits that it took on its way, differentiable; undefined where it had
-  // no use for them. Balancers read them through balancers/reductions.h.
+  // Sums over the logits that the selector computed along with the plan; differentiable. They are
+  // undefined if the selector did not compute them. Balancers read them through
+  // balancers/reductions.h.
   at::Tensor mean_probability;  ///< [E], mean over tokens of softmax(z_t)
   at::Tensor logsumexp;         ///< [T], of z_t
   at::Tensor gate_sums;         ///< [E], sums of the weights
 
-  // Set by selectors that may refuse a token an expert; undefined and 0 with others.
+  // Selectors that may refuse a token an expert set these two. With other selectors they are
+  // undefined and 0.
   at::Tensor demand;          ///< [E] i64, choices that balance losses count, before any refusal
   std::int64_t overflow = 0;  ///< assignments refused because their expert was full
 
-  /// [E] without gradient, the lowest score for which each expert took a token in this training
-  /// pass; undefined where tokens choose, outside training, and without tokens.
+  /// [E] without gradient, the lowest score of a token that each expert took in this training pass.
+  /// Undefined if tokens choose experts, outside training, and without tokens.
   at::Tensor lowest_taken;
 
   at::Tensor merge_weights;         ///< [segments, E], differentiable; undefined unless merging
@@ -114,7 +119,7 @@ struct Plan {
 /// A layer's statistics of one pass, by name, as plain numbers or small tensors without gradient.
 using RoutingStatistics = std::map<std::string, at::Tensor>;
 
-/// Everything one pass through one layer's router produced.
+/// All results of one pass through one layer's router.
 struct RoutingResult {
   at::Tensor hidden;  ///< [T, d], the layer's input
   Plan plan;
@@ -125,30 +130,31 @@ struct RoutingResult {
   RoutingStatistics statistics;
 };
 
-/// Builds the plan from gates and a mask.
+/// Makes a plan from gates and a mask.
 ///   assignments = {(e, t) : mask[t, e]}, weight = gates[t, e]
 /// @param gates [T, E] f32|f64, differentiable
 /// @param mask  [T, E] bool, same device
 /// Gradient: gates, at the masked positions. Cost: O(T·E). Empty T, experts and masks are allowed.
 Plan make_plan(const at::Tensor& gates, const at::Tensor& mask);
 
-/// The plan from a routing operator's result for logits [T, E].
+/// Makes a plan from the result of a routing operator for logits [T, E].
 Plan make_plan(const at::Tensor& logits, const ops::Route& route);
 
-/// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
+/// Makes a merging plan. Segment s of `segment_length` tokens uses the blend weights[s].
 /// @param weights [segments, E], differentiable
 Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_t segment_length);
 
 /// The plan of the tokens in the range, in the order of the whole plan. It has no sums over the
-/// logits. Gradient: weights, those of other tokens zero.
-/// REQUIRES: where it merges, the range is of whole segments (asserted). Cost: O(A), on the CPU.
+/// logits.
+/// REQUIRES: the range has whole segments if the plan merges (asserted).
+/// Gradient: weights; weights of tokens outside the range get 0. Cost: O(A), on the CPU.
 Plan plan_of_tokens(const Plan& plan, IndexRange tokens);
 
-/// Assignments per expert [E] i64 on the CPU. REQUIRES: the plan does not merge.
+/// The number of assignments of each expert [E] i64, on the CPU. REQUIRES: the plan does not merge.
 at::Tensor expert_counts(const Plan& plan);
 
-/// The share of token-expert pairs without an assignment.  1 − A / (T·E); 0 without tokens, and for
-/// merging plans, in which every expert takes part.
+/// The share of (token, expert) pairs without an assignment:  1 − A / (T·E).  It is 0 without
+/// tokens, and for a merging plan, in which every expert takes part.
 double sparsity(const Plan& plan);
 
 }  // namespace penstock

@@ -17,29 +17,32 @@ struct StepStatistics {
   std::vector<std::vector<std::int64_t>> expert_tokens = {};
   /// [L], tokens that the layer's passes routed; 0 for a layer whose plans merge.
   std::vector<std::int64_t> tokens = {};
-  /// [L][E], Plan::lowest_taken, mean over the layer's tokens; empty for a layer whose tokens
-  /// choose.
+  /// [L][E], the mean of Plan::lowest_taken over the layer's tokens; empty for a layer whose tokens
+  /// choose experts.
   std::vector<std::vector<double>> lowest_taken = {};
 
   /// The mean number of experts per token in a layer; 0 for a layer that routed no token.
   double active(std::size_t layer) const;
 };
 
-/// Plan::lowest_taken [E], read from its device; none where it is undefined.
+/// The values of Plan::lowest_taken [E], copied from its device; empty if it is undefined.
 std::vector<double> plain_scores(const at::Tensor& lowest_taken);
 
-/// Counts plans in whole numbers, so that the order of passes changes nothing but the last bits of
-/// lowest_taken.
+/// Sums the counts of plans. Counts are whole numbers, so that the order of passes changes only the
+/// last bits of lowest_taken.
 class StepCounts {
  public:
-  /// @param layer  among the model's MoE layers
+  /// Adds the counts of a plan.
+  /// @param layer  index among the model's MoE layers
   void add(std::int64_t layer, const Plan& plan);
-  /// The same from a plan's counts [E] of a pass over that many tokens, empty where it merges, and
-  /// its lowest_taken [E], empty where it has none.
+  /// Adds the counts of a pass over `tokens` tokens.
+  /// @param counts  [E], the plan's assignments by expert; empty if the plan merges
+  /// @param lowest_taken  [E], the plan's lowest_taken; empty if it is undefined
   void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens,
            std::span<const double> lowest_taken = {});
-  /// Adds the counts of other processes. @param sum  in place, over processes; numbers of one
-  /// length, that of `shape`, on all
+  /// Adds the counts of other processes.
+  /// @param sum  sums a tensor over processes, in place. The tensor's length follows from `shape`,
+  ///             so it is the same in every process.
   void sum_with(const std::function<void(const at::Tensor&)>& sum, const RouterShape& shape);
   /// Whether no plan that assigns tokens was added.
   bool empty() const { return pairs_ == 0; }
@@ -47,7 +50,7 @@ class StepCounts {
   StepStatistics take();
 
  private:
-  StepStatistics sums_;  // all but the sparsity; lowest_taken times the tokens of its pass
+  StepStatistics sums_;  // without the sparsity; lowest_taken is times the tokens of its pass
   std::int64_t assignments_ = 0, pairs_ = 0;  // (token, expert) pairs that are on, and T·E
 };
 

@@ -1,6 +1,6 @@
-// Traits: what a part says about itself. Other code decides by traits, never by names, which parts
-// fit together and what a router allows. Traits are flags and plain values; a fact that takes a
-// computation is a function of the part (router.h).
+// Traits: the properties that a part declares. Other code reads traits, never names, to decide
+// which parts fit together and what a router allows. Traits are flags and plain values. A property
+// that needs a computation is a function of the part (router.h).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// The formula of a selector's gates, where it depends on the token's logits alone.
+/// The formula of a selector's gates, for gates that depend on the token's logits alone.
 enum class GateForm {
   other,              ///< none of these
   softmax_over_kept,  ///< g_j = exp(z_j) / Σ_{i kept} exp(z_i)
   softmax_over_all,   ///< g_j = exp(z_j) / Σ_i exp(z_i), kept unnormalised
-  relu,               ///< g_j = z_j where that is positive
+  relu,               ///< g_j = z_j for positive z_j
 };
 const char* gate_form_name(GateForm form);
 
@@ -24,9 +24,10 @@ const char* gate_form_name(GateForm form);
 struct LoggedState {
   std::string name;            ///< its key in metrics.jsonl
   std::string title, caption;  ///< of its chart
-  std::string symbol;          ///< on the axis
-  bool logarithmic = false;    ///< how the axis goes
-  /// Whether it is the balancer's loss before its weight, whose product is what is minimised.
+  std::string symbol;          ///< the label of the chart's axis
+  bool logarithmic = false;    ///< whether the axis is logarithmic
+  /// Whether the number is the balancer's loss without its weight. Training minimises their
+  /// product.
   bool unweighted_loss = false;
 
   template <class V>
@@ -162,10 +163,10 @@ struct BalancerTraits {
   }
 };
 
-/// Those of a scorer, a selector and balancers together, under their options. What a selector says
-/// of itself holds of the whole, with what the scorer adds to order, chance and training.
-/// takes_highest: before a bias of the choice. With keeps_thresholds, what the selector says of
-/// causality and of even loads holds in training alone.
+/// The traits of a scorer, a selector and balancers together, under their options. The selector's
+/// traits are those of the whole router. The scorer also changes order_matters, stochastic and
+/// trainable. takes_highest describes the choice before any bias. With keeps_thresholds the router
+/// is causal and its loads are not even, since experts then choose by thresholds outside training.
 struct RouterTraits : SelectorTraits {
   bool foldable = false;
   bool one_matrix = false;
@@ -196,6 +197,7 @@ struct RouterTraits : SelectorTraits {
   }
 };
 
+/// Joins the traits of the parts.
 RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector,
                       const std::vector<BalancerTraits>& balancers);
 

@@ -5,9 +5,10 @@
 
 namespace penstock {
 
-/// The config with scorer, selector, balancers and every option of the parts in use named, as
-/// resolve() finds them: another default, or another method table, of a later version then changes
-/// nothing. A dense config stays as it is. Resolves to the same router. Throws as resolve() does.
+/// Returns the config with scorer, selector, balancers and every option of the parts in use named,
+/// as resolve() finds them. A later version's other defaults or other method table then change
+/// nothing. The result resolves to the same router. A dense config stays as it is. Throws as
+/// resolve() does.
 RouterConfig written_out(const RouterConfig& config);
 
 }  // namespace penstock

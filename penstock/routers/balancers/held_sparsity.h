@@ -1,5 +1,5 @@
-// ReMoE's number of active experts, held by a shift of the logits from the end of a dense start on;
-// and the weight of the L1 loss that lets the shift go back to zero.
+// Holds ReMoE's number of active experts by a shift of the logits, from the end of a dense start
+// on. Also gives the weight of the L1 loss, which brings the shift back to zero.
 #pragma once
 
 #include "penstock/routers/balancers/logit_shift.h"
@@ -31,23 +31,26 @@ struct HoldConfig {
   }
 };
 
-/// After `dense_steps` steps without shift or loss, the target of the shift (logit_shift.h) goes
-/// from the number n of experts that were on to k: ln target = ln k + ln(n/k)·(1 − i/ramp_steps).
+/// The first `dense_steps` steps have no shift and no loss. Let m be the number of active experts
+/// after them. In step i of the ramp the target of the shift (logit_shift.h) is
+///   ln target = ln k + ln(m/k)·(1 − i/ramp_steps);   after the ramp the target is k.
 /// The L1 loss of layer l has the weight
-///   λ_l = strength·g/(L·mean_t Σ_e R_te),   g = clamp(−mean_e b_le / mean gate, 0, 1):
-/// none while the shift opens experts, and else as much for gates of any scale.
-/// Steps scatter about k, and so does what the shift of one step gives on other text. Outside
-/// training the shift is therefore a running mean of those of the n steps since the ramp's end,
-///   b̄ ← b̄ + w·(b − b̄),   w = max(1/n, 1/average_steps);   before, it is b.
+///   λ_l = strength·g/(L·mean_t Σ_e R_te),   g = clamp(−mean_e b_le / mean gate, 0, 1).
+/// The weight is 0 while the shift opens experts. Otherwise the loss does not depend on the gates'
+/// scale.
+/// The number of active experts fluctuates about k from step to step, and so does the number that
+/// one step's shift gives on other text. Outside training the shift is therefore a running mean
+/// over the n steps since the ramp's end,
+///   b̄ ← b̄ + w·(b − b̄),   w = max(1/n, 1/average_steps).   Before the ramp's end b̄ is b.
 class HeldSparsity {
  public:
-  /// Registers the shift's buffers, `schedule` [2]: steps so far, and n, and `mean_bias` [L, E].
+  /// Registers the shift's buffers, `schedule` [2] (steps so far, and m), and `mean_bias` [L, E].
   HeldSparsity(const RouterShape& shape, const HoldConfig& config, torch::nn::Module& owner);
 
   const LogitShift& shift() const { return shift_; }
-  /// b̄ of a layer's experts [E].
+  /// b̄ of the layer's experts [E].
   at::Tensor mean_shift(std::int64_t layer) const;
-  /// λ_l of a pass.
+  /// λ_l of a pass through layer l.
   double weight(const Plan& plan, std::int64_t layer) const;
   void after_step(const StepStatistics& step);
 

@@ -1,5 +1,5 @@
-// The experts' shares of the assignments, which balance losses use as constants, and the scope that
-// the shares are counted over.
+// The experts' shares of the assignments, which balance losses use as constants, and the scope over
+// which assignments are counted.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 4> words(Scope) {
   return {"micro-batch", "sequence", "global", "device"};
 }
 
-/// The scope in which a balance loss counts the experts' loads. A struct with such a member lists
+/// The scope over which a balance loss counts the experts' loads. A config with this member lists
 /// these keys among its own.
 struct LoadScope {
   Scope scope = Scope::micro_batch;
@@ -35,22 +35,25 @@ struct LoadScope {
     traits.by_sequence = scope == Scope::sequence;
     traits.pools_step = scope == Scope::global;
   }
-  /// Throws Error, opened by the part's name, where devices do not go with the scope or with E.
+  /// Throws Error if `devices` does not fit the scope or does not divide E. The error begins with
+  /// the part's key.
   void check(const std::string& part, std::int64_t experts) const;
-  /// G, groups of consecutive tokens that are counted by themselves: sequences, or 1 for all.
+  /// G, the number of groups of consecutive tokens with counts of their own: the number of
+  /// sequences, or 1 for all tokens together.
   std::int64_t groups(const Plan& plan, const RoutingContext& context) const;
 };
 
-/// A pass's choices, [E + 1] f64 on the CPU: the choices of each expert before any refusal, and the
-/// number of tokens. REQUIRES: the plan does not merge.
+/// The counts of a pass, [E + 1] f64 on the CPU: the choices of each expert before any refusal,
+/// then the number of tokens. REQUIRES: the plan does not merge.
 at::Tensor requested_of_experts(const Plan& plan);
 
-/// f_ge = E·c_ge / (k·T_g), 1 for every expert in perfect balance at k active experts; 0 without
-/// tokens. Where the plan has a demand, c is that, and k·T its sum.
-///   global: c and T of the whole step, by context.reduce;  device: the mean of f over e's device,
-///   so that Σ_e f_e·P_e is DeepSeekMoE's Σ_i f'_i·P'_i over devices (arXiv:2401.06066, Eq. 15-17)
-/// @param plan  not merging; without a demand where the scope is sequence
-/// @return [G, E] f64 without gradient, on the CPU but for the scope sequence.
+/// f_ge = E·c_ge / (k·T_g).  f is 1 for every expert in perfect balance at k active experts, and 0
+/// without tokens. If the plan has a demand, c is the demand and k·T is its sum.
+///   global: c and T are those of the whole step, from context.reduce
+///   device: f is averaged over the experts of e's device, so that Σ_e f_e·P_e is DeepSeekMoE's
+///           Σ_i f'_i·P'_i over devices (arXiv:2401.06066, Eq. 15-17)
+/// @return [G, E] f64 without gradient, on the CPU unless the scope is sequence.
+/// REQUIRES: the plan does not merge, and has no demand if the scope is sequence.
 at::Tensor load_fraction(const Plan& plan, const LoadScope& scope, const RoutingContext& context);
 
 }  // namespace penstock

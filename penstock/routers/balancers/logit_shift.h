@@ -1,4 +1,4 @@
-// A shift of the logits that holds the number of active experts, moved by whole counts alone.
+// A shift of the logits that holds the number of active experts. It moves by whole counts alone.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -15,8 +15,7 @@ namespace penstock {
 enum class Shifted { model, layer, expert };
 constexpr std::array<std::string_view, 3> words(Shifted) { return {"model", "layer", "expert"}; }
 
-/// The group of experts that one shift steers. A struct with such a member lists these keys among
-/// its own.
+/// The options of the shift. A config with this member lists these keys among its own.
 struct ShiftConfig {
   Shifted by = Shifted::model;
   double rate = 0.05;
@@ -39,34 +38,38 @@ struct ShiftConfig {
   }
 };
 
-/// b_le, added to the logits of expert e in layer l. After a step, with r = active experts / target
-/// of all experts, of those of a layer, or of one:
+/// The shift b_le is added to the logits of expert e in layer l. A unit is a group of experts that
+/// one controller steers: all experts, the experts of a layer, or one expert. After each step, with
+/// r = active experts / target of the unit:
 ///   e = clamp(ln r + o/3, −1, 1),   v ← 0.8·v + 0.2·e²,
 ///   u ← clamp(u·exp(0.2·(clamp(e·e'/v, −1, 1) + 0.1)), 1e-4, 1),   b ← b − u·e,
-/// e' the error before. The gain u grows while errors keep their sign and shrinks where they change
-/// it, so that no scale of the logits has to be known. o is what earlier steps had too many or too
-/// few, in units of k, by clamp(active/k − 1, −1, 1) a step and within ±1.5: means over steps are
-/// held, too. An expert with less than revive·(tokens·target/E) tokens rises by u/10 besides.
-/// Equal on all ranks, as counts are. Cost of a step: O(L·E) on the CPU.
+/// where e' is the error of the step before. The gain u grows while errors keep their sign and
+/// shrinks when the sign changes, so that the scale of the logits need not be known. o is the sum
+/// of clamp(active/k − 1, −1, 1) over the steps, kept within ±1.5: the excess of active experts, in
+/// units of k. Because of o the mean over steps is held too. The shift of an expert with fewer than
+/// revive·(tokens·target/E) tokens also rises by u/10.
+/// Shifts are equal on all ranks, since counts are. Cost of a step: O(L·E) on the CPU.
 class LogitShift {
  public:
-  /// Registers the buffers `bias` [L, E] and `steering` [units, 4], saved with the model.
+  /// Registers the buffers `bias` [L, E] and `steering` [units, 4] with `owner`. They are saved
+  /// with the model.
   LogitShift(const RouterShape& shape, const ShiftConfig& config, torch::nn::Module& owner);
 
-  /// [L, E], its own tensor.
+  /// The shifts [L, E]; the buffer itself.
   const at::Tensor& bias() const { return bias_; }
-  /// Of a layer's experts [E].
+  /// The shifts of the layer's experts [E]; a view of the buffer.
   at::Tensor of(std::int64_t layer) const;
   double mean() const;
-  /// @param target  active experts per token to hold from here on
-  /// @param settling  the target is on its way to k: what steps have too many is not made up for
+  /// Moves the shifts after a step.
+  /// @param target  active experts per token to hold from now on
+  /// @param settling  whether the target still moves to k; o then stays as it is
   void move(const StepStatistics& step, double target, bool settling = false);
 
  private:
   ShiftConfig config_;
   double k_;
   at::Tensor bias_;      // [L, E] f32
-  at::Tensor steering_;  // [units, 4] f32: gain, last error, mean square of errors, owed
+  at::Tensor steering_;  // [units, 4] f32: gain u, last error e', mean square of errors v, o
 };
 
 }  // namespace penstock

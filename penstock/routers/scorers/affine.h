@@ -1,12 +1,12 @@
-// A matrix and a bias over the experts: what several scorers are, or are made of.
+// The scorer that is one matrix and a bias; the base of several scorers.
 #pragma once
 
 #include "penstock/routers/router.h"
 
 namespace penstock {
 
-/// logits = hidden · Wᵀ + b.  Parameters `weight` [E, d], N(0, std²), and with a bias `bias` [E],
-/// 0.
+/// logits = hidden · Wᵀ + b.  Parameters: `weight` [E, d], which starts as N(0, std²), and with a
+/// bias `bias` [E], which starts at 0.
 class AffineScorer : public Scorer {
  public:
   AffineScorer(const RouterShape& shape, bool bias, bool frozen);

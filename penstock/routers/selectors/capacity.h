@@ -1,4 +1,5 @@
-// How many tokens an expert takes at most, who goes without, and the gates of those requested.
+// The capacity of experts: how many tokens an expert takes at most, which tokens it refuses, and
+// gates over the requested experts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,29 +8,29 @@
 
 namespace penstock {
 
-/// ⌈factor·k·T/E⌉, the capacity of one expert where `factor` times the even share is allowed.
+/// ⌈factor·k·T/E⌉, the capacity of one expert: `factor` times its even share.
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts);
 
-/// Throws Error for a `capacity` or `eval_capacity` of the selector's options that leaves experts
-/// without any capacity.
+/// Throws Error if the selector's option `capacity` or `eval_capacity` is not above 0.
 void check_capacity(const char* selector, double capacity, double eval_capacity);
 
-/// Whether an expert's capacity holds all tokens at once, of whom each requests it once at most.
+/// Whether the capacity of one expert holds all tokens. A token requests an expert at most once.
 bool never_full(double factor, double k, std::int64_t experts);
 
-/// Keeps each column's first true entries, counted down the rows: those for which
+/// Keeps the first true entries of each column e, counted down the rows, for which
 ///   taken_e + (true entries of column e down to this row) ≤ capacity.
-/// Earlier tokens go first, so that a token's place depends on no later one.
-/// @param mask [T, E] bool;  @param taken [E] i64, places gone already, or undefined.
+/// Earlier tokens come first, so that an entry does not depend on later tokens.
+/// @param mask [T, E] bool;  @param taken [E] i64, capacity used already, or undefined for 0.
 /// @return [T, E] bool.
 at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity,
                            const at::Tensor& taken = {});
 
-/// Sum of whole numbers on the CPU, i64 and contiguous.
+/// The sum of `counts`. REQUIRES: `counts` is i64, contiguous and on the CPU.
 std::int64_t total(const at::Tensor& counts);
 
-/// Softmax over each row's entries where `mask` is true, 0 elsewhere.  Gradient: logits.
-/// @param logits [T, E];  @param mask [T, E] bool, at least one true in a row.  @return [T, E].
+/// The softmax over those entries of each row where `mask` is true; 0 elsewhere.
+/// @param logits [T, E];  @param mask [T, E] bool.  @return [T, E].
+/// REQUIRES: each row of the mask has a true entry. Gradient: logits.
 at::Tensor softmax_among(const at::Tensor& logits, const at::Tensor& mask);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What selectors share whose experts take so many tokens and no more.
+// The base of selectors whose experts have a capacity.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// The config has `capacity` and, outside training, `eval_capacity`, in even shares k·T/E.
+/// The config has `capacity` for training and `eval_capacity` for passes outside training, both in
+/// even shares k·T/E.
 template <class Config>
 class CapacitySelector : public Selector {
  public:
@@ -23,7 +24,7 @@ class CapacitySelector : public Selector {
   }
 
  protected:
-  /// Tokens that an expert takes of those with these logits, [T, E].
+  /// The capacity of one expert for tokens with these logits [T, E].
   std::int64_t places(const at::Tensor& logits, const RoutingContext& context) const {
     return expert_capacity(context.training ? config_.capacity : config_.eval_capacity,
                            nominal_k(context), logits.size(0), logits.size(1));
