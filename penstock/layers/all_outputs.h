@@ -1,4 +1,4 @@
-// What every expert of a layer makes of every token, whatever a router thinks of it.
+// The output of every expert of a layer for every token, without a router.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,34 +14,34 @@
 
 namespace penstock {
 
-/// Drops whole blocks of the inner neurons in training, the same for all rows of a pass: neuron j
-/// belongs to block j mod blocks. What stays is not scaled.
+/// Drops whole blocks of the inner neurons in training. All rows of a pass drop the same blocks.
+/// Neuron j belongs to block j mod blocks. The neurons that stay are not scaled.
 /// Source: Dense+Dropout of HyperRouter §4 and SMoE-Dropout (arXiv:2303.01610), as their code does.
 struct BlockDropout {
   std::int64_t blocks = 1;
   double p = 0;
 };
 
-/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x, or the ReLU network of the form (see Experts,
-/// whose parameters these are without the axis of experts).
+/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x, or the ReLU network if the form says so.
+/// Parameters are those of Experts without the axis of experts.
 class FeedForward : public torch::nn::Module, public ops::ReadsStored {
  public:
   /// Matrices are not initialised, biases are 0.
-  /// @param rows  whose ranks each compute an equal part of the neurons, and hold their rows and
-  ///              columns. Where these divide the rows, x and what is returned are the rows held.
-  ///              REQUIRES with several: no bias, no dropout (asserted).
+  /// @param rows  Each of its ranks computes an equal part of the neurons, and holds their rows and
+  ///              columns. If the ranks divide the rows, inputs and outputs are the rows that this
+  ///              rank holds. REQUIRES with several ranks: no bias, no dropout (asserted).
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
               BlockDropout block_dropout = {}, RankRows rows = {});
-  /// Adds the tensors of such a layer, as if one rank had them all.
-  /// @param role  of its matrices
+  /// Adds the layer's tensors as if one rank held all of them.
+  /// @param role  the role of the matrices
   static void describe(std::int64_t d_model, std::int64_t d_ffn, const FfnForm& form,
                        TensorRole role, const LayerTensors& at);
-  /// The input matrices ~ N(0, std²), down ~ N(0, output_std²).
+  /// Draws the input matrices from N(0, std²) and `down` from N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
-  /// @param dropout_seed  of both dropouts; nullopt: none, as outside training
+  /// @param dropout_seed  the seed of both dropouts; nullopt: no dropout, as outside training
   at::Tensor forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
-  /// The two halves of it: what the neurons give, [..., f], and what becomes of that.
+  /// The two halves of forward(): x to the neurons' activations [..., f], and these to the output.
   at::Tensor inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
   at::Tensor outer(const at::Tensor& inner);
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
@@ -54,7 +54,7 @@ class FeedForward : public torch::nn::Module, public ops::ReadsStored {
   RankRows rows_;
   at::Tensor gate_up_, in_bias_;              // [m·f, d], [m·f] or undefined
   at::Tensor down_, out_bias_;                // [d, f], [d] or undefined
-  ops::StoredMatrix stored_in_, stored_out_;  // in place of the matrices, or empty
+  ops::StoredMatrix stored_in_, stored_out_;  // replace the matrices, or empty
 };
 
 }  // namespace penstock

@@ -10,11 +10,11 @@
 
 namespace penstock {
 
-/// The residual stream, and what the last sub-layer adds to it: the state is their sum. The norm
-/// that reads it next does the addition, in the same sweep.
+/// The residual stream, and the last sub-layer's output that is not added yet. The state is their
+/// sum. The next norm adds them in the same sweep over memory.
 struct Residual {
   at::Tensor stream;
-  at::Tensor delta = {};  ///< undefined: nothing is pending
+  at::Tensor delta = {};  ///< the output to add; undefined if there is none
   at::Tensor sum() const { return delta.defined() ? stream + delta : stream; }
 };
 
@@ -22,13 +22,14 @@ struct Residual {
 class RmsNorm : public torch::nn::Module {
  public:
   RmsNorm(std::int64_t width, double eps);
-  /// Adds the gain.
-  /// @param gradient  what a rank has of its gradient: of a norm of the stream, of the rows held
+  /// Adds the gain's tensor.
+  /// @param gradient  the part of the gradient that one rank computes. For a norm of the stream it
+  ///                  is the part of the rows that the rank holds.
   static void describe(std::int64_t width, const LayerTensors& at,
                        GradientShare gradient = GradientShare::of_rows);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
-  /// Of the sum, which becomes the stream.
+  /// Norms the sum. Stores the sum as the stream and clears `delta`.
   at::Tensor forward(Residual& x);
 
  private:
@@ -41,9 +42,9 @@ class LayerNorm : public torch::nn::Module {
  public:
   /// The gain is 1, the bias 0.
   LayerNorm(std::int64_t width, double eps);
-  /// Adds gain and bias, of a norm of the stream.
+  /// Adds the tensors of gain and bias, for a norm of the stream.
   static void describe(std::int64_t width, const LayerTensors& at);
-  /// The gain ~ N(1, gain_std²).
+  /// Draws the gain from N(1, gain_std²).
   void initialize(double gain_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);

@@ -13,22 +13,23 @@
 
 namespace penstock {
 
-/// y = x · weightᵀ + bias.  weight [out, in] is not initialised; bias [out], where wanted, is 0.
+/// y = x · weightᵀ + bias.  `weight` [out, in] is not initialised. `bias` [out], if there is one,
+/// is 0.
 class Projection : public torch::nn::Module, public ops::ReadsStored {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
-  /// Adds the tensors of a projection. Its layer registers it as `name`; files hold it as `parts`,
-  /// named below the layer.
+  /// Adds the tensors of a projection. Its layer registers the projection as `name`. Files hold it
+  /// as the tensors `parts`, whose names follow the layer's name.
   static void describe(const std::string& name, const std::vector<FusedRows>& parts,
                        std::int64_t in, bool bias, const LayerTensors& layer);
-  /// weight ~ N(0, std²).
+  /// Draws the weight from N(0, std²).
   void initialize(double std, const InitialDraws& draws);
   at::Tensor forward(const at::Tensor& x);
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
 
  private:
   at::Tensor weight_, bias_;
-  ops::StoredMatrix stored_;  // in place of `weight_`, or empty
+  ops::StoredMatrix stored_;  // replaces `weight_`, or empty
 };
 
 }  // namespace penstock

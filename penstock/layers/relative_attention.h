@@ -1,5 +1,5 @@
-// Self-attention with relative positions and a memory of earlier segments, as Transformer-XL has
-// it. No dropout of the weights, no residual.
+// Transformer-XL's self-attention with relative positions and a memory of earlier segments. No
+// dropout of the weights, no residual.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,17 +16,17 @@ struct RelativeAttentionConfig {
   std::int64_t d_model = 0, heads = 0, head_dim = 0;
 };
 
-/// The two learned vectors of a head that take the place of a query's absolute position.
+/// The two learned vectors of each head that replace a query's absolute position.
 struct PositionBiases {
   at::Tensor content, position;  ///< u and v of the paper, [H, hd] each
 
-  /// Registers the biases of an attention with their module: the attention's layer, or a model
-  /// whose layers share them. Values are not initialised.
+  /// Registers the biases with `module`: the attention's layer, or a model whose layers share the
+  /// biases. Values are not initialised.
   static PositionBiases registered(torch::nn::Module& module,
                                    const RelativeAttentionConfig& config);
   /// Adds the biases' tensors.
   static void describe(const RelativeAttentionConfig& config, const LayerTensors& at);
-  /// Both ~ N(0, std²).
+  /// Draws both from N(0, std²).
   void initialize(double std, const InitialDraws& draws) const;
 };
 
@@ -40,11 +40,11 @@ class RelativeAttention : public torch::nn::Module {
   static std::int64_t multiply_adds_per_pair(const RelativeAttentionConfig& config) {
     return 3 * config.heads * config.head_dim;
   }
-  /// All projections ~ N(0, std²).
+  /// Draws all projections from N(0, std²).
   void initialize(double std, const InitialDraws& draws);
 
-  /// Attention of a segment over itself and what precedes it; see ops::relative_attention.
-  /// @param x [B, T, d];  @param memory [B, M, d], taken as it is, or undefined for none
+  /// Attention of a segment over itself and the memory; see ops::relative_attention.
+  /// @param x [B, T, d];  @param memory [B, M, d], the earlier segments, or undefined for none
   /// @param distances [M+T, d]: row δ is the sinusoid of distance δ.  @return [B, T, d]
   /// Gradient: x, distances, biases, parameters.
   /// Source: Transformer-XL, arXiv:1901.02860, §3.3.

@@ -1,5 +1,5 @@
-// The routing tap: observers of each MoE layer's result. Analysis hooks in here and never edits a
-// model. With no observer the cost is one branch a layer.
+// The routing tap: observers of each MoE layer's routing result. Analysis uses it in place of
+// changes to a model. Without an observer the cost is one branch a layer.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The names in files of an MoE layer's scorer tensors. Only a built scorer knows its tensors.
+// The names that files use for the scorer tensors of an MoE layer. Only a built scorer knows its
+// tensors.
 #pragma once
 
 #include <optional>
@@ -9,15 +10,16 @@
 
 namespace penstock {
 
-/// The name in files of a scorer's parameter or buffer, after its layer's "model.layers.3.mlp.":
-/// "gate.weight", as other programs' models have it, of a plain matrix.
+/// The name in files of a scorer's parameter or buffer, without the layer's "model.layers.3.mlp.".
+/// A plain matrix has the name "gate.weight", as in other programs' models.
 std::string scorer_tensor_name(const std::string& key);
 
-/// The scorer's parameter or buffer for a name after the layer's; nullopt if it is no scorer's.
+/// The scorer's parameter or buffer for a name in files without the layer's prefix; nullopt if the
+/// name is not a scorer's.
 std::optional<std::string> scorer_parameter(const std::string& name);
 
 /// Adds the tensors of a scorer.
-/// @param at  of its MoE layer
+/// @param at  the tensors of its MoE layer
 void describe_scorer(const Scorer& scorer, const LayerTensors& at);
 
 }  // namespace penstock
