@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-/// Of f32 whatever `like` is, so that f64 references see the routes that training sees.
+/// The tensor is f32 whatever `like` is, so that f64 references get the same routes as training.
 at::Tensor empty(at::IntArrayRef sizes) { return at::empty(sizes, at::kFloat); }
 
 at::Generator generator(const RoutingContext& context) {

@@ -10,7 +10,8 @@
 namespace penstock {
 namespace {
 
-/// Python's round: halves go to the even neighbour, whatever the floating-point environment says.
+/// Rounds as Python's round does: halves go to the even neighbour. The floating-point environment's
+/// rounding mode does not matter.
 std::int64_t round_half_even(double x) {
   const double below = std::floor(x);
   const double rest = x - below;
@@ -42,7 +43,7 @@ std::int64_t drawn(const KSchedule& schedule, std::int64_t step) {
   return schedule.values[random_below(bits, schedule.values.size())];
 }
 
-/// linear and cosine. REQUIRES: length > 0.
+/// k of the linear and cosine schedules. REQUIRES: length > 0.
 std::int64_t grown(const KSchedule& schedule, std::int64_t k, std::int64_t at_step,
                    std::int64_t length) {
   const auto step = static_cast<double>(std::min(at_step, length));
@@ -131,7 +132,7 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
     k = drawn(schedule, context.step);
   } else {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
-    // A run of unknown length has arrived.
+    // A run of unknown length uses the final k.
     if (length > 0) k = grown(schedule, nominal, context.step, length);
   }
   return k * shape.granularity;

@@ -12,10 +12,11 @@ ConfigNode table(const std::map<std::string, ConfigNode::Value>& entries) {
 
 std::string text(const char* word) { return word; }
 
-/// HyperRouter and what it is compared with. Softmax over the kept logits and biases are those of
-/// the authors' code, which the published numbers come from; the paper writes softmax before the
-/// choice (`topk.softmax = "before"`), under which a router learns at k = 1 too. The schedule of k
-/// is the paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
+/// HyperRouter and the methods that its paper compares it with. Softmax over the kept logits and
+/// the biases follow the authors' code, which gave the published numbers. The paper writes softmax
+/// before the choice (`topk.softmax = "before"`); a router then learns at k = 1 too. The schedule
+/// of k is the paper's, from 2 to N, which fits any number of experts. The code's schedule starts
+/// at 8 of 16.
 void add_frozen_and_generated(Registry<Method>& methods) {
   ConfigNode on_schedule = table({{"softmax", text("after")}});
   on_schedule.set("schedule.kind", ConfigNode(text("linear")));
@@ -78,7 +79,7 @@ void add_published_gates(Registry<Method>& methods) {
                                    {"load-balance", table({{"coefficient", 0.01}})}}});
 }
 
-/// DeepSeek-V3's gates are these divided by their sum (`topk.renormalise`), and its rate ends at 0.
+/// DeepSeek-V3 also divides the gates by their sum (`topk.renormalise`), and its rate ends at 0.
 void add_loss_free(Registry<Method>& methods) {
   methods.add("loss-free",
               {.summary = "sigmoid gates; a bias of the choice evens the loads, no loss",
@@ -89,9 +90,9 @@ void add_loss_free(Registry<Method>& methods) {
                .options = {{"topk", table({{"softmax", text("none")}})}}});
 }
 
-/// Router Upcycling and what it is compared with, by its section 4: softmax over all logits, the k
-/// best without renormalising (k = 2 there), loss factors 0.02 and 0.001. `switch` has Switch's
-/// own.
+/// Router Upcycling and the methods of its section 4: softmax over all logits, the k highest gates
+/// without renormalising (k = 2 there), loss coefficients 0.02 and 0.001. `switch` has the
+/// coefficient of the Switch paper.
 void add_upcycling(Registry<Method>& methods) {
   const auto add = [&](const std::string& name, const std::string& scorer,
                        const std::string& summary, const std::string& source,

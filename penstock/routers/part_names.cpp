@@ -28,7 +28,8 @@ bool is_of(const std::string& name, PartKind kind) {
   return std::ranges::count(names_of(kind), name) > 0;
 }
 
-/// The nearest name of any kind, of `kind` where several are as near; "" where none is near.
+/// The nearest name of any kind; "" if no name is near. If several names are equally near, one of
+/// `kind` comes first.
 std::string nearest_of_any_kind(const std::string& name, PartKind kind) {
   std::vector<std::string> names = names_of(kind);
   for (const PartKind other : kKinds) {
@@ -38,7 +39,7 @@ std::string nearest_of_any_kind(const std::string& name, PartKind kind) {
   return nearest_name(name, names);
 }
 
-/// The line of a recipe that takes a name of that kind.
+/// The line of a recipe that sets a name of that kind.
 std::string line_for(const std::string& name, PartKind kind) {
   if (kind == PartKind::balancer) return concat("model.router.balancers = [\"", name, "\"]");
   return concat("model.router.", word(kind), " = \"", name, "\"");
@@ -68,7 +69,7 @@ void check_kind(const std::string& name, PartKind kind, const std::string& key) 
   const std::string belongs = where_it_belongs(name);
   PENSTOCK_CHECK(belongs.empty(), key, ": ", belongs);
   const std::string nearest = nearest_of_any_kind(name, kind);
-  if (nearest.empty() || is_of(nearest, kind)) return;  // the registry says that
+  if (nearest.empty() || is_of(nearest, kind)) return;  // the registry's error says that
   fail(key, ": unknown ", word(kind), " '", name, "'; did you mean '", nearest, "'? ",
        where_it_belongs(nearest));
 }

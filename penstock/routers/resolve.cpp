@@ -1,4 +1,4 @@
-// From a recipe's router table to the parts in use and their complete options.
+// Resolves a recipe's router table to the parts in use and their complete options.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,8 @@ bool known_part(const std::string& name) {
          balancer_registry().contains(name);
 }
 
-/// An empty table, as a template has them for parts whose keys are all commented out.
+/// Whether the node is an empty table, such as a template's table of a part whose keys are all
+/// commented out.
 bool sets_nothing(const ConfigNode& node) {
   if (!node.is_table()) return node.empty();
   return std::ranges::all_of(node.table(),
@@ -24,7 +25,7 @@ std::string at_origin(const ConfigNode& node) {
   return node.origin().empty() ? "" : node.origin() + ": ";
 }
 
-/// A method without a router has nothing to set.
+/// Throws Error if the config sets options of a method without a router.
 void check_sets_nothing(const RouterConfig& config, const ResolvedRouter& router) {
   PENSTOCK_CHECK(router.balancers.empty(), "model.router.balancers: method '", config.method,
                  "' has no router to balance; choose another method, or a scorer and a selector");
@@ -46,7 +47,7 @@ void check_parts(const RouterConfig& config, const ResolvedRouter& router) {
   PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
 }
 
-/// Every table of options is one of a part in use.
+/// Throws Error for a table of options that belongs to no part in use.
 void check_option_tables(const RouterConfig& config, const ResolvedRouter& router) {
   std::set<std::string> used{router.scorer, router.selector};
   used.insert(router.balancers.begin(), router.balancers.end());
@@ -62,7 +63,7 @@ void check_option_tables(const RouterConfig& config, const ResolvedRouter& route
   }
 }
 
-/// Each part's options: its defaults, over them the method's, over these the config's.
+/// Joins each part's options: the config's override the method's, which override the defaults.
 void complete_options(const RouterConfig& config, const Method& method, ResolvedRouter& router) {
   const auto complete = [&](const auto& registry, const std::string& part) {
     ConfigNode options{ConfigNode::Table{}};

@@ -1,4 +1,4 @@
-// The router of one layer, and what parts do unless they say otherwise.
+// The router of one layer, and the default functions of parts.
 #include "penstock/routers/router.h"
 
 #include <torch/types.h>
@@ -84,7 +84,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   PENSTOCK_CHECK(context.logit_shift == 0 || traits_.gates == GateForm::relu,
                  "this router's logits cannot be shifted by ", context.logit_shift,
                  ": their signs alone do not switch experts on");
-  // Logits decide, and a rounding of theirs would change who computes a token.
+  // A rounding of the logits would change which expert computes a token.
   const ops::PrecisionScope exact(ops::ProductPrecision::fp32);
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
@@ -102,7 +102,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
     result.statistics["overflow"] =
         torch::tensor(static_cast<double>(result.plan.overflow) /
                       static_cast<double>(std::max<std::int64_t>(1, result.plan.tokens)));
-  // Losses exist for the optimizer alone; evaluation reports pure cross-entropy.
+  // Losses exist only for the optimizer. Evaluation reports pure cross-entropy.
   if (context.training) add_losses(result, context);
   return result;
 }

@@ -1,5 +1,4 @@
-// Builds plans, and checks what layers ask for. What is selected, and with which gate, is the
-// selectors' matter.
+// Makes plans, and checks k. Selectors choose the experts and compute the gates.
 #include "penstock/routers/routing.h"
 
 #include <torch/types.h>
@@ -92,7 +91,7 @@ Plan plan_of_tokens(const Plan& plan, IndexRange tokens) {
 at::Tensor expert_counts(const Plan& plan) {
   PENSTOCK_ASSERT(!plan.merges(), "a merging plan has no assignments to count");
   at::Tensor counts =
-      at::empty({plan.experts}, at::kLong);  // without views: once a layer and token
+      at::empty({plan.experts}, at::kLong);  // no views: this runs for every layer and token
   const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
   for (std::int64_t e = 0; e < plan.experts; ++e)
     counts.data_ptr<std::int64_t>()[e] = offsets[e + 1] - offsets[e];

@@ -56,7 +56,8 @@ void StepCounts::add(std::int64_t layer, std::span<const std::int64_t> counts, s
 
 void StepCounts::sum_with(const std::function<void(const at::Tensor&)>& sum,
                           const RouterShape& shape) {
-  // Of each layer: counts, tokens, sums of lowest_taken, and in how many processes there are such.
+  // Numbers of each layer: counts, tokens, sums of lowest_taken, and the number of processes that
+  // have lowest_taken.
   const auto experts = static_cast<std::size_t>(shape.experts), length = 2 * experts + 2;
   std::vector<double> numbers(static_cast<std::size_t>(shape.layers) * length);
   const auto row = [&](std::size_t layer) {
@@ -75,7 +76,7 @@ void StepCounts::sum_with(const std::function<void(const at::Tensor&)>& sum,
     const auto tokens = static_cast<std::int64_t>(all[experts]);
     const std::vector<std::int64_t> counts(all.begin(),
                                            all.begin() + (tokens > 0 ? shape.experts : 0));
-    add(static_cast<std::int64_t>(layer), counts, tokens);  // none: it merges
+    add(static_cast<std::int64_t>(layer), counts, tokens);  // empty counts: the layer merges
     if (all.back() > 0)
       sums_.lowest_taken[layer].assign(all.begin() + shape.experts + 1, all.end() - 1);
   }

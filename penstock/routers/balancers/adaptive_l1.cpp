@@ -80,17 +80,19 @@ struct Config {
   }
 };
 
-/// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced): for
-/// p = 1 that is λ·E/(kT²)·Σ_e c_e Σ_t R_te. By sequence each has an f of its own, over its tokens.
-/// Layers are summed as in the authors' code; the paper's
-/// Eq. 9-10 divide by the number of layers. After each step: sparsity below 1 − k/E multiplies λ by
-/// the factor α, above divides. log-proportional: ln λ += ln α·clamp(e/width, −1, 1) with
-/// e = ln(active experts / k), a PI controller of ln λ whose proportional part is the damping; a
-/// proportional part is what a loop of two integrators (λ, and the logits that follow it) lacks.
-/// Floor and ceiling hold from the first step on; they keep λ from running away while nothing
-/// answers to it, as where all experts of a layer are off. `l_reg`, the loss without λ, is logged
-/// beside it: under log-proportional the loss is more than λ·l_reg by the proportional part. hold:
-/// λ by layer is held_sparsity.h's, and has no state.
+/// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced).
+/// For p = 1 this is λ·E/(kT²)·Σ_e c_e Σ_t R_te. With the scope sequence each sequence has its own
+/// f, over its own tokens. Layers are summed as in the authors' code; the paper's Eq. 9-10 divide
+/// by the number of layers.
+/// paper: after each step λ is multiplied by the factor α if the sparsity is below 1 − k/E, and
+/// divided by α if it is above.
+/// log-proportional: ln λ += ln α·clamp(e/width, −1, 1) with e = ln(active experts / k). This is a
+/// PI controller of ln λ; the damping is its proportional part. A loop of two integrators (λ, and
+/// the logits that follow λ) needs a proportional part.
+/// hold: held_sparsity.h gives the λ of each layer, which has no state.
+/// Floor and ceiling hold from the first step on. They bound λ while the sparsity does not respond
+/// to it, for example while all experts of a layer are off. `l_reg`, the loss without λ, is logged
+/// beside the loss. Under log-proportional the loss is λ·l_reg times the proportional part.
 class AdaptiveL1 : public Balancer {
  public:
   AdaptiveL1(const RouterShape& shape, const Config& config)
@@ -112,7 +114,7 @@ class AdaptiveL1 : public Balancer {
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
     const double lambda = weight(plan, context.layer);
     BalancerOutput out;
-    if (hold_)  // summed over layers, so that the log has their mean
+    if (hold_)  // statistics are summed over layers; the log then has the mean over layers
       out.statistics["lambda"] = at::full({}, lambda / static_cast<double>(layers_), at::kDouble);
     const auto tokens = static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
     const double layers =
@@ -161,15 +163,15 @@ class AdaptiveL1 : public Balancer {
   }
 
  private:
-  static constexpr double kLeast = 1e-9;     // share of experts that counts as some
-  static constexpr double kMostError = 1.5;  // by which λ acts at once
+  static constexpr double kLeast = 1e-9;     // smallest share of active experts in the logarithm
+  static constexpr double kMostError = 1.5;  // largest error in the proportional part
 
   struct Steered {
     double lambda = 0;
-    double pressure = 0;  // what the loss is weighted by
+    double pressure = 0;  // the weight of the loss
   };
 
-  /// What the layer's loss is weighted by in a pass.
+  /// The weight of the layer's loss in a pass.
   double weight(const Plan& plan, std::int64_t layer) const {
     if (hold_) return hold_->weight(plan, layer);
     return state_now().at(config_.per_layer ? static_cast<std::size_t>(layer) : 0).pressure;
@@ -180,7 +182,7 @@ class AdaptiveL1 : public Balancer {
     return static_cast<float>(std::max(lambda, config_.floor));
   }
 
-  /// In fp32, the precision that is saved.
+  /// λ after a step, computed in fp32, in which λ is saved.
   float moved(float lambda, double sparsity, double error) const {
     const double target = 1 - k_ / experts_;
     const auto factor = static_cast<float>(config_.factor);
@@ -192,7 +194,8 @@ class AdaptiveL1 : public Balancer {
     return bounded(sparsity < target ? lambda * factor : lambda / factor);
   }
 
-  /// By layer, or one for all. Read from its device again only when it was written or moved.
+  /// The state of each layer, or one state for all layers. It is read from its device only if the
+  /// buffer was written or moved since the last read.
   const std::vector<Steered>& state_now() const {
     const std::pair<const void*, std::int64_t> now(lambda_.data_ptr(), lambda_._version());
     if (now == read_from_) return read_;
@@ -212,9 +215,9 @@ class AdaptiveL1 : public Balancer {
   Config config_;
   double k_, experts_;
   std::int64_t layers_;
-  std::optional<HeldSparsity> hold_;  // in place of all below
+  std::optional<HeldSparsity> hold_;  // if set, no member below is used
   at::Tensor lambda_;                 // scalar or [L] f32
-  at::Tensor error_;  // likewise, of the last step; undefined under the paper's rule
+  at::Tensor error_;  // e of the last step, scalar or [L] f32; defined under log-proportional only
   mutable std::vector<Steered> read_;
   mutable std::pair<const void*, std::int64_t> read_from_;
 };

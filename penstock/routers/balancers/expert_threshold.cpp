@@ -1,4 +1,4 @@
-// Thresholds by which experts that choose tokens do so outside training, each token by itself.
+// Thresholds by which experts choose tokens outside training, each token independently of others.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -35,15 +35,16 @@ struct Config {
   }
 };
 
-/// θ_e, by layer: the running mean over steps of the lowest score for which expert e took a token
-/// in training. In step n (of those in which the layer had tokens)
-///   θ_e ← (1 − w)·θ_e + w·m_e,   w = max(1/n, rate),
-/// m_e the mean over the step's tokens of the lowest score of their micro-batch
-/// (StepStatistics::lowest_taken), so that ranks do not matter; before the first step θ_e = 1/E,
-/// the score of an even choice. No loss, no gradient. Expert Threshold Routing (arXiv:2603.11535)
-/// keeps such a moving average and trains by it too; here training stays Expert Choice's, and the
-/// thresholds serve evaluation and generation alone. Mixture-of-Depths (arXiv:2404.02258, section
-/// 3.5) meets the same need with a trained predictor of the choice.
+/// θ_e of a layer is the running mean over steps of the lowest score for which expert e took a
+/// token in training. In the n-th step in which the layer has tokens,
+///   θ_e ← (1 − w)·θ_e + w·m_e,   w = max(1/n, rate).
+/// m_e is the mean over the step's tokens of the lowest score in their micro-batch
+/// (StepStatistics::lowest_taken), so it does not depend on the number of ranks. Before the first
+/// step θ_e = 1/E, the score of an even choice. No loss, no gradient.
+/// Expert Threshold Routing (arXiv:2603.11535) keeps such a moving average and also trains with it.
+/// Here training chooses as Expert Choice does, and thresholds are used in evaluation and
+/// generation alone. Mixture-of-Depths (arXiv:2404.02258, section 3.5) trains a predictor of the
+/// choice for the same purpose.
 class ExpertThreshold : public Balancer {
  public:
   ExpertThreshold(const RouterShape& shape, const Config& config) : config_(config) {
@@ -81,11 +82,11 @@ class ExpertThreshold : public Balancer {
   }
 
  private:
-  static constexpr double kMostSteps = 1e6;  // from here on the rate counts, and f32 is exact
+  static constexpr double kMostSteps = 1e6;  // the rate decides w long before; f32 is exact so far
 
   Config config_;
   at::Tensor threshold_;  // [L, E] f32
-  at::Tensor steps_;      // [L] f32, how many moved the layer's thresholds
+  at::Tensor steps_;      // [L] f32, the number of steps that moved the layer's thresholds
 };
 
 static const RegisterBalancer<ExpertThreshold, Config> registered{

@@ -16,7 +16,7 @@ struct Config {
   }
 };
 
-/// loss = α·CV²(I),  I_e = Σ_t weight_te.  One per layer, summed over layers.
+/// loss = α·CV²(I),  I_e = Σ_t weight_te.  Each layer has a loss; they are summed.
 class Importance : public Balancer {
  public:
   Importance(const RouterShape&, const Config& config) : config_(config) {}

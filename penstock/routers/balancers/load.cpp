@@ -1,4 +1,5 @@
-// Evens out expected numbers of tokens, which noise makes differentiable (noisy top-k gating).
+// Evens out the experts' expected numbers of tokens, which noise makes differentiable (noisy top-k
+// gating).
 #include <torch/types.h>
 
 #include <cmath>
@@ -17,10 +18,11 @@ struct Config {
   }
 };
 
-/// loss = α·CV²(L),  L_e = Σ_t Φ((clean_te − others_te) / scale_te), where others_te is the k-th
-/// highest noisy logit of token t without expert e's: the chance that e is among the k when only
-/// its own noise is drawn again. 0 where k = E.  Gradient: clean and noisy logits, scale; the
-/// threshold is not held constant, as in the authors' code.
+/// loss = α·CV²(L),  L_e = Σ_t Φ((clean_te − others_te) / scale_te).  others_te is the k-th highest
+/// noisy logit of token t among the other experts. Φ(..) is the probability that e is among the k
+/// if only the noise of e is drawn again. The loss is 0 if k = E.
+/// Gradient: clean and noisy logits, scale. others_te is not held constant, as in the authors'
+/// code.
 class Load : public Balancer {
  public:
   Load(const RouterShape&, const Config& config) : config_(config) {}

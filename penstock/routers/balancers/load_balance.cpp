@@ -21,9 +21,10 @@ struct Config {
 };
 
 /// loss = α·E·Σ_e f_e·P_e,  f_e = c_e/(kT) without gradient,  P_e = mean_t softmax(z_t)_e.
-/// One per layer, summed over layers; k is this step's. By sequence it is the mean of the
-/// sequences' losses (DeepSeek-V3, arXiv:2412.19437, Eq. 17-20). Averaged over micro-batches, the
-/// global scope's loss is the loss of the whole step, since it is linear in P.
+/// Each layer has a loss; they are summed. k is the k of this step. With the scope sequence the
+/// loss is the mean of the sequences' losses (DeepSeek-V3, arXiv:2412.19437, Eq. 17-20). With the
+/// scope global the mean over micro-batches is the loss of the whole step, since the loss is linear
+/// in P.
 class LoadBalance : public Balancer {
  public:
   LoadBalance(const RouterShape&, const Config& config) : config_(config) {}

@@ -48,7 +48,7 @@ at::Tensor load_fraction(const Plan& plan, const LoadScope& scope, const Routing
     requested = context.reduce(context.layer, requested);
   const at::Tensor counts = requested.slice(0, 0, plan.experts),
                    tokens = requested.slice(0, plan.experts);
-  // What a selector counts as demand may be fewer than k choices a token.
+  // A selector's demand may be fewer than k choices a token.
   const at::Tensor choices =
       plan.demand.defined() ? counts.sum().clamp_min(1) : tokens.clamp_min(1) * plan.k;
   at::Tensor out = counts * (at::full_like(choices, static_cast<double>(plan.experts)) / choices);

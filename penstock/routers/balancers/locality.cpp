@@ -1,4 +1,4 @@
-// LocMoE's locality loss: pulls tokens towards the experts that their own rank holds.
+// LocMoE's locality loss: pulls tokens towards the experts of their own rank.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -28,13 +28,13 @@ struct Config {
 };
 
 /// loss = μ·KL(P ‖ L) = μ·Σ_e P_e·ln(P_e / L_e),  P_e = mean_t softmax(z_t)_e.
-/// L is the fully local distribution: even over this rank's experts, but for a share ε that is even
-/// over the others', without which the divergence would be infinite (our choice). L is even over
-/// all experts where all, or none, are local.
-/// Local are the experts whose `expert_rank` is the context's rank; without expert_rank every rank
-/// holds all of them, and expert rank mod E counts as its home. So the loss belongs to a layout:
-/// over other numbers of ranks it is another one.
-/// One per layer, summed over layers. Gradient: logits. Source: LocMoE, arXiv:2401.13920.
+/// L is the local distribution: a share 1 − ε is even over this rank's experts, and a share ε is
+/// even over the other experts. Without ε the divergence would be infinite (our choice). L is even
+/// over all experts if all, or none, are local.
+/// An expert is local if its `expert_rank` is the context's rank. Without expert_rank every rank
+/// holds all experts, and the local expert is number rank mod E. The loss therefore depends on the
+/// number of ranks.
+/// Each layer has a loss; they are summed. Gradient: logits. Source: LocMoE, arXiv:2401.13920.
 class Locality : public Balancer {
  public:
   Locality(const RouterShape&, const Config& config) : config_(config) {}

@@ -12,21 +12,22 @@
 namespace penstock {
 namespace {
 
-constexpr double kLeastRatio = 1e-3;  // of active experts to the target; no expert at all counts so
-constexpr double kMemory = 0.8;       // of the mean square of errors
-constexpr double kGainStep = 0.2;     // largest change of ln u, but for the drift
-constexpr double kGainDrift = 0.1;    // errors without a pattern let the gain grow this little
+constexpr double kLeastRatio = 1e-3;  // smallest ratio of active experts to the target
+constexpr double kMemory = 0.8;       // decay of the mean square of errors
+constexpr double kGainStep = 0.2;     // largest change of ln u, without the drift
+constexpr double kGainDrift = 0.1;    // growth of the gain under errors without correlation
 constexpr double kLeastGain = 1e-4, kMostGain = 1;
-constexpr double kOwedSteps = 3;  // over which what is owed is made up for
+constexpr double kOwedSteps = 3;  // steps in which `owed` is made up for
 constexpr double kMostOwed = 1.5;
 constexpr double kRevival = 0.1;
 
-/// What a unit that is held by itself remembers, as a row of `steering` has it.
+/// The state of one unit, a row of `steering`.
 struct Steering {
   double gain, last, square, owed;
 };
 
-/// By how much the unit's shift falls. @param ratio  active experts / target
+/// Moves the unit's state by one step. Returns by how much the unit's shift falls.
+/// @param ratio  active experts / target
 double fall(Steering& unit, double ratio) {
   const double error =
       std::clamp(std::log(std::max(ratio, kLeastRatio)) + unit.owed / kOwedSteps, -1.0, 1.0);

@@ -1,5 +1,5 @@
-// Balancing without a loss: a bias of each expert that counts in the choice, not in the gates, and
-// follows the loads.
+// Balancing without a loss: each expert has a bias that follows the loads. The bias counts in the
+// choice of experts, not in the gates.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -18,10 +18,11 @@ struct Config {
   }
 };
 
-/// Adds b_e to the scores of the choice, by layer. After each step b_e += u·sign(mean_i c_i − c_e),
-/// c the layer's assignments in all training passes of the step: a bias falls where an expert had
-/// more than an even share. No loss, and no gradient. `bias` [L, E] starts at 0 and is saved; a
-/// model is used with the biases that it has. Moved by whole counts, so that an even load is even.
+/// Adds b_e to the scores of the choice. Each layer has its own biases. After each step
+/// b_e += u·sign(mean_i c_i − c_e), with c the layer's assignments in all training passes of the
+/// step. The bias of an expert with more than an even share falls. No loss, and no gradient.
+/// `bias` [L, E] starts at 0 and is saved. Outside training the saved biases are used. The sign is
+/// computed from whole counts, so that a bias does not move under an exactly even load.
 class LossFree : public Balancer {
  public:
   LossFree(const RouterShape& shape, const Config& config) : rate_(config.rate) {

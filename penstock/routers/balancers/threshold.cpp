@@ -1,5 +1,5 @@
-// Holding the number of active experts by a shift of their logits, which answers at once and lets
-// experts that are off come back. No loss; what presses gates down is another balancer's.
+// Holds the number of active experts by a shift of their logits. The shift acts at once and lets
+// inactive experts become active again. No loss; other balancers penalise gates.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -29,12 +29,12 @@ struct Config {
   void refine(BalancerTraits& traits) const { traits.needs_matrix = start == Start::target; }
 };
 
-constexpr double kMostQuantile = 1 - 1e-6;  // of the shift under which all experts are on: 4.75 σ
+constexpr double kMostQuantile = 1 - 1e-6;  // highest k/E for the start: a shift of 4.75 σ
 
-/// The shift of logit_shift.h, held at k from the first step on.
-/// Start "target": b = −‖w_e‖·Φ⁻¹(1 − k/E) − the scorer's own bias, as logits of tokens of unit
-/// variance that point anywhere are N(0, ‖w_e‖²); at k = E a chance of 1e-6 stands for none. No
-/// loss, no gradient. A model is used with the shifts that it has.
+/// The shift of logit_shift.h, with the target k from the first step on.
+/// Start "target": b = −‖w_e‖·Φ⁻¹(1 − k/E) − the scorer's own bias. Logits of tokens with unit
+/// variance and random direction are N(0, ‖w_e‖²). At k = E a probability of 1e-6 replaces 0. No
+/// loss, no gradient. Outside training the saved shifts are used.
 class Threshold : public Balancer {
  public:
   Threshold(const RouterShape& shape, const Config& config)

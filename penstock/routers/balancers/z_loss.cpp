@@ -17,7 +17,7 @@ struct Config {
   }
 };
 
-/// loss = α·mean_t logsumexp(z_t)².  One per layer, summed over layers.
+/// loss = α·mean_t logsumexp(z_t)².  Each layer has a loss; they are summed.
 class ZLoss : public Balancer {
  public:
   ZLoss(const RouterShape&, const Config& config) : config_(config) {}
