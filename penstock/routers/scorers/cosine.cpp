@@ -1,5 +1,5 @@
-// Routing scores on a low-dimensional sphere (X-MoE): the angle between token and expert, not their
-// lengths.
+// Routing scores on a low-dimensional sphere (X-MoE): logits depend on the angle between token and
+// expert, not on their lengths.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -29,9 +29,10 @@ struct Config {
 };
 
 /// logits = (P h / |P h|) · (v_e / |v_e|) / τ,  P [dimension, d], v [E, dimension], τ = exp(log τ).
-/// P ~ N(0, std²); v orthogonal with gain 0.32 (torchscale), of which only the directions count.
-/// A token whose projection vanishes has logits 0.
-/// The temperature is stored as its logarithm, so that it stays positive; its start is our choice.
+/// P ~ N(0, std²). v starts orthogonal with gain 0.32 (torchscale); only its directions matter.
+/// A token whose projection is 0 has logits 0.
+/// The temperature's logarithm is stored, so that the temperature stays positive. Its start is our
+/// choice.
 class Cosine : public Scorer {
  public:
   Cosine(const RouterShape& shape, const Config& config) : config_(config) {
@@ -67,8 +68,8 @@ class Cosine : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"experts"}; }
-  /// The token on the sphere, and before it with its square and its length; to train τ, the
-  /// cosines.
+  /// Values kept: the token on the sphere, the projected token, the square and the length of the
+  /// latter. With a trained τ also the cosines.
   std::int64_t kept_per_token() const override {
     const std::int64_t width = projection_.size(0);
     return (config_.normalise_token ? 2 * width + 2 : width) +

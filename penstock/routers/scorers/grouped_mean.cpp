@@ -1,4 +1,4 @@
-// LocMoE's scorer: the token's own features, averaged in as many groups as there are experts.
+// LocMoE's scorer: the means of E groups of the token's features are its logits.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
@@ -18,8 +18,8 @@ struct Config {
 };
 
 /// z_i = mean of the features in group i = [⌊i·d/E⌋, ⌈(i+1)·d/E⌉); with `relu`, max(z_i, 0).
-/// The groups are E even ones where E divides d, as published; else neighbours overlap.
-/// No parameters: what is routed where is the token's matter. Gradient: hidden. Source: LocMoE,
+/// If E divides d, the E groups are equal, as published. Otherwise neighbouring groups overlap.
+/// No parameters: the token's features alone decide its logits. Gradient: hidden. Source: LocMoE,
 /// arXiv:2401.13920, the grouped average pooling layer, there with the ReLU.
 class GroupedMean : public Scorer {
  public:
@@ -42,7 +42,7 @@ class GroupedMean : public Scorer {
     return {.weight = pooling_};
   }
   void initialize(double, const InitialDraws&) override {}
-  /// A token's features are each added once.
+  /// Each feature of a token is added once.
   std::int64_t multiply_adds_per_token() const override { return d_model_; }
 
  private:

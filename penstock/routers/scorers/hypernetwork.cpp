@@ -72,13 +72,13 @@ struct Config {
                                      "form = \"linear\" has no hidden layer")}};
   }
   void refine(ScorerTraits& traits) const { traits.shared_by_layers = share; }
-  /// What one output of the network is a sum over, h.
+  /// h, the number of units that each output of the network sums over.
   std::int64_t units() const { return form == Form::relu ? hidden : embedding; }
 };
 
-/// relu: Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.  linear: Φ(e) = e · W₂ᵀ, whose units are e itself.
-/// Parameters w1 [h, m], b1 [h], w2 [out, h], b2 [out]; of a linear one only w2 [out, m]. Frozen
-/// unless the config says otherwise.
+/// relu: Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.  linear: Φ(e) = e · W₂ᵀ; its units are e itself.
+/// Parameters: w1 [h, m], b1 [h], w2 [out, h], b2 [out]; a linear network has only w2 [out, m].
+/// They are frozen without `train_network`.
 class Network : public torch::nn::Module {
  public:
   Network(const Config& config, std::int64_t out) {
@@ -91,11 +91,11 @@ class Network : public torch::nn::Module {
     w2_ = register_parameter("w2", at::empty({out, config.units()}), trained);
   }
 
-  /// [n, m] to [n, h].
+  /// The units [n, h] of embeddings [n, m].
   at::Tensor units(const at::Tensor& embedding) const {
     return w1_.defined() ? at::relu(ops::linear(embedding, w1_, b1_)) : embedding;
   }
-  /// [n, h] to [n, out].
+  /// The outputs [n, out] of units [n, h].
   at::Tensor output(const at::Tensor& units) const {
     return ops::linear(units, w2_, b2_.defined() ? std::optional(b2_) : std::nullopt);
   }
@@ -111,32 +111,33 @@ class Network : public torch::nn::Module {
     w2_.mul_(factor);
     if (b2_.defined()) b2_.mul_(factor);
   }
-  /// Rows of W₂ that make the entries of one expert's row and bias: [E, d + bias, h].
+  /// The rows of W₂ by expert and entry of its row and bias: [E, d + bias, h].
   at::Tensor rows(std::int64_t entries) const { return w2_.view({-1, entries, w2_.size(1)}); }
 
  private:
-  at::Tensor w1_, b1_, b2_;  // undefined where linear
+  at::Tensor w1_, b1_, b2_;  // undefined if linear
   at::Tensor w2_;
 };
 
-/// logits = hidden · Wᵀ + b,  [W b] = Φ(e) as [E, d + 1], its last column the bias.
+/// logits = hidden · Wᵀ + b,  [W b] = Φ(e) as [E, d + 1]; the last column is the bias.
 ///
 /// Parameters: `embedding` e [1, m] ("rows": [E, m]) ~ N(0, 1), trained; `network`: see Network.
-/// The router is generated in every training pass, with gradient to e; under inference (no training
-/// and no gradient wanted) it is kept until a parameter changes.
+/// Every training pass generates the router, with gradient to e. Under inference (no training, and
+/// gradients disabled) the router is kept until a parameter changes.
 ///
-/// init "authors": Φ's matrices N(0, std²), biases 0, as in the authors' code, where std = 0.02 and
-/// m = h = 256 give router weights of standard deviation 0.072 rather than std.
+/// init "authors": Φ's matrices N(0, std²), biases 0, as in the authors' code. There std = 0.02 and
+/// m = h = 256 give router weights of standard deviation 0.072, not std.
 /// init "hyperfan-in" (Chang et al., ICLR 2020, Eq. for fan-in with a generated bias): the first
-/// layer N(0, 2/m); entries of W₂ N(0, 1/((1 + B)·d·h)) for weights and N(0, 1/(2h)) for biases,
-/// B = 1 with a bias and else 0, so that logits of tokens with unit variance have unit variance.
-/// The router's softmax counts as linear. For form "linear" h = m, and there is no first layer.
+/// layer N(0, 2/m); the entries of W₂ N(0, 1/((1 + B)·d·h)) for weights and N(0, 1/(2h)) for
+/// biases. B = 1 with a bias, otherwise 0. Logits of tokens with unit variance then have unit
+/// variance. The router's softmax is treated as linear. For form "linear" h = m, and there is no
+/// first layer.
 ///
-/// Form "linear" is the control without HyperRouter's network: [W b] = P·e with P frozen, a random
-/// subspace of dimension m in which the router is trained.
+/// Form "linear" is the control without HyperRouter's network: [W b] = P·e with P frozen. The
+/// router is trained in a random subspace of dimension m.
 ///
-/// The paper leaves open what "coordinate-wise" generation is; "rows" generates one expert's
-/// weights at a time. Gradient: hidden, e, and the network where trained. Source: HyperRouter,
+/// The paper does not define "coordinate-wise" generation; "rows" generates one expert's weights at
+/// a time. Gradient: hidden, e, and the network if it is trained. Source: HyperRouter,
 /// arXiv:2312.07035, Eq. 2 and appendix C.1; authors' code for bias and init.
 class Hypernetwork : public Scorer {
  public:
@@ -182,7 +183,8 @@ class Hypernetwork : public Scorer {
     rows.slice(1, 0, width_).mul_(std::sqrt(1 / ((config_.bias ? 2 : 1) * d * h)));
     rows.slice(1, width_).mul_(std::sqrt(1 / (2 * h)));
   }
-  /// The last layer of the network takes the factor, unless other layers' routers come of it too.
+  /// Scales the network's last layer. It does not if the network also generates other layers'
+  /// routers.
   bool scale_logits(double factor) override {
     if (config_.share) return false;
     torch::NoGradGuard no_grad;
@@ -226,8 +228,9 @@ class Hypernetwork : public Scorer {
                        router.bias.defined() ? std::optional(router.bias) : std::nullopt);
   }
 
-  /// The router as it was last generated, anew when a parameter was written or moved. What writes
-  /// past libtorch, as the fused optimizer does, writes between training passes, which forget it.
+  /// The router as last generated. It is generated again if a parameter was written or moved.
+  /// libtorch's version counters do not see writes of the fused optimizer, but these come between
+  /// training passes, and each training pass drops the kept router.
   const FoldedScorer& inference_router() {
     std::vector<std::pair<const void*, std::int64_t>> now;
     now.emplace_back(embedding_.data_ptr(), embedding_._version());

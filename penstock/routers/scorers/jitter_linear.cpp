@@ -1,4 +1,4 @@
-// The plain router over tokens that are jittered while training (Switch Transformer).
+// The plain router over tokens with multiplicative noise in training (Switch Transformer).
 #include <torch/types.h>
 
 #include "penstock/routers/draws.h"
@@ -17,8 +17,8 @@ struct Config {
   }
 };
 
-/// Training: logits = (hidden ⊙ u) · Wᵀ + b, u ~ U(1 − ε, 1 + ε) for each entry; else u = 1.
-/// HyperRouter's code adds U(0.9, 1.1) to the logits in its place; this is the published form.
+/// logits = (hidden ⊙ u) · Wᵀ + b.  In training u ~ U(1 − ε, 1 + ε) for each entry; outside u = 1.
+/// This is the published form. HyperRouter's code adds U(0.9, 1.1) to the logits instead.
 class JitterLinear : public AffineScorer {
  public:
   JitterLinear(const RouterShape& shape, const Config& config)

@@ -1,5 +1,6 @@
-// Router Upcycling's scorer: several routers, each a query map, whose queries all meet the experts'
-// keys. Where maps and keys of an upcycled model come from is penstock/convert's matter.
+// Router Upcycling's scorer: several routers. Each router is a query map, and its queries are
+// multiplied with all keys of the experts. penstock/convert computes the maps and keys of an
+// upcycled model.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -56,7 +57,7 @@ struct Config {
   void refine(ScorerTraits& traits) const { traits.foldable = pool == Pool::sum && keys == 0; }
 };
 
-/// How many keys each expert has: key i is expert ⌊i·E / keys⌋'s.
+/// The number of keys of each expert. Key i belongs to expert ⌊i·E / keys⌋.
 std::vector<std::int64_t> keys_by_expert(std::int64_t keys, std::int64_t experts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(experts), 0);
   for (std::int64_t key = 0; key < keys; ++key)
@@ -64,20 +65,20 @@ std::vector<std::int64_t> keys_by_expert(std::int64_t keys, std::int64_t experts
   return counts;
 }
 
-/// S_i^j = Q^j·K_i / √d',  Q^j = W^j x + b^j;  every router meets every key.
+/// S_i^j = Q^j·K_i / √d',  Q^j = W^j x + b^j, for every router j and every key i.
 /// pool "sum": s_i = Σ_j S_i^j;  "max": s_i = max_j S_i^j.
-/// An expert's logit is its key's s, or with more keys than experts the highest of its keys';
-/// key i belongs to expert ⌊i·E / keys⌋.
+/// An expert's logit is the s of its key. With more keys than experts it is the highest s of the
+/// expert's keys; key i belongs to expert ⌊i·E / keys⌋.
 ///
-/// Parameters `queries` [m, d', d] ~ N(0, std²), `keys` [keys, d'] ~ N(0, 1/m), so that logits
-/// start with the variance that a linear router's have (under "sum"; our choice, the paper always
-/// upcycles), and with a bias `query_bias` [m, d'], 0.
-/// collapsed: `weight` [E, d] = K·Σ_j W^j / √d' and with a bias `bias` [E]; the same function and
-/// the same start, other parameters to train.
+/// Parameters: `queries` [m, d', d] ~ N(0, std²); `keys` [keys, d'] ~ N(0, 1/m); with a bias
+/// `query_bias` [m, d'], which starts at 0. Under "sum" logits then start with the variance of a
+/// linear router's logits. This start is our choice; the paper always upcycles.
+/// collapsed: `weight` [E, d] = K·Σ_j W^j / √d', and with a bias `bias` [E]. The function and its
+/// start are the same; the trained parameters differ.
 ///
-/// Under "sum", Σ_j W^j is formed first, so a token costs d·d' + d'·keys multiply-adds whatever m
-/// is. Gradient: hidden, queries, keys, biases. Source: Router Upcycling, Eq. 4-8 and
-/// sections 5.2.1 (several keys), 5.2.2 (max pooling). The paper has no bias (Eq. 6).
+/// Under "sum", Σ_j W^j is computed first, so a token costs d·d' + d'·keys multiply-adds for any m.
+/// Gradient: hidden, queries, keys, biases. Source: Router Upcycling, Eq. 4-8 and sections 5.2.1
+/// (several keys), 5.2.2 (max pooling). The paper has no bias (Eq. 6).
 class Mixture : public Scorer {
  public:
   Mixture(const RouterShape& shape, const Config& config)
@@ -140,14 +141,15 @@ class Mixture : public Scorer {
     weight_.copy_(product(queries, keys));
     if (bias_) folded_bias_.zero_();
   }
-  /// The keys take the factor: every score is linear in its key.
+  /// Scales the keys: every score is linear in its key.
   bool scale_logits(double factor) override {
     const torch::NoGradGuard no_grad;
     for (at::Tensor tensor : {keys_, weight_, folded_bias_})
       if (tensor.defined()) tensor.mul_(factor);
     return true;
   }
-  /// Queries and, where experts take the highest of several scores, these, and which was highest.
+  /// Values kept: the queries. If an expert's logit is the highest of several scores, also the
+  /// scores and the indices of the highest.
   std::int64_t kept_per_token() const override {
     if (collapsed_) return 0;
     const std::int64_t sets = max_pool_ ? routers_ : 1;

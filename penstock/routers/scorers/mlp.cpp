@@ -55,7 +55,7 @@ class Mlp : public Scorer {
     return true;
   }
   std::set<std::string> rows_by_expert() const override { return {"w2", "b2"}; }
-  /// What the activation gives, which the second product reads, and for GELU what it was given.
+  /// Values kept: the activation's output, which the second product reads, and for GELU its input.
   std::int64_t kept_per_token() const override {
     return (activation_ == Activation::gelu ? 2 : 1) * w1_.size(0);
   }

@@ -26,9 +26,10 @@ struct Config {
 };
 
 /// Training: logits = clean + n ⊙ scale,  clean = hidden · Wᵀ,
-///   scale = softplus(hidden · W_nᵀ) + floor,  n ~ N(0, 1) for each token and expert; else clean.
-/// Parameters `weight` and `noise_weight` [E, d]. The floor is that of the authors' code of
-/// HyperRouter (FastMoE's gate); the paper has none, and no bias either.
+///   scale = softplus(hidden · W_nᵀ) + floor,  n ~ N(0, 1) for each token and expert.
+/// Outside training: logits = clean.
+/// Parameters: `weight` and `noise_weight` [E, d]. The floor comes from the code of HyperRouter's
+/// authors (FastMoE's gate). The paper has no floor and no bias.
 class NoisyLinear : public AffineScorer {
  public:
   NoisyLinear(const RouterShape& shape, const Config& config)

@@ -1,4 +1,4 @@
-// No scorer: for selectors that do not look at logits (hash).
+// No scorer: for selectors that do not read logits (hash).
 #include <torch/types.h>
 
 #include "penstock/routers/router.h"
@@ -10,7 +10,7 @@ struct Config {
   void visit(V&) {}
 };
 
-/// logits = 0, without parameters and gradient.
+/// logits = 0.  No parameters, no gradient.
 class None : public Scorer {
  public:
   None(const RouterShape& shape, const Config&) : experts_(shape.experts) {}

@@ -1,5 +1,5 @@
-// The router that is drawn once and never trained. Gradients reach the tokens through it, not its
-// weights.
+// The router that is drawn once and never trained. Gradients pass through it to the tokens, not to
+// its weights.
 #include <torch/types.h>
 
 #include "penstock/routers/scorers/affine.h"
@@ -15,8 +15,8 @@ struct Config {
   }
 };
 
-/// logits = hidden · Wᵀ, W ~ N(0, std²). The weights are saved with the model, so that the routes
-/// of a checkpoint do not depend on how random numbers are drawn.
+/// logits = hidden · Wᵀ,  W ~ N(0, std²).  The weights are saved with the model, so that a
+/// checkpoint's routes do not depend on the random number generator.
 class Random : public AffineScorer {
  public:
   Random(const RouterShape& shape, const Config& config)

@@ -11,7 +11,7 @@
 namespace penstock {
 
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts) {
-  // Rounding in the product must not open or close a place: 1.1·10 / 1 is 11, not 12.
+  // A rounding error of the product must not change the capacity: 1.1·10 / 1 is 11, not 12.
   const double places = factor * k * static_cast<double>(tokens) / static_cast<double>(experts);
   return static_cast<std::int64_t>(std::ceil(places - 1e-9));
 }

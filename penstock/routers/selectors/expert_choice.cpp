@@ -1,5 +1,6 @@
-// Expert choice: experts pick tokens. In training each chooses among the whole micro-batch, and so
-// sees the future; outside, by a threshold where a balancer keeps one (expert_threshold.cpp).
+// Expert choice: experts choose tokens. In training an expert chooses among the whole micro-batch,
+// later tokens included. Outside training it chooses by a threshold if a balancer keeps one
+// (expert_threshold.cpp).
 #include <torch/types.h>
 
 #include <algorithm>
@@ -16,9 +17,10 @@ struct Config {
   void visit(V&) {}
 };
 
-/// p = softmax over E; expert e takes its c = ⌊T·k/E⌋ tokens (at least one) of highest p_e, weight
-/// p. Ties go to the earlier token. Given thresholds θ it takes each token with p_e ≥ θ_e instead,
-/// weight p: any number of tokens, and a token any number of experts.
+/// p = softmax over E. Expert e takes the c = ⌊T·k/E⌋ tokens (at least one) of highest p_e; the
+/// weight is p_e. Ties go to the earlier token. With thresholds θ expert e takes each token with
+/// p_e ≥ θ_e instead; the weight is p_e. Then an expert may take any number of tokens, and a token
+/// may get any number of experts.
 class ExpertChoice : public Selector {
  public:
   ExpertChoice(const RouterShape& shape, const Config&) : shape_(shape) {}

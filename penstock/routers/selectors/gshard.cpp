@@ -1,4 +1,4 @@
-// GShard's gating: the best expert, the second best by chance, both with a capacity.
+// GShard's gating: the best expert always, the second best at random, both with a capacity.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
@@ -29,13 +29,13 @@ struct Config {
   }
 };
 
-/// g₁, g₂ = softmax over the two highest logits; the first expert is always requested, the second
-/// when training only where 2·g₂ > u, u ~ U(0, 1). The capacity C = ⌈capacity·k·T/E⌉ is given to
-/// first choices in the order of tokens, then to second ones. Weights stay g₁ and g₂ whatever was
-/// refused. k is 2, or 1 for the first expert alone (g₁ = 1). A later token's first choice can so
-/// push out an earlier one's second: not causal, as published. Balance losses count first choices,
-/// before any refusal; HyperRouter's code counts both, and its capacity is per expert ⌈1.2·T⌉,
-/// which cannot bind.
+/// g₁, g₂ = softmax over the two highest logits. A token always requests its first expert. In
+/// training it requests the second only if 2·g₂ > u, u ~ U(0, 1). An expert has the capacity
+/// C = ⌈capacity·k·T/E⌉: first choices get it in the order of tokens, then second choices. Refusals
+/// do not change the weights g₁ and g₂. k is 2, or 1 for the first expert alone (g₁ = 1).
+/// The selector is not causal, as published: a later token's first choice can displace an earlier
+/// token's second choice. Balance losses count first choices, before any refusal. HyperRouter's
+/// code counts both choices, and its capacity is ⌈1.2·T⌉ per expert, which refuses no token.
 class GShard : public CapacitySelector<Config> {
  public:
   using CapacitySelector::CapacitySelector;

@@ -1,4 +1,4 @@
-// Hash routing: the token's id chooses its expert; nothing is learned.
+// Hash routing: the token's id decides its expert. Nothing is trained.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"

@@ -1,4 +1,5 @@
-// Lory: instead of choosing experts, blend their weights, once per segment of the sequence.
+// Lory: blends the experts' weights once per segment of a sequence, in place of a choice of
+// experts.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
@@ -17,8 +18,9 @@ struct Config {
   void refine(SelectorTraits& traits) const { traits.segment_length = segment_length; }
 };
 
-/// e_s = softmax of the logits of segment s's mean row; segment s uses e_{s−1} of its sequence, the
-/// first its own with a stopped gradient (and so sees later tokens of that segment).
+/// e_s = softmax of the logits of segment s's mean row. Segment s uses e_{s−1} of the same
+/// sequence. The first segment uses its own e_s with a stopped gradient, so its tokens depend on
+/// later tokens of that segment.
 class Lory : public Selector {
  public:
   Lory(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {}

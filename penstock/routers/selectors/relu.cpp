@@ -1,5 +1,5 @@
-// ReLU routing: every expert with a positive logit, weighted by it, or the highest few of these.
-// No softmax.
+// ReLU routing: a token gets every expert with a positive logit, or the highest few of these. The
+// gate is the logit. No softmax.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -39,19 +39,20 @@ struct Config {
                    " experts that are aimed at; raise it, or lower model.router.k");
   }
   void refine(SelectorTraits& traits) const {
-    // Under a cap the logits of other experts decide too, which no form of the gates says.
+    // With a cap a gate depends on the logits of other experts too. No GateForm describes that.
     if (most > 0) traits.gates = GateForm::other;
     traits.estimates_gradient = leak > 0;
   }
 };
 
-/// weight = max(z, 0), assigned where z > 0 (or NaN, which so reaches the loss), z the logit with
-/// the bias of the choice and the shift of the context, if any. A token without a positive z gets
-/// no expert. With a cap, assigned where z is among the `most` largest of the token as well, ties
-/// to the lower expert index. Gradient: z, where assigned.
-/// With a leak α, in training: an expert that no token of the micro-batch is assigned gets the
-/// tokens of its highest z, with a weight of 0. Outputs are as without. Gradient: z, times α there;
-/// so the loss says whether the expert would help these tokens, which no closed gate lets through.
+/// weight = max(z, 0). z is the logit plus the bias of the choice and the context's shift, if any.
+/// An expert is assigned if z > 0, or if z is NaN, so that a NaN reaches the loss. A token without
+/// a positive z gets no expert. With a cap, z must also be among the token's `most` largest; ties
+/// go to the lower expert index. Gradient: z, for assigned experts.
+/// With a leak α, in training: an expert without a token in the micro-batch gets the tokens of its
+/// highest z, with a weight of 0. The layer's output does not change. Gradient: z, times α for
+/// these tokens. The gradient then tells whether the expert would help these tokens; a closed gate
+/// has no gradient.
 class Relu : public Selector {
  public:
   Relu(const RouterShape& shape, const Config& config)
@@ -78,7 +79,7 @@ class Relu : public Selector {
     return std::adjacent_find(offsets, offsets + plan.experts + 1) != offsets + plan.experts + 1;
   }
 
-  /// Whether a token gets an expert, [T, E], by the values of its logits.
+  /// Whether each token gets each expert, [T, E], from the values of the logits.
   at::Tensor taken(const at::Tensor& values) const {
     at::Tensor out = values.le(0).logical_not_();
     if (most_ > 0) out.logical_and_(ops::top_mask(values, most_));
@@ -99,7 +100,7 @@ class Relu : public Selector {
   }
 
   double k_;
-  std::int64_t most_;  // granularity applied; 0 for no cap
+  std::int64_t most_;  // with granularity applied; 0: no cap
   double leak_;
   std::int64_t leak_tokens_;
 };

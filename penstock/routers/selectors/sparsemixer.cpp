@@ -1,5 +1,4 @@
-// SparseMixer-v2: experts drawn one after another in training, with an estimate of the gradient
-// that the draw has.
+// SparseMixer-v2: training draws experts one after another, and estimates the gradient of the draw.
 #include <torch/types.h>
 
 #include <limits>
@@ -23,11 +22,13 @@ struct Config {
   void check(const RouterShape& shape) const { check_whole_k(shape, "sparsemixer-v2"); }
 };
 
-/// k times, each time without the experts taken before:
-///   m = max z,  out where (m − z_e) / max(|z_e|, m) > 2ε,  p = softmax(z over those left),
-///   s ~ p in training (Gumbel-max), argmax z outside,
-///   weight = B·p_s,  B = 1 where s = argmax z or u > 3/4, u ~ U(0, 1), else 1/3; outside B = 1.
-/// Gradient: that of p_s, without B (Heun's method; its midpoint form is B's chance of 3/4).
+/// Repeats k times, each time without the experts taken before:
+///   m = max z,  expert e is out if (m − z_e) / max(|z_e|, m) > 2ε,
+///   p = softmax(z over the experts left),
+///   s ~ p in training (Gumbel-max), s = argmax z outside training,
+///   weight = B·p_s.  In training B = 1 if s = argmax z or u > 3/4, u ~ U(0, 1), else B = 1/3.
+///   Outside training B = 1.
+/// Gradient: that of p_s, without B (Heun's method; the 3/4 of B is its midpoint form).
 /// Source: GRIN, arXiv:2409.12136, section 2; its authors' router for k and ε.
 class SparseMixer : public Selector {
  public:
@@ -64,7 +65,7 @@ class SparseMixer : public Selector {
     const at::Tensor p = logits.masked_fill(out, kOut).softmax(1);
     const at::Tensor best = ops::top_mask(left, 1);
     if (!context.training) return {best, p};
-    // A draw may be 0, whose logarithm would rule out an expert that may be the last one left.
+    // A draw may be 0. Its logarithm would exclude an expert that may be the last one left.
     const at::Tensor drawn =
         draw_uniform(z.sizes(), z, context).clamp_min(std::numeric_limits<float>::min());
     const at::Tensor gumbel = drawn.log().neg().log().neg();

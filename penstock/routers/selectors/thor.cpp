@@ -1,6 +1,6 @@
-// THOR's choice: experts at random, no router. The two passes of a training step and their
-// disagreement are an objective of the trainer; this part says that it wants two, and how much
-// their agreement counts.
+// THOR's choice: experts at random, without a router. A training step has two passes, and the
+// trainer's objective includes their disagreement. This part gives the number of passes and the
+// weight of the disagreement.
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 
@@ -30,10 +30,10 @@ struct Config {
   void refine(SelectorTraits& traits) const { traits.disagreement = consistency; }
 };
 
-/// Training: one expert for all tokens of the pass, uniform over E, weight 1. Outside training one
-/// for each token or sequence; without a generator in the context these draws are a function of the
-/// layer and the place in the batch, so that an evaluation repeats.
-/// HyperRouter's code stands in top-k of U(0, 1) logits for it.
+/// Training: one expert for all tokens of the pass, uniform over E, with weight 1. Outside
+/// training: one expert for each token, sequence or batch (`inference`). Without a generator in the
+/// context these draws depend only on the layer and the position in the batch, so that evaluations
+/// repeat. HyperRouter's code uses the top k of U(0, 1) logits instead.
 class Thor : public Selector {
  public:
   Thor(const RouterShape& shape, const Config& config) : layer_(shape.layer), config_(config) {}
@@ -49,7 +49,7 @@ class Thor : public Selector {
   double nominal_k(const RoutingContext&) const override { return 1; }
 
  private:
-  /// [T] on the CPU, U(0, 1).
+  /// The draws for all tokens [T] from U(0, 1), on the CPU.
   at::Tensor draws(std::int64_t tokens, RoutingContext context) const {
     const at::Tensor like = at::empty({0}, at::kDouble);
     if (context.training || config_.inference == Inference::batch)

@@ -1,4 +1,5 @@
-// The k experts with the highest scores, on a schedule of k. Dropless: no capacity.
+// Top-k: a token gets the k experts with the highest scores. k may have a schedule. Dropless: no
+// capacity.
 #include <torch/types.h>
 
 #include "penstock/ops/ops.h"
@@ -29,8 +30,8 @@ struct Config {
        .min = 0});
     v("schedule", schedule, {.help = "k over the run"});
   }
-  /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
-  /// kept logits.
+  /// Whether the gates are the softmax over the kept logits. That softmax equals the kept
+  /// probabilities divided by their sum.
   bool over_kept() const { return softmax == Softmax::after || renormalise; }
   void check(const RouterShape& shape) const {
     check_whole_k(shape, "topk");
@@ -47,11 +48,12 @@ struct Config {
   }
 };
 
-/// before: weight = softmax(z)_e, kept where z is among the k largest, divided by the kept sum if
-/// so asked.  after: weight = softmax over the kept logits.  none: weight = sigmoid(z_e), divided
-/// by the kept sum if so asked.  Ties go to the lower expert index.
-/// With a bias b of the choice, e is kept where s + b is among the k largest of s = softmax(z), or
-/// sigmoid(z); the weights know nothing of b (arXiv:2408.15664, Eq. 3).
+/// An expert e is kept if z_e is among the k largest logits. Ties go to the lower expert index.
+///   before: weight = softmax(z)_e, divided by the sum of the kept weights with `renormalise`
+///   after:  weight = softmax over the kept logits
+///   none:   weight = sigmoid(z_e), divided by the sum of the kept weights with `renormalise`
+/// With a bias b of the choice, e is kept if s_e + b_e is among the k largest, with s = softmax(z)
+/// or sigmoid(z). The weights do not contain b (arXiv:2408.15664, Eq. 3).
 class TopK : public Selector {
  public:
   TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {}
@@ -66,7 +68,7 @@ class TopK : public Selector {
         scores.choice_bias.defined() ? gates.detach() + scores.choice_bias.to(gates.options())
                                      : scores.logits.detach(),
         k);
-    // The smallest normal number keeps a row whose sigmoids all vanish from being 0 / 0.
+    // The smallest normal number avoids 0 / 0 in a row whose sigmoids are all 0.
     if (config_.over_kept())
       gates = gates / (gates * kept).sum(1, /*keepdim=*/true).clamp_min(0x1p-126);
     return make_plan(gates, kept);

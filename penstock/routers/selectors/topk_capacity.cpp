@@ -1,5 +1,5 @@
-// Top-k with a limit on what an expert takes: who finds it full goes without, to be carried by the
-// residual alone (Switch Transformer).
+// Top-k with a capacity (Switch Transformer): a full expert refuses further tokens. For a refused
+// token the residual alone carries on.
 #include <torch/types.h>
 
 #include "penstock/ops/ops.h"
@@ -35,11 +35,11 @@ struct Config {
   }
 };
 
-/// Each token requests the experts of its k highest logits; expert e takes the first C =
-/// ⌈capacity·k·T/E⌉ of them in the order of tokens. weight = softmax over all logits, or over the k
-/// requested. A token refused by all its experts gets output 0. T counts the micro-batch's tokens.
-/// Balance losses count what was requested, as Switch's f does (Eq. 5); HyperRouter's code counts
-/// what was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
+/// Each token requests the experts of its k highest logits. Expert e takes the first
+/// C = ⌈capacity·k·T/E⌉ requests in the order of tokens. T is the micro-batch's number of tokens.
+/// weight = softmax over all logits, or over the k requested. A token that all its experts refuse
+/// gets output 0. Balance losses count requests, as Switch's f does (Eq. 5). HyperRouter's code
+/// counts kept requests, and its capacity is ⌈1.2·T⌉ per expert, which refuses no token.
 class TopKCapacity : public CapacitySelector<Config> {
  public:
   using CapacitySelector::CapacitySelector;
