@@ -63,7 +63,7 @@ at::Tensor Attention::projected(const at::Tensor& x, std::int64_t length) {
     const auto parts = qkv.split_with_sizes({q, kv, kv}, -1);
     const auto normed = [](RmsNorm& norm, const at::Tensor& x, std::int64_t width) {
       if (x.size(-1) == width) return norm.forward(x);
-      return norm.forward(x.reshape({-1, width})).view(x.sizes());  // each head by itself
+      return norm.forward(x.reshape({-1, width})).view(x.sizes());  // a norm for each head
     };
     qkv = at::cat({normed(*q_norm_, parts[0], config_.q_norm_width),
                    normed(*k_norm_, parts[1], config_.k_norm_width), parts[2]},

@@ -16,11 +16,11 @@ std::optional<at::Tensor> bias_or_none(const at::Tensor& bias) {
   return bias.defined() ? std::optional(bias) : std::nullopt;
 }
 
-/// 0 or 1 for each of f neurons.
+/// The mask of block dropout [f]: 0 for dropped neurons, 1 for the others.
 at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::int64_t seed,
                       const at::TensorOptions& options) {
   std::vector<float> mask(static_cast<std::size_t>(neurons));
-  constexpr std::uint64_t stream = 1;  // 0 is the neurons' own dropout
+  constexpr std::uint64_t stream = 1;  // stream 0 is that of the dropout of single neurons
   for (std::size_t j = 0; j < mask.size(); ++j) {
     const std::uint64_t bits = random_bits(static_cast<std::uint64_t>(seed), stream,
                                            j % static_cast<std::size_t>(dropout.blocks));

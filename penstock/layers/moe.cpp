@@ -124,7 +124,7 @@ at::Tensor MoeLayer::shared(const at::Tensor& inner, const at::Tensor& alike) {
 void MoeLayer::set_homes(RoutingContext& context) const {
   const dist::ProcessGroup& group = experts_->group();
   if (group.size() == 1 || context.expert_rank.defined()) return;
-  // Ranks that have the same tokens are one home.
+  // The ranks of a tensor group have the same tokens, so they count as one rank here.
   const int together = options_.whole_experts ? options_.tensor_group.size() : 1;
   context.rank = group.rank() / together;
   context.expert_rank = at::arange(options_.experts, at::kLong)
@@ -149,7 +149,7 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : hidden.size(0);
   set_homes(complete);
   RoutingResult routing = router_->route(alike, complete);
-  Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
+  Plan plan = routing.plan;  // every rank multiplies its part of the outputs by the weights
   if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
   if (plan.merges()) plan.merge_weights = shared_by_ranks(plan.merge_weights, ranks);
   const IndexRange tokens = own_tokens(plan);
@@ -158,12 +158,12 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
     own = own.narrow(0, tokens.first, tokens.size());
     plan = plan_of_tokens(plan, tokens);
   }
-  at::Tensor inner, of_all;  // of the expert for every token
+  at::Tensor inner, of_all;  // the shared expert's activations and output
   const Meanwhile shared_expert{.rows_leave = [&] { inner = shared_expert_->inner(hidden); },
                                 .results_return = [&] { of_all = shared(inner, alike); }};
   const bool overlap = shared_expert_ && options_.overlap && experts_->sends_rows(plan);
   at::Tensor y = experts_->forward(own, plan, dropout_seed, overlap ? shared_expert : Meanwhile());
-  if (options_.whole_experts)  // the others' rows are theirs to add
+  if (options_.whole_experts)  // 0 for the rows that other ranks compute; leave() sums over ranks
     y = at::constant_pad_nd(y, {0, 0, tokens.first, hidden.size(0) - tokens.last});
   if (shared_expert_ && !overlap) {
     shared_expert.rows_leave();

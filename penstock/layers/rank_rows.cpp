@@ -23,18 +23,19 @@ at::Tensor summed(const at::Tensor& x, const dist::ProcessGroup& group) {
 /// [.., d] as [rows, d].
 at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// As equal as can be, which matters where all hold all of them.
+/// This rank's part of the rows. Parts differ by at most one row. They need not be equal if every
+/// rank holds all rows.
 IndexRange own_rows(std::int64_t rows, const dist::ProcessGroup& group) {
   const auto first = [&](int rank) { return rows * rank / group.size(); };
   return {first(group.rank()), first(group.rank() + 1)};
 }
 
-/// [N/t, d] of every rank as [N, d].
+/// Gathers the rows [N/t, d] of every rank as [N, d].
 at::Tensor gathered(const at::Tensor& held, const dist::ProcessGroup& group) {
   return group.all_gather(as_rows(held).contiguous()).flatten(0, 1);
 }
 
-/// The sum over ranks of [.., d], of N/t rows.
+/// Sums parts [.., d] of all N rows over ranks. Returns this rank's N/t rows of the sum.
 at::Tensor summed_rows(const at::Tensor& parts, const dist::ProcessGroup& group) {
   const at::Tensor rows = as_rows(parts).contiguous();
   PENSTOCK_ASSERT(rows.size(0) % group.size() == 0, rows.size(0));
@@ -43,7 +44,7 @@ at::Tensor summed_rows(const at::Tensor& parts, const dist::ProcessGroup& group)
   return group.reduce_scatter(rows, counts);
 }
 
-/// Puts `total`, without a graph, in the place of this rank's x.
+/// Returns `total`, which has no graph, in place of x. Gradient: x, unchanged.
 class Sum : public torch::autograd::Function<Sum> {
  public:
   static at::Tensor forward(AutogradContext*, const at::Tensor& /*x*/, const at::Tensor& total) {
@@ -54,7 +55,7 @@ class Sum : public torch::autograd::Function<Sum> {
   }
 };
 
-/// What a backward pass sends by.
+/// The ranks that a backward pass communicates with.
 struct Peers : torch::CustomClassHolder {
   explicit Peers(dist::ProcessGroup ranks) : group(std::move(ranks)) {}
   dist::ProcessGroup group;
@@ -68,7 +69,8 @@ struct Peers : torch::CustomClassHolder {
   }
 };
 
-/// Divided rows to all rows; back, the sum of their gradients to who holds them.
+/// Forward: gathers the divided rows of all ranks. Backward: sums the gradients over ranks, and
+/// gives each rank those of its rows.
 class Gather : public torch::autograd::Function<Gather> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& held,
@@ -81,7 +83,8 @@ class Gather : public torch::autograd::Function<Gather> {
   }
 };
 
-/// Parts of all rows to the sums of divided ones; back, the gradients of all rows to each part.
+/// Forward: sums the parts over ranks, and gives each rank its rows of the sum. Backward: gathers
+/// the gradients of all rows for each part.
 class Scatter : public torch::autograd::Function<Scatter> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& parts,

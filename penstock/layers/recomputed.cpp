@@ -16,7 +16,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-/// The same numbers as leaves of a graph of their own.
+/// The inputs' values as leaves of a new graph.
 variable_list leaves_of(const variable_list& inputs) {
   variable_list out;
   for (const at::Tensor& input : inputs)
@@ -24,7 +24,8 @@ variable_list leaves_of(const variable_list& inputs) {
   return out;
 }
 
-/// The backward pass of a piece. libtorch's own kind of function takes no lists of tensors.
+/// The backward pass of a piece. It is a Node because torch::autograd::Function takes no lists of
+/// tensors.
 class RecomputedNode : public torch::autograd::Node {
  public:
   RecomputedNode(Piece piece, const variable_list& inputs, variable_list parameters)
@@ -82,8 +83,8 @@ std::vector<at::Tensor> recomputed(const Piece& piece, const std::vector<at::Ten
                                    const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> out;
   {
-    // Gradients are enabled, so that operators take the paths that they take in training; the graph
-    // that they make goes away here.
+    // With gradients enabled, operators take the same code paths as in training. Their graph is
+    // released here.
     const at::AutoGradMode with_gradients(true);
     for (const at::Tensor& output : piece(leaves_of(inputs))) out.push_back(output.detach());
   }

@@ -5,9 +5,9 @@
 namespace penstock {
 namespace {
 
-/// What other programs' models have of a router.
+/// The name that other programs' models give to the router's matrix.
 constexpr const char* kGateTensor = "gate.weight";
-/// What the rest begins with, and all of a scorer in an MoE layer.
+/// The prefix of the other scorer tensors in files, and of all scorer parameters in an MoE layer.
 constexpr const char* kScorerStem = "router.scorer.";
 
 }  // namespace
