@@ -51,7 +51,7 @@ long ArchiveReader::read_outer(archive* self, void* reader, const void** block) 
 
 void ArchiveReader::support(ArchiveKind kind) {
   archive_read_support_filter_all(archive_.get());
-  // What lies within an archive cannot be searched for the list at its end.
+  // A ZIP file within an archive cannot be searched for the list of members at its end.
   if (kind == ArchiveKind::kZip && outer_)
     archive_read_support_format_zip_streamable(archive_.get());
   else if (kind == ArchiveKind::kZip)
@@ -60,7 +60,7 @@ void ArchiveReader::support(ArchiveKind kind) {
   if (kind == ArchiveKind::kAr) archive_read_support_format_ar(archive_.get());
   if (kind == ArchiveKind::kCompressed) {
     archive_read_support_format_raw(archive_.get());
-    archive_read_support_format_empty(archive_.get());  // raw wants a byte at least
+    archive_read_support_format_empty(archive_.get());  // raw needs at least one byte
   }
 }
 
@@ -94,7 +94,7 @@ std::string ArchiveReader::content(std::uint64_t& limit) {
     const auto got = archive_read_data(archive_.get(), buffer.data(), buffer.size());
     if (got < 0) check(got);
     if (got <= 0) {
-      out.shrink_to_fit();  // many of them may be kept
+      out.shrink_to_fit();  // a caller may keep many contents
       return out;
     }
     const auto bytes = static_cast<std::uint64_t>(got);
@@ -108,7 +108,7 @@ std::string ArchiveReader::content(std::uint64_t& limit) {
 void ArchiveReader::check(long status) {
   if (status == ARCHIVE_OK || status > 0) return;
   const char* why = archive_error_string(archive_.get());
-  // A warning may be about a member's name or dates, which do not matter here.
+  // A warning concerns a member's name or dates, which do not matter here.
   if (status == ARCHIVE_WARN) return;
   fail("cannot read '", path_, "': ", why ? why : "damaged file",
        " (truncated or damaged? get the file again)");

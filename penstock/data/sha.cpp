@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// Takes bytes in pieces of any size. libcrypto fails here only without memory.
+/// Hashes bytes that come in pieces of any size. libcrypto fails here only without memory.
 class Sha {
  public:
   explicit Sha(ShaKind kind) : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
@@ -27,7 +27,7 @@ class Sha {
     PENSTOCK_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
   }
 
-  /// Nothing may follow.
+  /// Returns the hash in hexadecimal. No call may follow.
   std::string finish() {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
     unsigned int size = 0;

@@ -1,5 +1,5 @@
-// What kind of file it is goes by its name, and what it holds must
-// agree.
+// Reads text files, plain, compressed or in archives. A file's name decides its kind, and the
+// content must agree.
 #include "penstock/data/text_files.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kCompressions = {".gz", ".zst", ".xz", ".bz2"};
 
-/// Nothing: a plain file.
+/// The kind of archive by the file's name; nullopt for a plain file.
 std::optional<ArchiveKind> kind_of(const std::string& path) {
   const std::string_view name(path);
   const std::string inner = without_compression_suffix(path);
@@ -29,7 +29,7 @@ std::optional<ArchiveKind> kind_of(const std::string& path) {
   return std::nullopt;
 }
 
-/// Whether the member, or a folder that it lies in, is hidden.
+/// Whether the member, or a folder that contains it, is hidden.
 bool is_hidden_member(const std::string& name) {
   return std::ranges::any_of(std::filesystem::path(name), [](const std::filesystem::path& part) {
     return is_hidden_name(part.string());
@@ -58,7 +58,8 @@ void read_text_file(const std::string& path,
   if (*kind == ArchiveKind::kCompressed) {
     ArchiveReader reader(path, *kind);
     const bool any = reader.next();
-    // libarchive would pass a file that is not compressed, or cut within its first bytes, as it is.
+    // libarchive returns a file that is not compressed, or that ends within its first bytes,
+    // unchanged.
     PENSTOCK_CHECK(reader.is_compressed(), "cannot read '", path,
                    "': it is not compressed as its name says (truncated or damaged?)");
     visit(without_compression_suffix(path), any ? reader.content(limit) : "");

@@ -1,4 +1,4 @@
-// Cutting windows out of a token file.
+// Cuts windows out of a token file.
 #include "penstock/data/corpus/batches.h"
 
 #include <algorithm>
@@ -12,11 +12,13 @@
 namespace penstock {
 namespace {
 
-// Streams of random draws under the data seed: one for random offsets, and one per epoch beyond it.
+// Streams of random draws under the data seed: one for random offsets, and one for each epoch, from
+// kEpochStream on.
 constexpr std::uint64_t kOffsetStream = 0;
 constexpr std::uint64_t kEpochStream = 1;
-// Under the data seed's own bits: the order of a mixture. Its corpora but the first have seeds of
-// their own beyond it, so that two of equal length are not read in the same order.
+// The stream for mixtures. Draw 0 is the seed of the order of corpora. Draw i is the seed of corpus
+// i > 0; the first corpus keeps the data seed. Corpora of equal length are then read in different
+// orders.
 constexpr std::uint64_t kMixtureStream = ~std::uint64_t{0};
 
 /// Adds the window whose first input is token `begin` to the batch.
@@ -108,7 +110,7 @@ TrainingBatches::Source TrainingBatches::source_of(const Corpus& corpus, std::ui
     if (known == domains_.end()) domains_.push_back(domain);
   }
   if (options_.sampling != Sampling::kStreams) return out;
-  // Streams of equal length; what is left over, at most a window each, is not read.
+  // Streams have equal lengths. The rest of each stream, less than a window, is not read.
   out.windows = (range.tokens - 1) / options_.batch_sequences / options_.sequence_length *
                 options_.batch_sequences;
   PENSTOCK_CHECK(out.windows > 0, "the train split of '", corpus.path(), "' has ", range.tokens,
@@ -128,7 +130,7 @@ std::int64_t TrainingBatches::offset(const Source& source, std::int64_t sequence
   const TokenFile::Range& range = source.range;
   const auto index = static_cast<std::uint64_t>(sequence);
   if (options_.sampling == Sampling::kRandom) {
-    // The last start still has a target after its last input.
+    // A window from the last start still has a target for its last input.
     const auto starts = static_cast<std::uint64_t>(range.tokens - options_.sequence_length);
     const auto bits = random_bits(source.seed, kOffsetStream, index);
     return range.begin + static_cast<std::int64_t>(random_below(bits, starts));
@@ -199,7 +201,8 @@ Batch EvaluationWindows::batch(std::int64_t index) const {
   Batch out = empty_batch(std::min(options_.batch_sequences, windows_ - first),
                           options_.sequence_length, isolate);
   for (std::int64_t i = first; i < first + out.sequences; ++i) {
-    // Evenly spaced; the identity when every window is taken. 128 bits, since the counts multiply.
+    // Windows are evenly spaced. If every window is taken, this is the identity. The product of the
+    // counts needs 128 bits.
     const auto window =
         static_cast<std::int64_t>(static_cast<__int128>(i) * split_windows_ / windows_);
     append_window(corpus_.file(), range_.begin + window * options_.sequence_length, isolate, out);

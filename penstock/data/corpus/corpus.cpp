@@ -1,4 +1,4 @@
-// Opening a corpus and counting what is in it.
+// Opens a corpus and counts its texts.
 #include "penstock/data/corpus/corpus.h"
 
 #include <fmt/format.h>

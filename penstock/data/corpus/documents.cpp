@@ -1,4 +1,4 @@
-// Reading inputs and cutting them into documents.
+// Reads inputs and cuts them into documents.
 #include "penstock/data/corpus/documents.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ void check_utf8(const std::string& name, std::string_view text) {
       name, static_cast<unsigned char>(text[offset]), offset));
 }
 
-/// Why a line is not JSON, in a few words.
+/// The reason why a line is not JSON, in a few words.
 std::string json_reason(std::string_view line) {
   try {
     [[maybe_unused]] const auto json = nlohmann::json::parse(line);
@@ -46,7 +46,7 @@ std::string json_reason(std::string_view line) {
   return "";
 }
 
-/// Refuses a JSON list of objects, whose brackets and keys nobody means to train on.
+/// Refuses a JSON list of objects. Its brackets and keys are not meant as training text.
 void check_no_list(const std::string& name, std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos || text[begin] != '[') return;
@@ -120,7 +120,7 @@ class DocumentReader {
     });
   }
 
-  /// What the domain field says of the line at source_.
+  /// The value of the domain field of the line at source_.
   std::string domain_of(const nlohmann::json& json) const {
     const nlohmann::json* value = &json;
     std::string_view path = options_.domain_field;
@@ -187,7 +187,7 @@ std::vector<files::path> list_files(const files::path& root) {
 }  // namespace
 
 std::string default_domain(const std::string& path) {
-  // Canonical, so that "." and "corpus/" have names.
+  // The canonical path gives "." and "corpus/" names.
   if (files::is_directory(path)) return files::canonical(path).filename().string();
   const std::string name = without_compression_suffix(files::path(path).filename().string());
   const auto dot = name.rfind('.');

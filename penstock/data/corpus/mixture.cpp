@@ -41,7 +41,8 @@ MixtureOrder::Place MixtureOrder::operator()(std::int64_t sequence) const {
   const Permutation order(static_cast<std::uint64_t>(block_), seed_,
                           static_cast<std::uint64_t>(block));
   const auto slot = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(sequence - begin)));
-  // Slots of a block belong to the corpora in turn; corpus c has as many as it is to catch up with.
+  // The slots of a block are divided among the corpora in their order. The number of slots of a
+  // corpus is the number of its sequences in the block.
   std::size_t below = 0, above = bounds_.size() - 1;
   const auto first_slot = [&](std::size_t corpus) {
     return taken(corpus, end) - taken(corpus, begin);

@@ -1,4 +1,4 @@
-// The background thread behind Prefetcher.
+// The background thread of Prefetcher.
 #include "penstock/data/corpus/prefetcher.h"
 
 #include <algorithm>

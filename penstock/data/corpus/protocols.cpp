@@ -9,8 +9,8 @@
 namespace penstock {
 namespace {
 
-// The last twentieth tests and the one before validates, cut at bytes: 90, 5 and 5 MB of the 10^8
-// (github.com/salesforce/awd-lstm-lm, data/enwik8/prep_enwik8.py).
+// The last 5 % are for test and the 5 % before them for validation, cut at bytes: 90, 5 and 5 MB of
+// the 10^8 bytes (github.com/salesforce/awd-lstm-lm, data/enwik8/prep_enwik8.py).
 constexpr std::string_view kNinetyFiveFive = "bytes:0.9,0.05,0.05";
 
 constexpr std::array<Protocol, 4> kProtocols = {{

@@ -1,4 +1,4 @@
-// Opening a token file: nothing in it is believed before it has been checked.
+// Opens a token file. Every part of the file is checked before it is used.
 #include "penstock/data/corpus/token_file.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct TokenFile::Mapped {
   MappedFile file;
   token_file::Header header;
   std::vector<MappedFile> shards;
-  std::vector<TokenPart> parts;  // all tokens, in order
+  std::vector<TokenPart> parts;  // parts with all tokens, in order
   std::vector<DocumentRecord> documents;
   std::vector<std::string> domains;
   std::array<Range, kSplits> ranges;
@@ -83,7 +83,7 @@ void TokenFile::Mapped::check_header() {
         " bytes");
   check(header.file_bytes == size, "it should have ", header.file_bytes, " bytes and has ", size,
         size < header.file_bytes ? " (truncated?)" : " (something was appended)");
-  // With every count bounded by the file's size, the sums below cannot overflow.
+  // Every count is bounded by the file's size, so the sums below cannot overflow.
   check((sharded() || header.tokens <= size) && header.documents <= size / sizeof(DocumentRecord) &&
             header.names_bytes <= size,
         "its counts exceed its size");

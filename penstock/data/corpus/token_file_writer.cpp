@@ -1,4 +1,4 @@
-// Laying out a token file.
+// Writes a token file.
 #include "penstock/data/corpus/token_file_writer.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<std::uint64_t> shard_lengths(std::uint64_t tokens, std::uint64_t mos
 void write_shards(const std::vector<std::uint64_t>& lengths, TokenSpool& tokens,
                   const TokenShards& shards) {
   std::size_t next = 0;
-  std::uint64_t room = 0;  // bytes, of the open shard
+  std::uint64_t room = 0;  // bytes still to write to the open shard
   std::unique_ptr<OutputFile> file;
   const auto open_next = [&] {
     if (file) file->close();

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// The newest name that fits; the pattern itself where it is a name.
+/// The newest package name that fits the pattern. A pattern without '*' is the name itself.
 std::string resolve(const std::string& pattern) {
   const auto star = pattern.find('*');
   if (star == pattern.npos) return pattern;
@@ -22,7 +22,7 @@ std::string resolve(const std::string& pattern) {
   return newest ? newest->name : std::string();
 }
 
-/// The first paragraph of each package in what `apt-cache show` prints, by name.
+/// The first paragraph of each package in the output of `apt-cache show`, by name.
 std::map<std::string, AptPackage> parse(const std::string& shown) {
   std::map<std::string, AptPackage> out;
   AptPackage package;
@@ -61,7 +61,7 @@ std::vector<AptPackage> apt_packages(std::span<const std::string> patterns) {
     if (auto name = resolve(pattern); !name.empty()) names.push_back(std::move(name));
   if (names.empty()) return {};
   command.insert(command.end(), names.begin(), names.end());
-  // Its status is an error as soon as it lacks one of them.
+  // apt-cache ends with an error if it does not know one of the names, so its status is not read.
   const auto known = parse(run_program(command, "/", false).output);
   std::vector<AptPackage> out;
   for (const auto& name : names)
@@ -73,7 +73,7 @@ std::string apt_download(const AptPackage& package, const std::string& folder) {
   const auto result = run_program(
       {"apt-get", "download", "-q", package.name + "=" + package.version}, folder, true);
   if (result.status == 0) return {};
-  // The last line that is an error says most.
+  // The last error line is the most specific.
   std::string why = "apt-get ended with status " + std::to_string(result.status);
   std::istringstream lines(result.output);
   for (std::string line; std::getline(lines, line);)

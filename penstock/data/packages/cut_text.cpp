@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kPiece = 32 << 10;
 
-/// The last place in the second half of a piece before which `fits` holds of what stands there;
-/// npos if there is none.
+/// The last line start in the second half of a piece for which fits(position of the newline before
+/// it) is true; npos if there is none.
 template <class Fits>
 std::size_t last_line(std::string_view text, Fits fits) {
   for (std::size_t at = text.rfind('\n', kPiece - 1); at != text.npos && at >= kPiece / 2;

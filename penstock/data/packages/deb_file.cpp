@@ -11,10 +11,10 @@
 namespace penstock {
 namespace {
 
-/// Of one member: a package's text files are far below that.
+/// The largest size of one member. Text files of packages are far smaller.
 constexpr std::uint64_t kLargestMember = std::uint64_t{1} << 28;
 
-/// dictd's ".dz" is gzip with an index that gzip passes over.
+/// dictd's ".dz" is gzip with an index that gzip ignores.
 bool is_compressed_name(const std::string& name) {
   return name.ends_with(".dz") || without_compression_suffix(name).size() < name.size();
 }

@@ -20,7 +20,7 @@ namespace files = std::filesystem;
 
 constexpr int kFailuresInARow = 3;
 
-/// What there is to do where nothing can be had.
+/// The advice if no package can be fetched.
 constexpr const char* kRemedy =
     "; run `apt-get update` as root and see that the machine reaches its mirror, or name a folder "
     "of "
@@ -32,7 +32,7 @@ bool is_there(const files::path& path, const AptPackage& package) {
          sha_of_file(path.string(), ShaKind::kSha256) == package.sha256;
 }
 
-/// A folder for one download, gone with the object.
+/// A folder for one download. The destructor removes it.
 class FolderAside {
  public:
   explicit FolderAside(const files::path& folder) : path_(temporary_path(folder / "download")) {

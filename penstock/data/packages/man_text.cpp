@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// The macro's arguments: words, or what stands between quotes ('""' within them is a quote).
+/// The macro's arguments: words, or text between quotes ('""' within quotes is a quote).
 std::vector<std::string> arguments_of(std::string_view line) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at < line.size();) {
@@ -105,7 +105,7 @@ class Page {
   }
 
   std::string out_;
-  std::string_view until_;  // what ends a part that is left out
+  std::string_view until_;  // the line that ends a skipped part; empty outside such a part
   bool foreign_ = false;
 };
 

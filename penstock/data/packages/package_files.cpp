@@ -13,13 +13,14 @@ namespace files = std::filesystem;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// '~' before the end, the end before all else.
+/// The rank of a character in the order of versions: '~' is before the end of the text, and the end
+/// is before all other characters.
 int rank_of(std::string_view text, std::size_t at) {
   if (at >= text.size()) return 1;
   return text[at] == '~' ? 0 : 2 + static_cast<unsigned char>(text[at]);
 }
 
-/// The digits from `at` on without leading zeros; moves behind them.
+/// The digits from `at` on without leading zeros. Moves `at` behind them.
 std::string_view number_at(std::string_view text, std::size_t& at) {
   while (at < text.size() && text[at] == '0') ++at;
   const std::size_t begin = at;
@@ -27,7 +28,7 @@ std::string_view number_at(std::string_view text, std::size_t& at) {
   return text.substr(begin, at - begin);
 }
 
-/// As files are named, where ':' is "%3a".
+/// The version of a file name, with "%3a" replaced by ':'.
 std::string with_colons(std::string version) {
   for (std::size_t at = 0; (at = version.find("%3a", at)) != version.npos; ++at)
     version.replace(at, 3, ":");

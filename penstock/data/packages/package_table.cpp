@@ -18,7 +18,7 @@ Texts plain_files(std::string domain, std::vector<std::string> members) {
 Texts man_pages(std::string domain) {
   return {{std::move(domain), PackageForm::kMan, {"*/man/*"}}};
 }
-/// What Sphinx was made to keep of a manual beside its pages.
+/// The sources that Sphinx keeps beside the pages of a manual.
 Texts sphinx(std::string domain) { return plain_files(std::move(domain), {"*/_sources/*.txt"}); }
 Texts dictionary(std::string domain) {
   return plain_files(std::move(domain), {"usr/share/dictd/*.dict"});
@@ -90,9 +90,9 @@ std::vector<TextPackage> books() {
   return out;
 }
 
-/// Manuals in other languages than English. Codes are those of packages' names. Languages of which
-/// there is less than a domain's least size are left out; so is the developers' reference, whose
-/// translations keep the English sources.
+/// Manuals in other languages than English. Language codes are those in packages' names. A language
+/// with less text than a domain's smallest size is left out. The developers' reference is left out
+/// too, since its translations have the English sources.
 std::vector<TextPackage> translations() {
   const std::string page = "the original's, GPL-3.0-or-later";
   struct Kind {
@@ -109,7 +109,7 @@ std::vector<TextPackage> translations() {
   };
   struct Language {
     const char *domain, *code;
-    std::string_view kinds;  // those that there are
+    std::string_view kinds;  // letters of the kinds that exist in this language
   };
   const Language languages[] = {
       {"german", "de", "mdrfg"},   {"french", "fr", "mdrfg"}, {"spanish", "es", "mdrg"},

@@ -46,7 +46,7 @@ class Reading {
         });
   }
 
-  /// The machine's own, which no package of Debian's main section holds.
+  /// Reads the RFCs of the machine. No package of Debian's main section has them.
   void requests_for_comments() {
     const files::path folder = files::path(options_.root) / "usr/share/doc/RFC";
     std::error_code ignored;
@@ -58,7 +58,7 @@ class Reading {
       const std::string name = entry.path().filename().string();
       const bool wanted =
           name.starts_with("rfc") && (name.ends_with(".txt") || name.ends_with(".txt.gz"));
-      // Links would bring the same text twice.
+      // Links would give the same text twice.
       if (!wanted || entry.is_symlink(ignored) || !entry.is_regular_file(ignored)) continue;
       if (uses_.empty() || uses_.back().name != kRfc)
         uses_.push_back({kRfc, "", "IETF Trust: redistribution, no changes"});
@@ -67,7 +67,7 @@ class Reading {
           member({"rfc", PackageForm::kText, {}}, "rfc:" + name, std::move(content));
         });
       } catch (const Error&) {
-        // The machine's files are what they are: a damaged one is passed over.
+        // A damaged file of the machine is skipped.
       }
     }
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Named = std::pair<std::string_view, std::string_view>;
 
-/// Of groff_char(7), those that pages use.
+/// The characters of groff_char(7) that pages use.
 constexpr std::array<Named, 49> kCharacters = {{
     {"aq", "'"}, {"dq", "\""}, {"oq", "‘"}, {"cq", "’"}, {"lq", "“"}, {"rq", "”"}, {"Bq", "„"},
     {"bq", "‚"}, {"Fo", "«"},  {"Fc", "»"}, {"fo", "‹"}, {"fc", "›"}, {"em", "—"}, {"en", "–"},
@@ -69,7 +69,7 @@ class Escapes {
   }
 
  private:
-  /// False where the rest of the line is a comment.
+  /// Reads one escape. Returns false if the rest of the line is a comment.
   bool escape(char c) {
     if (c == '"' || c == '#') return false;
     constexpr std::string_view kThemselves = "-'`.", kSpaces = " ~0t", kNamed = "f*nFmMk",
@@ -99,20 +99,21 @@ class Escapes {
     at_ += part.size();
     return part;
   }
-  /// What stands before the closing character, which is passed over.
+  /// The text before the closing character. Moves behind that character.
   std::string_view to(char closing) {
     const std::size_t end = std::min(line_.find(closing, at_), line_.size());
     const std::string_view part = line_.substr(at_, end - at_);
     at_ = std::min(end + 1, line_.size());
     return part;
   }
-  /// One character, two after "(", or any number in brackets: of a font, a string, a register.
+  /// Skips a name of a font, string or register: one character, two after "(", or any number in
+  /// brackets.
   void name() {
     const std::string_view first = take(1);
     if (first == "(") take(2);
     if (first == "[") to(']');
   }
-  /// \s0, \s-1, \s+12, \s(12, \s[12]
+  /// Skips a size: \s0, \s-1, \s+12, \s(12, \s[12]
   void size() {
     if (at_ < line_.size() && (line_[at_] == '+' || line_[at_] == '-')) ++at_;
     name();

@@ -52,10 +52,10 @@ ProgramResult run_program(std::vector<std::string> arguments, const std::string&
                  std::strerror(errno));
   const pid_t parent = ::getpid(), process = ::fork();
   if (process == 0) {
-    // From here on only what is safe after a fork of a process with threads.
+    // From here on only calls that are safe after a fork of a process with threads.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent || ::chdir(folder.c_str()) != 0) ::_exit(127);
-    ::signal(SIGPIPE, SIG_DFL);  // ranks ignore it, which programs do not expect
+    ::signal(SIGPIPE, SIG_DFL);  // ranks ignore SIGPIPE; programs expect the default
     const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(pipe[1], STDOUT_FILENO);

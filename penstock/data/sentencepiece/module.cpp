@@ -1,8 +1,8 @@
-// The SentencePiece module: the only file that uses libsentencepiece, loaded by
-// sentencepiece_tokenizer.cpp. SentencePiece as Penstock trains it is kept lossless: U+2581, which
-// stands for a space inside, goes as its three bytes, and text is encoded line by line, as it is
-// trained, so no piece crosses the end of a line and long documents cost linear time. Models from
-// elsewhere get the text as it is.
+// The SentencePiece module: the only file that uses libsentencepiece. sentencepiece_tokenizer.cpp
+// loads it. Models that Penstock trains are lossless: U+2581, which stands for a space inside the
+// library, is encoded as its three bytes. Training and encoding go line by line, so no piece
+// crosses the end of a line and long documents cost linear time. Other models get the text as it
+// is.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kTrainingBytes = 10'000'000;
 constexpr std::size_t kLongestSentence = 4096;
 
-/// Calls with each line, its newline included.
+/// Calls visit with each line, its newline included.
 template <class Visitor>
 void for_each_line(std::string_view text, Visitor visit) {
   while (!text.empty()) {
@@ -39,7 +39,7 @@ void for_each_line(std::string_view text, Visitor visit) {
   }
 }
 
-/// The sample of the texts to train on: whole lines, cut at tabs, evenly spread over the texts.
+/// A sample of the texts for training: whole lines, cut at tabs, evenly spread over the texts.
 class Sentences : public sentencepiece::SentenceIterator {
  public:
   explicit Sentences(std::span<const std::string_view> texts) {
@@ -59,13 +59,13 @@ class Sentences : public sentencepiece::SentenceIterator {
 
  private:
   void add(std::string_view line) {
-    // The library reserves these characters: it would skip the whole line.
+    // The library reserves these characters, and would skip the whole line.
     if (line.find(kSpaceMark) != line.npos || line.find('\0') != line.npos) return;
     for (std::size_t begin = 0; begin < line.size();) {
       const std::size_t tab = std::min(line.find('\t', begin), line.size());
       for (std::size_t at = begin; at < tab;) {
         std::size_t end = std::min(tab, at + kLongestSentence);
-        // Back to the start of a character.
+        // Moves back to the start of a character.
         while (end < tab && (line[end] & 0xc0) == 0x80 && end > at + 1) --end;
         sentences_.emplace_back(line.substr(at, end - at));
         at = end;
@@ -78,13 +78,13 @@ class Sentences : public sentencepiece::SentenceIterator {
   std::size_t next_ = 0;
 };
 
-/// The fields of one protocol-buffer message that hold numbers or bytes; enough to look into a
-/// model file for what the library does not tell. Source: protobuf.dev, "Encoding".
+/// The fields of one protocol-buffer message that are numbers or bytes. It reads facts of a model
+/// file that the library does not provide. Source: protobuf.dev, "Encoding".
 class Message {
  public:
   explicit Message(std::string_view bytes) : Message(bytes, [](int, std::string_view) {}) {}
 
-  /// Calls with each message of this field.
+  /// Calls visit with each message of the field `wanted`.
   template <class Visitor>
   static void for_each(std::string_view bytes, int wanted, Visitor visit) {
     Message(bytes, [&](int field, std::string_view inner) {
@@ -106,7 +106,7 @@ class Message {
   }
 
  private:
-  /// `visit` sees each field of bytes, in the order of the file.
+  /// Calls visit with each field of bytes, in the order of the file.
   template <class Visitor>
   Message(std::string_view bytes, Visitor visit) {
     while (!bytes.empty()) {
@@ -157,8 +157,8 @@ class Message {
   std::map<int, std::string_view> messages_;
 };
 
-/// What the library says is wrong, "" for nothing. It answers by a status, but the trie that it
-/// builds of the pieces throws.
+/// The library's error message; "" for success. The library returns a status, but its trie of the
+/// pieces throws.
 template <class Call>
 std::string trouble_of(Call call) {
   try {
@@ -175,7 +175,7 @@ class SentencePieceTokenizer : public Tokenizer {
                          const std::map<std::string, std::string>& beside)
       : model_(std::move(model)), beside_(beside) {
     auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
-    // A check of its parser: "Internal: ./src/sentencepiece_processor.cc(232)
+    // A failed check of the library's parser: "Internal: ./src/sentencepiece_processor.cc(232)
     // [ParseFromArray(...)]".
     if (trouble.find("ParseFromArray") != trouble.npos)
       trouble = "it is cut short, damaged or of another kind";
@@ -244,7 +244,7 @@ class SentencePieceTokenizer : public Tokenizer {
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
-  /// All but the pieces.
+  /// Fills in the description without its pieces.
   void describe(bool bpe) {
     using Kind = Vocabulary::Kind;
     described_ = {.kind = bpe ? Kind::kSentencePieceBpe : Kind::kSentencePieceUnigram,
@@ -256,7 +256,7 @@ class SentencePieceTokenizer : public Tokenizer {
                   .add_space_prefix = prefixes_};
   }
 
-  /// What a tokenizer_config.json beside the model says of begin and end.
+  /// Reads begin and end from a tokenizer_config.json beside the model.
   void read_config(const std::string& content) {
     const auto json = nlohmann::json::parse(content, nullptr, false);
     const Vocabulary model = described_;
@@ -307,7 +307,7 @@ class SentencePieceTokenizer : public Tokenizer {
                    "vocabulary would be lost; train one, bpe:N or unigram:N");
   }
 
-  /// The library does not tell these from the others.
+  /// Calls visit with the id of each user-defined piece. The library does not distinguish them.
   template <class Visitor>
   void for_each_user_defined(Visitor visit) const {
     int id = 0;
@@ -333,7 +333,7 @@ std::shared_ptr<const Tokenizer> train(const std::string& kind, std::int64_t voc
   Sentences sentences(texts);
   PENSTOCK_CHECK(!sentences.done(), "no text to train the tokenizer ", kind, ":", vocab_size,
                  " on");
-  // One thread: sums of floats would depend on the number of threads. Ids 0 to 2 as Llama has them.
+  // One thread, since sums of floats depend on the number of threads. Ids 0 to 2 are Llama's.
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", kind},
       {"vocab_size", std::to_string(vocab_size)},

@@ -6,8 +6,7 @@
 namespace penstock {
 namespace {
 
-/// Bytes of the white space character that ends at `end`, 0 for none; and likewise that begins at
-/// `begin`. By Unicode's White_Space, as the trimming of strings takes it.
+/// Whether the character has Unicode's property White_Space, which the trimming of strings uses.
 bool is_white_space(std::string_view character) {
   if (character.size() == 1) {
     const char c = character.front();
@@ -23,19 +22,21 @@ bool is_white_space(std::string_view character) {
   return false;
 }
 
+/// Bytes of the white space character at the end of the text; 0 for none.
 std::size_t white_space_before(std::string_view text) {
   for (std::size_t length = 1; length <= 3 && length <= text.size(); ++length)
     if (is_white_space(text.substr(text.size() - length))) return length;
   return 0;
 }
 
+/// Bytes of the white space character at the begin of the text; 0 for none.
 std::size_t white_space_after(std::string_view text) {
   for (std::size_t length = 1; length <= 3 && length <= text.size(); ++length)
     if (is_white_space(text.substr(0, length))) return length;
   return 0;
 }
 
-/// Whether text[begin, end) has a character of a word on either side.
+/// Whether text[begin, end) has a word character on either side.
 bool is_within_word(std::string_view text, std::size_t begin, std::size_t end) {
   const std::string_view before = text.substr(0, begin), after = text.substr(end);
   if (!after.empty() && is_word_character(after.substr(0, character_bytes(after)))) return true;

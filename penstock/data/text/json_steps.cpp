@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Unicode's punctuation and the symbols of ASCII.
+/// Unicode's punctuation and ASCII's symbols.
 constexpr const char* kPunctuationCharacter = R"([\p{P}$+<=>^`|~])";
 
 std::string step_type(const json& step, const char* what) {
@@ -20,7 +20,7 @@ std::string step_type(const json& step, const char* what) {
   return step.at("type").get<std::string>();
 }
 
-/// Calls with each entry of a sequence, or with the only one.
+/// Calls visit(step, type) for each step of a Sequence, or for the step itself.
 template <class Visitor>
 void for_each_step(const json& step, const char* what, const char* list, Visitor visit) {
   if (step.is_null()) return;
@@ -94,7 +94,7 @@ void add_isolating(const std::string& pattern, JsonSteps& out) {
   add_cut(isolating_step(pattern), out);
 }
 
-/// One that no list of isolating patterns tells.
+/// Adds a cut that a list of isolating patterns cannot describe.
 void add_other_cut(std::shared_ptr<const TextStep> step, JsonSteps& out) {
   out.plain = false;
   add_cut(std::move(step), out);
@@ -103,7 +103,7 @@ void add_other_cut(std::shared_ptr<const TextStep> step, JsonSteps& out) {
 /// Cuts at each character of the class.
 void add_class(const std::string& characters, SplitBehaviour behaviour, JsonSteps& out) {
   if (behaviour == SplitBehaviour::kIsolated) return add_isolating(characters, out);
-  // Neighbours together are one match of many.
+  // A run of such characters is one match.
   if (behaviour == SplitBehaviour::kContiguous) return add_isolating(characters + "+", out);
   add_other_cut(split_step(std::make_shared<Pattern>(characters), behaviour, false), out);
 }
@@ -112,12 +112,12 @@ void add_byte_level(const json& step, JsonSteps& out) {
   PENSTOCK_CHECK(!out.bytes, "a second ByteLevel is not implemented");
   if (flag(step, "add_prefix_space", true)) add_other_cut(prefix_space_step(), out);
   if (flag(step, "use_regex", true)) add_isolating(pre_tokenizer_patterns("gpt-2").front(), out);
-  out.bytes = true;  // what comes now sees bytes' names
+  out.bytes = true;  // later steps see the names of bytes
 }
 
 void add_metaspace(const json& step, JsonSteps& out) {
   out.mark = step.at("replacement").get<std::string>();
-  // "prepend_scheme" came in place of "add_prefix_space".
+  // "prepend_scheme" replaced "add_prefix_space".
   std::string scheme = flag(step, "add_prefix_space", true) ? "always" : "never";
   if (step.contains("prepend_scheme")) scheme = step.at("prepend_scheme").get<std::string>();
   const MarkBegin begin =
@@ -137,7 +137,7 @@ void add_split(const json& step, JsonSteps& out) {
   const auto pattern = read_pattern(step.at("pattern"));
   const bool inverted = flag(step, "invert", false);
   const auto behaviour = read_behaviour(step.at("behavior").get<std::string>());
-  // Isolating the matches of what is between them cuts in the same places.
+  // To isolate the parts between matches (invert) cuts at the same places.
   const bool isolates = behaviour == SplitBehaviour::kIsolated && !step.at("pattern").is_string() &&
                         step.at("pattern").contains("Regex");
   if (isolates) return add_isolating(pattern->text(), out);

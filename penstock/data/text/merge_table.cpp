@@ -5,13 +5,13 @@
 namespace penstock {
 namespace {
 
-/// A pair that may merge; void once either symbol has gone into another.
+/// A pair that may merge. It is void once either symbol was merged into another.
 struct MergeCandidate {
   double order;
-  std::size_t place;  // of the left symbol
+  std::size_t place;  // index of the left symbol
   TokenId left, right, result;
 
-  bool operator<(const MergeCandidate& other) const {  // a heap's top is its greatest
+  bool operator<(const MergeCandidate& other) const {  // the top of a heap is its greatest
     return order != other.order ? order > other.order : place > other.place;
   }
 };
@@ -19,7 +19,7 @@ struct MergeCandidate {
 }  // namespace
 
 void MergeTable::apply(std::vector<TokenId>& symbols) const {
-  // Words are short, and so few symbols are looked through faster than kept in a heap.
+  // Words are short. For a few symbols a linear search is faster than a heap.
   constexpr std::size_t kFew = 20;
   if (symbols.size() <= kFew)
     apply_to_few(symbols);
@@ -28,7 +28,7 @@ void MergeTable::apply(std::vector<TokenId>& symbols) const {
 }
 
 void MergeTable::apply_to_few(std::vector<TokenId>& symbols) const {
-  std::vector<const Merge*> pairs;  // [place of the left symbol]
+  std::vector<const Merge*> pairs;  // [index of the left symbol]
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
     pairs.push_back(find(symbols[i], symbols[i + 1]));
   for (;;) {

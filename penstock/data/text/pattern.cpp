@@ -13,11 +13,11 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kLongestPattern = 1 << 14;
-// Backtracking steps of one match. A long run of spaces costs a few for each of them.
+// The limit on backtracking steps of one match. A long run of spaces costs a few steps a space.
 constexpr std::size_t kMatchSteps = 1'000'000, kMatchStepsPerByte = 8;
 constexpr std::uint32_t kMatchHeapKib = 64 << 10;
 constexpr int kMatchesPerClock = 64;
-constexpr double kSecondsPerText = 5;  // of processor time, plus:
+constexpr double kSecondsPerText = 5;  // limit on processor time, to which this is added:
 constexpr double kSecondsPerByte = 20e-6;
 
 std::string pcre2_message(int code) {
@@ -27,7 +27,7 @@ std::string pcre2_message(int code) {
                     : std::to_string(code);
 }
 
-/// Of this thread, so that a machine that is busy with other things changes nothing.
+/// The processor time of this thread. It does not depend on other programs of the machine.
 double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -51,8 +51,8 @@ Pattern::Pattern(std::string pattern, bool literal) : text_(std::move(pattern)) 
                  " bytes is longer than ", kLongestPattern);
   const auto bad = find_invalid_utf8(text_);
   PENSTOCK_CHECK(bad == std::string_view::npos, "the pattern is not UTF-8 at byte ", bad);
-  // Anchored: for_each_match() goes from place to place itself, to count the time. A pattern may
-  // not switch the Unicode mode or the limits, nor match single bytes (\C).
+  // Anchored: for_each_match() moves from position to position itself, to measure the time. A
+  // pattern may not change the Unicode mode or the limits, nor match single bytes (\C).
   std::uint32_t options = PCRE2_UTF | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C;
   options |= literal ? PCRE2_LITERAL : PCRE2_UCP;
   if (literal) options &= ~static_cast<std::uint32_t>(PCRE2_NEVER_BACKSLASH_C);
@@ -65,7 +65,7 @@ Pattern::Pattern(std::string pattern, bool literal) : text_(std::move(pattern)) 
                                  &error, &offset, context.get()));
   PENSTOCK_CHECK(made->code, "the pattern '", text_.substr(0, 200), "' is not usable at offset ",
                  offset, ": ", pcre2_message(error));
-  pcre2_jit_compile(made->code.get(), PCRE2_JIT_COMPLETE);  // where there is none, it is slower
+  pcre2_jit_compile(made->code.get(), PCRE2_JIT_COMPLETE);  // optional: matching is slower without
   code_ = std::move(made);
 }
 
@@ -75,7 +75,7 @@ void Pattern::for_each_match(
     std::string_view text,
     const std::function<void(std::size_t begin, std::size_t end)>& visit) const {
   const std::unique_ptr<pcre2_match_data, Code::Free> data(
-      pcre2_match_data_create(1, nullptr));  // only where the whole match is
+      pcre2_match_data_create(1, nullptr));  // the position of the whole match alone
   const std::unique_ptr<pcre2_match_context, Code::Free> limits(
       pcre2_match_context_create(nullptr));
   PENSTOCK_CHECK(data && limits, "not enough memory to match a pattern");
@@ -105,7 +105,7 @@ void Pattern::for_each_match(
       if (found >= 0) {
         const PCRE2_SIZE* place = pcre2_get_ovector_pointer(data.get());
         end = place[1];
-        // \K can put the begin elsewhere.
+        // \K can move the begin of a match.
         PENSTOCK_CHECK(place[0] == at && end > at, "the pattern '", text_.substr(0, 200),
                        "' moves the begin of its match, which is not implemented");
         visit(base + at, base + end);
@@ -120,7 +120,7 @@ void Pattern::for_each_match(
                      "' takes too long on the text");
     }
     base += valid.size();
-    // One byte at a time: what follows may be valid again.
+    // Skips one invalid byte: the bytes after it may be valid again.
     if (base < text.size()) ++base;
   }
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// DeepSeek's letters: those with case, of an older Unicode.
+// DeepSeek's letters: the letters with case of an older Unicode version.
 constexpr const char* kDeepSeekLetters =
     "\\s?["
     "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293"
@@ -70,8 +70,9 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"codeshell", "starcoder"},
 };
 
-/// A rule as a tokenizer.json spells it where that is not the named one: it also cuts within what
-/// `never` matches, so no piece may hold that.
+/// Patterns of a tokenizer.json that are equivalent to a named rule although they differ from it.
+/// They also cut within matches of `never`, so they are equivalent only if no piece of the
+/// vocabulary contains such a match.
 struct Spelling {
   std::string_view name;
   std::vector<std::string> patterns, byte_patterns;
@@ -82,14 +83,14 @@ std::vector<Spelling> other_spellings() {
   std::vector<std::string> llm = pre_tokenizer_patterns("deepseek-llm");
   llm.back() = kOneNumber;
   return {{"deepseek-llm", llm, {}, "[0-9][0-9]"},
-          // Behind ByteLevel some bytes of other characters have numbers as names.
+          // After ByteLevel some bytes of other characters have names that are numbers.
           {"falcon",
            {kPunctuation, kGpt2},
            {R"(\p{N}+)", "[0-9][0-9][0-9]"},
            R"(\p{N}\P{N}|\P{N}\p{N})"}};
 }
 
-/// Line ends as escapes, which some files write as they are.
+/// Replaces line ends in patterns by escapes. Some files have unescaped line ends.
 std::vector<std::string> with_escaped_line_ends(std::vector<std::string> patterns) {
   for (std::string& pattern : patterns)
     pattern = replaced(replaced(pattern, "\r", "\\r"), "\n", "\\n");

@@ -16,7 +16,7 @@ struct Part {
   bool match;
 };
 
-/// Matches and what lies between them, covering the text.
+/// Cuts the text into the matches and the parts between them.
 std::vector<Part> parts_of(std::string_view text, const Pattern& pattern, bool inverted) {
   std::vector<Part> parts;
   std::size_t done = 0;
@@ -29,7 +29,8 @@ std::vector<Part> parts_of(std::string_view text, const Pattern& pattern, bool i
   return parts;
 }
 
-/// A match joins what stands before it, or (`next`) after it, unless that is a match too.
+/// Joins each match to the part before it, or with `next` to the part after it, unless that part is
+/// a match too.
 std::vector<Part> joined_matches(const std::vector<Part>& parts, bool next) {
   std::vector<Part> out;
   bool after_match = false;
@@ -68,7 +69,7 @@ std::vector<Part> cut(std::vector<Part> parts, SplitBehaviour behaviour) {
   return out;
 }
 
-/// Each piece becomes another, by itself.
+/// Replaces each piece by a function of it.
 template <class Function>
 class EachStep : public TextStep {
  public:
@@ -180,7 +181,7 @@ std::size_t bytes_in(const std::vector<std::string>& pieces) {
 
 void apply(const TextSteps& steps, std::vector<std::string>& pieces, bool begins_text) {
   if (steps.empty()) return;
-  // Steps that double the text, one after another, would fill any memory.
+  // A chain of steps that each double the text would exhaust the memory.
   const std::size_t most = 64 * bytes_in(pieces) + (std::size_t{64} << 10);
   for (const auto& step : steps) {
     step->apply(pieces, begins_text);

@@ -19,8 +19,8 @@ utf8proc_option_t normal_form_options(NormalForm form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
-/// Symbols that are letters in circles and squares, which are Alphabetic though their category is
-/// So. The other letters are told by their categories.
+/// Whether the character is a letter in a circle or square. Such symbols are Alphabetic although
+/// their category is So. Categories identify all other letters.
 bool is_enclosed_letter(utf8proc_int32_t c) {
   return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
          (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
@@ -52,7 +52,7 @@ bool is_word_character(std::string_view character) {
 }
 
 std::string normal_form(std::string_view text, NormalForm form) {
-  // ASCII is in every form.
+  // ASCII text is the same in every form.
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
     return std::string(text);
   std::string out;

@@ -69,7 +69,7 @@ class ByteVocabularyTokenizer : public Tokenizer {
   }
 
   std::optional<Vocabulary> vocabulary() const override {
-    if (!newlines_) return std::nullopt;  // no vocabulary says that something is left out
+    if (!newlines_) return std::nullopt;  // a Vocabulary cannot say that newlines are left out
     Vocabulary out{.kind = Vocabulary::Kind::kBytes, .pre = "gpt-2"};
     const auto names = printable_bytes();
     for (const char c : bytes_) out.pieces.push_back({names[static_cast<unsigned char>(c)]});
@@ -139,7 +139,7 @@ std::shared_ptr<const Tokenizer> load_byte_vocabulary(const nlohmann::json& json
   }
   PENSTOCK_CHECK(!bytes.empty(), "'", name, "' has an empty vocabulary");
   auto tokenizer = std::make_shared<ByteVocabularyTokenizer>(std::move(bytes), newlines);
-  // Whatever else the file says would be passed over in silence.
+  // A difference would be content that this tokenizer ignores.
   const bool own = json == nlohmann::json::parse(tokenizer->files().at(kBytesFile));
   PENSTOCK_CHECK(own, "'", name, "' is not a byte vocabulary that Penstock writes");
   return tokenizer;

@@ -16,23 +16,23 @@
 namespace penstock {
 namespace {
 
-/// Not more than a tokenizer has: files from outside are of any size.
+/// Reads a file of at most the size of a tokenizer, since a given file may have any size.
 std::string read_limited(const std::filesystem::path& path) {
   return real_file_system().read(path, std::uint64_t{128} << 20);
 }
 
-/// The file, and of `beside` what there is in its folder, by name.
+/// Reads the file, and those files of `beside` that its folder has, by name.
 std::map<std::string, std::string> read_files(const std::filesystem::path& path, const char* name,
                                               std::initializer_list<const char*> beside) {
   std::map<std::string, std::string> files = {{name, read_limited(path)}};
-  if (path.filename() != name) return files;  // one of several in a folder
+  if (path.filename() != name) return files;  // the folder may have several tokenizers
   for (const char* other : beside)
     if (const auto file = path.parent_path() / other; real_file_system().exists(file))
       files[other] = read_limited(file);
   return files;
 }
 
-/// Which of those that share the file's name it is.
+/// Loads a tokenizer.json. Its content decides which kind of tokenizer it is.
 std::shared_ptr<const Tokenizer> load_json_tokenizer(const std::filesystem::path& path) {
   auto files = read_files(path, kBytesFile, {kTokenizerConfigFile});
   const std::string name = path.string();
@@ -51,7 +51,7 @@ std::shared_ptr<const Tokenizer> load_json_tokenizer(const std::filesystem::path
   return read_tokenizer_json(files, name);
 }
 
-/// Of a folder's files, or nothing where it is none of them.
+/// Loads a tokenizer by the name of its file; null if the name is no tokenizer file's.
 std::shared_ptr<const Tokenizer> load_tokenizer_file(const std::filesystem::path& path) {
   const std::string file = path.filename().string();
   if (file == kVocabFile || file == kMergesFile) {

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 6> words(SpecKind) {
   return {"bytes", "byte-vocabulary", "byte-vocabulary-no-newlines", "words", "bpe", "unigram"};
 }
 
-/// Whether the spec says how large the vocabulary becomes.
+/// Whether a spec of the kind gives the size of the vocabulary.
 bool is_sized(SpecKind kind) { return kind == SpecKind::bpe || kind == SpecKind::unigram; }
 
 struct Spec {

@@ -86,7 +86,7 @@ Json decoder(const Vocabulary& vocabulary) {
   return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
-/// Puts bos before a text.
+/// The post-processor that puts bos before a text; null if the vocabulary adds none.
 Json post_processor(const Vocabulary& vocabulary) {
   if (!vocabulary.add_bos || vocabulary.bos < 0) return Json();
   const Json bos = special(vocabulary, vocabulary.bos);
@@ -108,7 +108,7 @@ Json post_processor(const Vocabulary& vocabulary) {
 Json bpe_model(const Vocabulary& vocabulary) {
   Json pieces = Json::object(), merges = Json::array();
   std::unordered_map<std::string_view, std::size_t> ids;
-  // Its list of entries: adding to the object itself looks through all keys each time.
+  // The object's list of entries. An insertion into the object itself would search all keys.
   auto& entries = pieces.get_ref<Json::object_t&>();
   for (std::size_t id = 0; id < vocabulary.pieces.size(); ++id) {
     const auto& piece = vocabulary.pieces[id];
@@ -132,7 +132,8 @@ Json bpe_model(const Vocabulary& vocabulary) {
 }
 
 Json unigram_model(const Vocabulary& vocabulary) {
-  // So that text that looks like the name of a byte or control piece is not taken for one.
+  // The score of byte and control pieces. Text that equals the name of such a piece is then never
+  // encoded as the piece.
   constexpr float kNever = -10000;
   Json pieces = Json::array();
   for (const auto& piece : vocabulary.pieces)

@@ -31,7 +31,7 @@ bool set_scores_of_merges(Vocabulary& vocabulary) {
     const auto result = pieces.find(left + right);
     if (result == pieces.end() || !merges.emplace(left, right).second) return false;
     if (result->second == last) continue;
-    if (!scored.insert(result->second).second) return false;  // its merges do not stand together
+    if (!scored.insert(result->second).second) return false;  // its merges are not consecutive
     last = result->second;
     vocabulary.pieces[last].score = -static_cast<float>(scored.size());
   }

@@ -68,7 +68,7 @@ class MergingTokenizer : public PieceTokenizer {
     merges = {};
   }
 
-  /// The ids of single bytes, and what each id is decoded to.
+  /// Reads the ids of single bytes, and the text that each id decodes to.
   void read_bytes() {
     byte_ids_.fill(-1);
     const auto names = printable_bytes();
@@ -94,7 +94,8 @@ class MergingTokenizer : public PieceTokenizer {
           texts_[static_cast<std::size_t>(byte_ids_[byte])] = static_cast<char>(byte);
   }
 
-  /// False where a character stands for no byte.
+  /// Appends the bytes that the characters of `text` stand for. Returns false if a character stands
+  /// for no byte.
   static bool printable_to_bytes(std::string_view text,
                                  const std::unordered_map<std::string, char>& values,
                                  std::string& out) {
@@ -205,8 +206,8 @@ class MergingTokenizer : public PieceTokenizer {
   }
 
   MergingParts parts_;
-  IdsByText ids_;    // of pieces as spelled
-  IdsByText words_;  // of whole words, where they pass by the merges
+  IdsByText ids_;    // ids of pieces as spelled
+  IdsByText words_;  // ids of whole words that need no merges
   std::vector<std::pair<TokenId, TokenId>> merges_;
   MergeTable table_;
   std::array<TokenId, 256> byte_ids_;

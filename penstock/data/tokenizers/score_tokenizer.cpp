@@ -42,7 +42,7 @@ class ScoreTokenizer : public PieceTokenizer {
 
   std::map<std::string, std::string> files() const override {
     if (!options_.files.empty()) return options_.files;
-    // A tokenizer.model cannot say these.
+    // A tokenizer.model cannot describe these.
     if (!vocabulary_.added.empty() || (vocabulary_.begins_anew && has_user_defined_))
       return hugging_face_files(vocabulary_);
     return {{kSentencePieceFile, sentencepiece_model(vocabulary_)}};
@@ -50,7 +50,7 @@ class ScoreTokenizer : public PieceTokenizer {
   std::optional<Vocabulary> vocabulary() const override { return vocabulary_; }
 
  private:
-  /// A control or user-defined piece that is sought in text.
+  /// Adds a control or user-defined piece to the pieces that are searched for in text.
   void add_sought(TokenId id) {
     AddedToken token = added_token(vocabulary_, id);
     token.control =
@@ -99,8 +99,8 @@ class ScoreTokenizer : public PieceTokenizer {
     texts_.push_back(std::move(text));
   }
 
-  /// A piece, or a character that is part of pieces though it is none: those have ids of their own
-  /// beyond the vocabulary.
+  /// The id of a piece, or of a character that is part of pieces but is no piece itself. Such a
+  /// character has an id beyond the vocabulary.
   TokenId symbol(std::string_view text) {
     if (const auto it = symbols_.find(std::string(text)); it != symbols_.end()) return it->second;
     if (character_bytes(text) != text.size()) return -1;
@@ -119,12 +119,12 @@ class ScoreTokenizer : public PieceTokenizer {
       if (a < 0 || b < 0) return;
       PENSTOCK_CHECK(piece.type == PieceType::kNormal, options_.origin, ": the unused piece '",
                      piece.text, "' can be merged into, which is not implemented");
-      const auto* known = table_.find(a, b);  // of pieces with the same text the first counts
+      const auto* known = table_.find(a, b);  // among pieces with the same text the first counts
       if (!known) table_.add(a, b, {-static_cast<double>(piece.score), id});
     });
   }
 
-  /// Normalised text has its space before it.
+  /// Encodes text. Normalised added tokens are searched for in text that has the prefix space.
   void encode_with(const Added& added, std::string_view text,
                    std::vector<TokenId>& ids) const override {
     for (const auto& part : added.raw.cut(text))

@@ -8,12 +8,12 @@
 namespace penstock {
 namespace {
 
-/// A protocol-buffer message as it is written.
+/// Writes a protocol-buffer message.
 class MessageWriter {
  public:
   void number(int field, std::int64_t value) {
     key(field, 0);
-    varint(static_cast<std::uint64_t>(value));  // negative ones take all 64 bits
+    varint(static_cast<std::uint64_t>(value));  // negative values take all 64 bits
   }
   void bytes(int field, std::string_view value) {
     key(field, 2);

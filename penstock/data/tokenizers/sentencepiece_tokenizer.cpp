@@ -1,7 +1,7 @@
-// Loads the SentencePiece module at first use. Not linked directly: Debian's libsentencepiece
-// carries an old protobuf of its own under public names, libtorch brings a newer one, and in one
-// symbol scope the two crash before main. The module's scope puts SentencePiece's own symbols
-// first.
+// Loads the SentencePiece module at first use. The program does not link the library directly:
+// Debian's libsentencepiece has its own old protobuf under public names, and libtorch has a newer
+// one. In one symbol scope the two crash before main. In the module's scope SentencePiece's own
+// symbols come first.
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ std::string module_path() {
 SentencePieceFunctions load_module() {
   int flags = RTLD_NOW | RTLD_LOCAL;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  flags |= RTLD_DEEPBIND;  // the sanitizers' interceptors do not survive it
+  flags |= RTLD_DEEPBIND;  // it breaks the interceptors of sanitizers
 #endif
   const std::string path = module_path();
   void* handle = dlopen(path.c_str(), flags);  // stays loaded: tokenizers hold its code

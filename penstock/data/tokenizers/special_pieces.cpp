@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kUsualEnds[] = {"</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>"};
 constexpr const char* kUsualBegins[] = {"<s>", "<|begin_of_text|>", "<bos>"};
 
-/// The text of an entry like "eos_token": a string or an object with "content"; else empty.
+/// The text of an entry such as "eos_token": a string, or an object with "content"; otherwise "".
 std::string named_token(const nlohmann::json& config, const char* key) {
   if (!config.is_object() || !config.contains(key)) return {};
   const auto& value = config.at(key);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kFirstByte = 3;
 
-/// Takes numbers and text from the front of the content. All machines that Penstock builds for are
-/// little-endian, as the file is.
+/// Reads numbers and text from the front of the content. The file is little-endian, and so are all
+/// machines that Penstock builds for.
 class BinReader {
  public:
   BinReader(std::string_view content, const std::string& name) : rest_(content), name_(name) {}
@@ -66,7 +66,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_bin(const std::string& content,
   }
   PENSTOCK_CHECK(std::ssize(pieces) >= kFirstByte + 256, "'", name, "' has ", pieces.size(),
                  " pieces; unknown, begin, end and the bytes are ", kFirstByte + 256);
-  // The writer puts newlines around the two: no text shows them.
+  // The writer puts newlines around "<s>" and "</s>". No text shows the two pieces.
   pieces[0] = {"<unk>", pieces[0].score, Vocabulary::PieceType::kUnknown};
   pieces[1] = {"<s>", pieces[1].score, Vocabulary::PieceType::kControl};
   pieces[2] = {"</s>", pieces[2].score, Vocabulary::PieceType::kControl};
@@ -76,7 +76,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_bin(const std::string& content,
                    " is '", piece.text.substr(0, 60), "', not ", byte_piece(byte));
     piece.type = Vocabulary::PieceType::kByte;
   }
-  // Pieces without text are never met.
+  // Pieces without text never occur.
   for (auto& piece : pieces)
     if (piece.text.empty()) piece.type = Vocabulary::PieceType::kUnused;
   vocabulary.unknown = 0;

@@ -40,7 +40,7 @@ json parse_config(const Files& files) {
   return it == files.end() ? json() : parse_file(it->second, kTokenizerConfigFile);
 }
 
-/// Null where it is missing.
+/// The member, or null if it is missing.
 const json& member(const json& object, const char* name) {
   static const json null;
   return object.contains(name) ? object.at(name) : null;
@@ -53,10 +53,11 @@ TokenId checked_id(const json& value, const std::string& what) {
   return value.get<TokenId>();
 }
 
-/// Pieces by id as they come in; ids that nothing has stay unused.
+/// Collects pieces by id. Ids without a piece stay unused.
 class PieceList {
  public:
-  /// Of about so many pieces: ids far beyond would be a file that fills memory.
+  /// @param pieces  the expected number of pieces. Ids far beyond it are refused, since they would
+  ///                fill the memory.
   explicit PieceList(std::size_t pieces) : most_(8 * pieces + 65536) {}
 
   void set(TokenId id, const std::string& text, PieceType type) {
@@ -98,7 +99,7 @@ void refuse(const json& model, const char* name) {
   PENSTOCK_CHECK(off, "the model's '", name, "' is not implemented");
 }
 
-/// The ids of post_processor's pieces before a text: whether bos is among them.
+/// Whether the post-processor puts bos before a text.
 bool adds_bos(const json& processor, const std::string& bos) {
   if (bos.empty() || !processor.is_object()) return false;
   if (member(processor, "type") == "Sequence") {
@@ -133,8 +134,9 @@ bool any_piece(const Vocabulary& vocabulary, const Pattern& pattern) {
   return found;
 }
 
-/// The added tokens that are not simply sought as they stand. `normalises`: normalising changes the
-/// text in which tokens that ask for it are sought.
+/// The added tokens for which a plain search in the text is not enough.
+/// @param normalises  whether normalisation changes the text in which tokens with `normalized` are
+///                    searched for
 std::vector<AddedToken> odd_tokens(const std::vector<AddedToken>& added, bool normalises) {
   std::vector<AddedToken> out;
   for (AddedToken token : added) {
@@ -145,7 +147,7 @@ std::vector<AddedToken> odd_tokens(const std::vector<AddedToken>& added, bool no
   return out;
 }
 
-/// Fills in what the neutral description knows of a byte-level encoding.
+/// Fills in the vocabulary's description of a byte-level encoding.
 void describe_bytes(const JsonSteps& normalizer, const JsonSteps& pre_tokenizer,
                     MergingParts& parts) {
   Vocabulary& vocabulary = parts.vocabulary;
@@ -162,7 +164,8 @@ void describe_bytes(const JsonSteps& normalizer, const JsonSteps& pre_tokenizer,
                              (!vocabulary.pre.empty() || pre_tokenizer.byte_patterns.empty());
 }
 
-/// And of one over characters, which is SentencePiece's if its merges are those of scores.
+/// Fills in the description of an encoding over characters. It is SentencePiece's if its merges
+/// follow from scores.
 void describe_characters(const JsonSteps& normalizer, const JsonSteps& pre_tokenizer,
                          const JsonDecoder& decoder, MergingParts& parts) {
   Vocabulary& vocabulary = parts.vocabulary;
@@ -234,7 +237,8 @@ std::shared_ptr<const Tokenizer> read_bpe(const json& root, const Files& files,
   return make_merging_tokenizer(std::move(parts));
 }
 
-/// What nlohmann's library finds wrong (a string in place of a number) is the file's mistake.
+/// Turns an error of nlohmann's library (such as a string in place of a number) into an Error that
+/// names the file.
 template <class Read>
 std::shared_ptr<const Tokenizer> with_name(const std::string& name, Read read) {
   try {
@@ -271,7 +275,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(const Files& files, const s
     PENSTOCK_CHECK(model.is_object(), "it has no model");
     const json& type = member(model, "type");
     if (type == "Unigram") return read_unigram_json(root, parse_config(files));
-    // Files of before 2020 name no type.
+    // Files from before 2020 name no type.
     PENSTOCK_CHECK(type == "BPE" || (type.is_null() && model.contains("merges")), "the model ",
                    type.is_string() ? type.get<std::string>() : "without type",
                    " is not implemented; BPE and Unigram are");

@@ -11,7 +11,8 @@
 namespace penstock {
 namespace {
 
-/// Bytes of the white space that `text` begins with, by Python's str.isspace; 0 for none.
+/// Bytes of the white space character at the begin of `text`, as Python's str.isspace defines it; 0
+/// for none.
 std::size_t white_space_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -28,7 +29,7 @@ std::size_t white_space_bytes(std::string_view text) {
   return wide ? 3 : 0;
 }
 
-/// Calls word(text, offset) for each word, and end() for each line, also for a last one without
+/// Calls word(text, offset) for each word, and end() for each line, also for a last line without a
 /// newline.
 template <class Word, class End>
 void for_each_word(std::string_view text, Word word, End end) {
