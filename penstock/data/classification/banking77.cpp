@@ -1,4 +1,5 @@
-// BANKING77 (Casanueva et al., 2020): CSV of text and category, the names in categories.json.
+// Reads BANKING77 (Casanueva et al., 2020): CSV of text and category, with the names in
+// categories.json.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ std::vector<CategoryRow> category_rows(const std::string& path) {
   return rows;
 }
 
-/// The names in categories.json beside `path`; empty where there is none.
+/// The names in categories.json beside `path`; empty without that file.
 std::vector<std::string> listed_categories(const std::string& path) {
   auto& fs = real_file_system();
   const auto list = parent_directory(path) / "categories.json";

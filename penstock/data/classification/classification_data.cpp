@@ -1,4 +1,4 @@
-// Finding a dataset's files, and what is computed on labels alone.
+// Finds a dataset's files, and computes what depends on labels alone.
 #include "penstock/data/classification/classification_data.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Format = ClassificationFormat;
 
 constexpr std::uint64_t kSelectionStream = 0x73656c656374;  // "select"
 
-/// DIR/NAME or the same compressed; empty where there is neither.
+/// The path DIR/NAME, or DIR/NAME with a compression suffix; "" if there is no such file.
 std::string dataset_file(const files::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz", ".zst", ".xz", ".bz2"})
     if (files::is_regular_file(folder / (name + suffix)))
@@ -27,7 +27,7 @@ std::string dataset_file(const files::path& folder, const std::string& name) {
   return {};
 }
 
-/// The folder that holds `train/pos`: `folder` or one directly below it.
+/// Whether `folder`, or a folder directly below it, has `train/pos`.
 bool has_reviews(const files::path& folder) {
   if (files::is_directory(folder / "train" / "pos")) return true;
   for (const auto& entry : files::directory_iterator(folder))
@@ -35,7 +35,7 @@ bool has_reviews(const files::path& folder) {
   return false;
 }
 
-/// An empty set where nothing was named.
+/// Reads the set; an empty path gives an empty set.
 ClassificationSet read_if_there(Format format, const std::string& path,
                                 std::span<const std::string> names) {
   return path.empty() ? ClassificationSet{} : read_classification(format, path, names);

@@ -1,4 +1,4 @@
-// IMDB reviews (Maas et al., 2011): a file a review, the label in the folder's name.
+// Reads IMDB reviews (Maas et al., 2011): one file a review, with the label in the folder's name.
 #include <algorithm>
 #include <filesystem>
 
@@ -11,12 +11,12 @@ namespace penstock {
 namespace {
 
 struct Review {
-  std::string name, text;  // name: from the split's folder on
+  std::string name, text;  // the name begins with the split's folder
   int label = 0;
 };
 
-/// 0 for .../SPLIT/neg/X.txt, 1 for .../SPLIT/pos/X.txt, else -1; `name` becomes what follows
-/// "...".
+/// The label: 0 for .../SPLIT/neg/X.txt, 1 for .../SPLIT/pos/X.txt, otherwise -1. Removes the
+/// "..." from `name`.
 int imdb_label(std::string& name, const std::string& split) {
   if (!name.ends_with(".txt")) return -1;
   for (const int label : {0, 1}) {

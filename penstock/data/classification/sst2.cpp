@@ -1,4 +1,5 @@
-// SST-2 as GLUE distributes it (Wang et al., 2018): tab-separated, header, no quoting.
+// Reads SST-2 as GLUE distributes it (Wang et al., 2018): tab-separated, with a header, without
+// quoting.
 #include <algorithm>
 #include <vector>
 

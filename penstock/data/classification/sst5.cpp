@@ -1,4 +1,5 @@
-// SST-5: the trees of the Stanford Sentiment Treebank (Socher et al., 2013), or label and text.
+// Reads SST-5: the trees of the Stanford Sentiment Treebank (Socher et al., 2013), or label and
+// text.
 #include <algorithm>
 #include <utility>
 
@@ -11,13 +12,13 @@ namespace {
 
 constexpr int kSst5Classes = 5;
 
-/// Reads one tree without recursion: how deep it is nested is the file's choice.
+/// Reads one tree without recursion, since a file may nest trees to any depth.
 class SentimentTree {
  public:
   SentimentTree(std::string_view line, const std::string& file, std::size_t number)
       : line_(line), file_(file), number_(number) {}
 
-  /// The leaves, a space between them; the root's label.
+  /// Returns the leaves, joined by spaces, and the root's label.
   std::pair<std::string, int> read() {
     int depth = 0, root = -1;
     for (skip_spaces(); at_ < line_.size(); skip_spaces()) {

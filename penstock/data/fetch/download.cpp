@@ -20,10 +20,11 @@
 namespace penstock {
 namespace {
 
-/// What tells one version of a file at an address from the next; kept beside the part.
+/// The headers that identify one version of the file at an address. They are stored beside the
+/// partial file.
 struct Validators {
   std::string etag, modified;
-  /// What If-Range may hold: a weak ETag does not promise equal bytes.
+  /// The value for If-Range. A weak ETag does not guarantee equal bytes, so it is not used.
   std::string strong() const { return etag.empty() || etag.starts_with("W/") ? modified : etag; }
 };
 
@@ -40,7 +41,7 @@ struct ResponseHeaders {
   std::optional<std::uint64_t> range_begin, range_total;  // of Content-Range
 
   void take(std::string_view line) {
-    if (line.starts_with("HTTP/")) *this = {};  // another response, after a redirection
+    if (line.starts_with("HTTP/")) *this = {};  // the next response after a redirection
     const auto colon = line.find(':');
     if (colon == line.npos) return;
     const std::string name = lower_case(line.substr(0, colon));
@@ -55,7 +56,7 @@ struct ResponseHeaders {
   }
 
  private:
-  /// "bytes 100-199/200", "bytes */200".
+  /// Reads a Content-Range such as "bytes 100-199/200" or "bytes */200".
   void take_range(std::string_view value) {
     if (!value.starts_with("bytes ")) return;
     value.remove_prefix(6);
@@ -86,7 +87,7 @@ class Download {
       try {
         transfer();
       } catch (const Error&) {
-        if (fs_.size(part_) == 0) remove_part();  // nothing to go on from
+        if (fs_.size(part_) == 0) remove_part();  // nothing to resume from
         throw;
       }
       if (options_.verify) {
@@ -112,18 +113,18 @@ class Download {
     fs_.remove_all(part_);
   }
 
-  /// The whole file in the part, synced.
+  /// Downloads the rest of the file into the partial file, and syncs it.
   void transfer() {
     std::uint64_t have = fs_.size(part_);
     const std::string validator = have > 0 ? noted_validator() : "";
     if (validator.empty()) have = 0;
     if (request(have, validator)) return;
-    // The server has another file by now, or another idea of ranges.
+    // The server has another version of the file, or does not serve ranges in the expected way.
     const bool whole = request(0, "");
     PENSTOCK_ASSERT(whole);
   }
 
-  /// What the part's notes allow to continue by; empty where it must be begun anew.
+  /// The validator in the notes of the partial file; "" if the download must start again.
   std::string noted_validator() {
     if (!fs_.exists(notes_)) return {};
     const auto json = nlohmann::json::parse(fs_.read(notes_), nullptr, false);
@@ -136,7 +137,8 @@ class Download {
     return Validators{text("etag"), text("last_modified")}.strong();
   }
 
-  /// One request, from byte `have` on; false where the answer is no continuation of the part.
+  /// Sends one request, from byte `have` on. Returns false if the response does not continue the
+  /// partial file.
   bool request(std::uint64_t have, const std::string& validator) {
     headers_ = {};
     file_ = nullptr;
@@ -176,7 +178,7 @@ class Download {
     if (error_) std::rethrow_exception(error_);
     if (fit_ == Fit::kNoContinuation) return false;
     if (code != CURLE_OK) explain(code, reason);
-    if (fit_ == Fit::kUnknown) judge();  // an answer without a body
+    if (fit_ == Fit::kUnknown) judge();  // a response without a body
     if (fit_ == Fit::kNoContinuation) return false;
     if (file_) {
       file_->sync();
@@ -190,7 +192,8 @@ class Download {
     PENSTOCK_ASSERT(curl_easy_setopt(curl_.get(), option, value) == CURLE_OK, "option ", option);
   }
 
-  /// Decides, once the headers are there, what the answer is; opens the part for what follows.
+  /// Decides from the headers how the response fits the partial file. Opens the partial file for
+  /// the body.
   void judge() {
     long status = 0;
     curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
@@ -202,11 +205,11 @@ class Download {
       if (!same) fit_ = Fit::kNoContinuation;
       result_.resumed_from = same ? have_ : 0;
     } else if (status == 416 && have_ > 0) {
-      // Nothing is left to send when the part was whole already.
+      // The server has nothing left to send if the partial file was complete.
       fit_ = headers_.range_total == have_ ? Fit::kNothingLeft : Fit::kNoContinuation;
       result_.resumed_from = fit_ == Fit::kNothingLeft ? have_ : 0;
     } else if (status == 200) {
-      have_ = 0;  // a server that knows no ranges, or whose file has changed, sends all of it
+      have_ = 0;  // a server without ranges, or with a changed file, sends the whole file
       result_.resumed_from = 0;
     } else {
       const char* meaning = status == 404 || status == 410   ? " (not found)"
@@ -220,7 +223,7 @@ class Download {
     if (fit_ != Fit::kBody) return;
     if (have_ == 0) {
       const auto& validators = headers_.validators;
-      // Emptied before the notes speak of another file.
+      // The partial file is emptied before the notes describe another version.
       fs_.open(part_, OpenMode::kTruncate)->close();
       const nlohmann::ordered_json notes = {
           {"url", options_.url}, {"etag", validators.etag}, {"last_modified", validators.modified}};
@@ -246,7 +249,8 @@ class Download {
     return size * count;
   }
 
-  /// No exception may pass through libcurl: it is kept, and the transfer ended.
+  /// Writes the body. No exception may pass through libcurl, so an exception is stored and the
+  /// transfer ends.
   static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* self) {
     auto& download = *static_cast<Download*>(self);
     try {
@@ -283,7 +287,7 @@ class Download {
 
   const DownloadOptions& options_;
   FileSystem& fs_ = real_file_system();
-  std::string place_, part_, notes_;  // where a link leads, and beside it
+  std::string place_, part_, notes_;  // the target of a link; the part and notes are beside it
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl_{nullptr, curl_easy_cleanup};
   ResponseHeaders headers_;
   std::unique_ptr<OutputFile> file_;

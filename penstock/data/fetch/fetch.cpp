@@ -18,7 +18,7 @@ struct ExpectedSum {
   ShaKind kind = ShaKind::kSha256;
   std::string hex;  // empty: nothing to compare with
   std::string source;
-  bool waived = false;  // by who fetches
+  bool waived = false;  // the caller asked for no check
 };
 
 ExpectedSum expected_sum(const FetchOptions& options, const PublicDataset& dataset) {
@@ -42,7 +42,7 @@ void check_sum(const std::string& file, const ExpectedSum& expected, const std::
                  ", but ", expected.hex, " is expected (", expected.source, "); ", remedy);
 }
 
-/// From the first address that serves it; `result` gets the address.
+/// Downloads from the first address that serves the file. `result` gets the address.
 void download_from_any(const std::vector<std::string>& urls, DownloadOptions download_options,
                        FetchResult& result) {
   std::string failures;
@@ -62,7 +62,7 @@ void download_from_any(const std::vector<std::string>& urls, DownloadOptions dow
   throw UnavailableError(failures + "; another address can be given as options.url");
 }
 
-/// Puts the file at result.path, from where it is or from the network.
+/// Makes sure that the file is at result.path: it is there already, or it is downloaded.
 void get_file(const FetchOptions& options, const PublicDataset& dataset,
               const ExpectedSum& expected, FetchResult& result) {
   auto& fs = real_file_system();
@@ -92,7 +92,7 @@ void get_file(const FetchOptions& options, const PublicDataset& dataset,
                                   ", and not tried by the project before its release"));
 }
 
-/// Whether everything is there as the record of an earlier call says; `result` then is filled.
+/// Whether all files that the record of an earlier call lists are there. If so, fills `result`.
 bool is_recorded(const FetchedRecord& record, const ExpectedSum& expected, FetchResult& result) {
   if (!record.exists()) return false;
   const bool other =
@@ -142,7 +142,7 @@ FetchResult fetch_dataset(const FetchOptions& options) {
     if (!result.members.empty()) unpack_members(result.path, dataset.members, options.out);
     if (keeps_record) record.write(result.sha256, result.bytes);
   }
-  // Of an archive that was there already behind a link, the link goes alone.
+  // If the archive was there already behind a link, only the link is removed.
   if (!result.members.empty())
     real_file_system().remove_all(result.already_there ? path : followed(path));
   if (expected.hex.empty())

@@ -1,4 +1,4 @@
-// Every address, size and sum names the public page or file it was taken from.
+// The table of public datasets. Every address, size and checksum names its public source.
 #include "penstock/data/fetch/public_datasets.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace penstock {
 namespace {
 
-/// Its lists of downloads have addresses, sizes and sums of the files that the loaders fetched.
+/// The files have addresses, sizes and checksums of the downloads of that project's loaders.
 constexpr std::string_view kHuggingFaceInfos =
     "github.com/huggingface/datasets, datasets/*/dataset_infos.json at 040102f10096";
-/// The sum is of the commit's own file.
+/// The checksum is that of the file at this commit.
 constexpr std::string_view kFoundry = "github.com/mosaicml/llm-foundry at 8c8dd48f7216";
 
 const std::vector<PublicDataset>& dataset_table() {
@@ -31,8 +31,8 @@ const std::vector<PublicDataset>& dataset_table() {
       {.name = "wikitext-103",
        .summary = "103 million words of good and featured Wikipedia articles",
        .file = "wikitext-103-v1.zip",
-       // The publisher's own address answers 403 since 2024 (github.com/pytorch/text, issue 2255);
-       // the author's copy has been named in its place since.
+       // The publisher's address answers 403 since 2024 (github.com/pytorch/text, issue 2255).
+       // Users name the author's copy instead since then.
        .urls = {"https://wikitext.smerity.com/wikitext-103-v1.zip",
                 "https://s3.amazonaws.com/research.metamind.io/wikitext/wikitext-103-v1.zip"},
        .url_source = "github.com/IST-DASLab/Quartet, pull request 11 (the author's copy); "
@@ -48,9 +48,9 @@ const std::vector<PublicDataset>& dataset_table() {
        .file = "text8.zip",
        .urls = {"http://mattmahoney.net/dc/text8.zip"},
        .url_source = "http://mattmahoney.net/dc/textdata.html",
-       // As TensorFlow's word2vec tutorial checks it: maybe_download('text8.zip', 31344016).
+       // TensorFlow's word2vec tutorial checks this size: maybe_download('text8.zip', 31344016).
        .bytes = 31'344'016,
-       // No SHA-256 of it is published anywhere that could be cited.
+       // No citable source publishes a SHA-256 of this file.
        .sum_kind = ShaKind::kSha1,
        .sum = "6c70299b93b7e1f927b42cd8f6ac1a31547c7a2e",
        .sum_source = "github.com/dmlc/gluon-nlp, "

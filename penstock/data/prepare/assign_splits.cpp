@@ -16,8 +16,8 @@ constexpr std::uint64_t kSplitStream = 0x73706c6974;  // "split"
 std::vector<Piece> cut(std::span<const std::int64_t> lengths, const SplitPlan& plan) {
   const auto total =
       static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
-  // Rounded down, as usual for "the first 90 %"; the last bound takes what is left. The small
-  // addend keeps 0.9 + 0.1 from falling short of 1.
+  // Bounds are rounded down, as usual for "the first 90 %". The small addend makes 0.9 + 0.1 reach
+  // 1.
   std::array<std::int64_t, kSplits> bounds{};
   double share = 0;
   for (std::size_t s = 0; s < kSplits; ++s) {
@@ -54,7 +54,7 @@ std::vector<Piece> choose(std::span<const std::int64_t> lengths, const SplitPlan
     Split to = Split::kTrain;
     for (const Split split : {Split::kTest, Split::kValidation}) {
       const auto s = static_cast<std::size_t>(split);
-      // A document goes where it brings the share nearer to its goal.
+      // A document goes to a split if the split's share then is nearer to its goal.
       if (filled[s] + static_cast<double>(lengths[d]) / 2 < plan.shares[s] * total) to = split;
     }
     filled[static_cast<std::size_t>(to)] += static_cast<double>(lengths[d]);

@@ -1,4 +1,4 @@
-// Shingles of paragraphs, and which of them have been seen.
+// Removes near-duplicate paragraphs: computes the shingles of paragraphs and remembers seen ones.
 #include "penstock/data/prepare/dedup.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kShingleWords = 8;
 constexpr std::size_t kLongestParagraphBytes = 2048;
 
-/// A word's byte after normalisation, or 0 for what separates words.
+/// Each byte of a word after normalisation; 0 for bytes that separate words.
 constexpr std::array<char, 256> normal_bytes() {
   std::array<char, 256> table{};
   for (int c = 0; c < 256; ++c) {
@@ -29,7 +29,7 @@ constexpr auto kNormal = normal_bytes();
 
 struct Shingles {
   std::vector<std::uint64_t> hashes;
-  std::size_t bytes = 0;  // of the normalised paragraph
+  std::size_t bytes = 0;  // length of the normalised paragraph
 
   bool comparable() const { return bytes >= kShortestParagraphBytes; }
 
@@ -75,7 +75,7 @@ void remember(ShingleSet& seen, const Shingles& shingles) {
   for (const auto hash : shingles.hashes) seen.insert(hash);
 }
 
-/// Cuts the text into paragraphs that cover it: blank lines belong to the one before them.
+/// Cuts the text into paragraphs that cover it. Blank lines belong to the paragraph before them.
 std::vector<std::string_view> paragraphs_of(std::string_view text) {
   std::vector<std::string_view> out;
   std::size_t begin = 0;
@@ -106,7 +106,7 @@ struct Paragraph {
   bool kept = true;
 };
 
-/// Those of each document, in order.
+/// The paragraphs of each document, in order.
 std::vector<std::vector<Paragraph>> all_paragraphs(const std::vector<Document>& documents) {
   std::vector<std::vector<Paragraph>> out(documents.size());
   Shingles shingles;
@@ -121,7 +121,7 @@ std::vector<std::vector<Paragraph>> all_paragraphs(const std::vector<Document>& 
   return out;
 }
 
-/// How many of the paragraphs that are compared, repetitions included.
+/// The number of shingles of all compared paragraphs, repetitions included.
 std::uint64_t count_shingles(const std::vector<std::vector<Paragraph>>& paragraphs) {
   std::uint64_t sum = 0;
   for (const auto& document : paragraphs)
@@ -130,7 +130,7 @@ std::uint64_t count_shingles(const std::vector<std::vector<Paragraph>>& paragrap
   return sum;
 }
 
-/// Makes each document of the paragraphs that are kept; returns how many documents go.
+/// Sets each document's text to its kept paragraphs. Returns the number of removed documents.
 std::int64_t keep_the_kept(std::vector<Document>& documents,
                            const std::vector<std::vector<Paragraph>>& paragraphs) {
   for (std::size_t i = 0; i < documents.size(); ++i) {
@@ -202,7 +202,7 @@ double paragraph_overlap(std::span<const std::string_view> reference,
   };
   std::uint64_t most = 0;
   for_each(probe, [&] { most += shingles.hashes.size(); });
-  // The probe is the smaller part: what of it the reference has takes less memory than the latter.
+  // The probe is smaller than the reference, so the set of its shingles takes less memory.
   ShingleSet wanted(most), met(most);
   for_each(probe, [&] { remember(wanted, shingles); });
   for_each(reference, [&] {

@@ -13,15 +13,15 @@
 namespace penstock {
 namespace {
 
-/// Bytes of each domain: what is read at most, and what stays of it.
+/// Limits on a domain's bytes: the most that is read, and the smallest and largest size that stays.
 struct Limits {
   std::uint64_t read;
   std::int64_t smallest, largest;
 };
-// A smaller domain says nothing, a larger one only costs time.
+// A smaller domain is not informative, and a larger domain only costs time.
 constexpr Limits kSystemLimits = {12 << 20, 1 << 20, 4 << 20};
-// Several hundred MB in all, and no domain, such as C with its GB in the kernel, a tenth of them. A
-// third more is read than stays: about as much goes as near-duplicates.
+// Several hundred MB in all. No domain is a tenth of them; C, with a GB in the kernel, would be. A
+// third more is read than stays, since about that much is removed as near-duplicates.
 constexpr Limits kMoreLimits = {64 << 20, 1 << 20, 48 << 20};
 
 constexpr const Limits& gather_limits(bool more) { return more ? kMoreLimits : kSystemLimits; }
@@ -39,7 +39,7 @@ FetchedPackages packages_of(const std::vector<std::string>& patterns, const Gath
   return out;
 }
 
-/// The rows of the table that have a file. Adds a note on those that have none.
+/// The rows of the table that have a file. Adds a note on rows without a file.
 std::vector<PackageSource> find_sources(const GatherOptions& options,
                                         std::vector<std::string>& notes,
                                         const std::function<void(std::string_view)>& progress) {
@@ -63,7 +63,7 @@ std::vector<PackageSource> find_sources(const GatherOptions& options,
 GatheredText gather_text(const GatherOptions& options,
                          const std::function<void(std::string_view)>& progress) {
   GatheredText text;
-  // First, for it is what may fail.
+  // The sources come first, since this step may fail.
   std::vector<PackageSource> sources;
   if (options.more) sources = find_sources(options, text.notes, progress);
   if (progress) progress("gathering this machine's text");

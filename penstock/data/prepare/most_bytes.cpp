@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-/// The documents of a domain that may be left out, by their places.
+/// The documents of a domain that may be left out, by their indices.
 struct Members {
   std::vector<std::size_t> places;
   std::int64_t bytes = 0;

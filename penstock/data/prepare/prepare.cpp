@@ -37,7 +37,7 @@ TokenizerTraits traits_of(const PrepareOptions& options) {
   return tokenizer_traits(options.tokenizer);
 }
 
-/// The options as they are carried out: a protocol's in place of the defaults.
+/// The options in effect: a protocol's options replace the defaults.
 PrepareOptions with_protocol(PrepareOptions options) {
   if (!options.protocol.empty()) {
     const Protocol& chosen = protocol(options.protocol);
@@ -95,10 +95,10 @@ class Preparation {
   }
 
  private:
-  /// Refuses to replace what is not a corpus.
+  /// Sets the target. Throws Error if it would replace something that is not a corpus.
   void check_target() {
     PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with options.out");
-    // Without a trailing slash, which would leave the last component without a name.
+    // The trailing slash is removed, since a path with it has no file name.
     target_ = files::absolute(options_.out).lexically_normal();
     if (!target_.has_filename()) target_ = target_.parent_path();
     target_ = followed(target_);
@@ -170,18 +170,19 @@ class Preparation {
                       std::back_inserter(result_.notes));
   }
 
-  /// What the shares of a split are taken of: bytes, and one for the end of the document.
+  /// The length that shares of splits are computed from: bytes, and one for the end of the
+  /// document.
   std::int64_t length_of(const Document& document) const {
     return std::ssize(document.text) + (options_.end_of_document ? 1 : 0);
   }
 
-  /// The next place at or after `position` where the text may be cut.
+  /// The next position from `position` on where the text may be cut.
   std::int64_t boundary(std::string_view text, std::int64_t position) const {
     if (plan_.exact) return position;
     return traits_.lines ? line_boundary(text, position) : character_boundary(text, position);
   }
 
-  /// Chooses every document's split and lines the pieces up: train, validation, test.
+  /// Chooses every document's split and orders the pieces: train, validation, test.
   void divide() {
     std::map<std::string, std::vector<std::size_t>> by_domain;
     for (std::size_t i = 0; i < documents_.size(); ++i)
@@ -232,17 +233,17 @@ class Preparation {
     return texts;
   }
 
-  /// Measured on what is written, not on what the removal believed.
+  /// Measures the overlap on the texts that are written, independently of the removal of
+  /// near-duplicates.
   void measure_overlap() {
     progress_.say("measuring the overlap of training and validation");
     result_.validation_overlap =
         paragraph_overlap(texts_of(Split::kTrain), texts_of(Split::kValidation));
   }
 
-  /// What the vocabulary is made from.
+  /// The texts that the vocabulary is made from.
   std::vector<std::string_view> vocabulary_texts() const {
-    // Held-out text does not shape the vocabulary, but where published figures are with one that it
-    // does.
+    // Held-out text is not used, unless published figures use a vocabulary of all splits.
     auto texts = texts_of(Split::kTrain);
     if (!traits_.all_splits) return texts;
     for (const Split split : {Split::kValidation, Split::kTest})
@@ -250,7 +251,7 @@ class Preparation {
     return texts;
   }
 
-  /// Pieces in place of texts: tokenized, and what they came from forgotten.
+  /// Tokenizes the pieces, and releases their texts.
   void encode() {
     tokenizer_ = options_.given;
     if (!tokenizer_) {
@@ -287,8 +288,8 @@ class Preparation {
     if (ids.empty()) return;  // nothing but newlines that are left out
     DocumentRecord record{
         .begin = tokens_->tokens(), .domain = domain_of_.at(piece.document), .split = piece.split};
-    // Those that the tokens stand for, which bits per byte divides by: where a tokenizer leaves
-    // something out, fewer than the text has.
+    // The bytes that the tokens stand for, which bits per byte divides by. They are fewer than the
+    // text's bytes if the tokenizer leaves something out.
     for (const TokenId id : ids)
       record.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
     if (options_.end_of_document && piece.end == length_of(document))
@@ -345,7 +346,7 @@ class Preparation {
   StageProgress progress_;
   files::path target_;
   std::vector<Document> documents_;
-  std::map<std::string, std::int64_t> found_;  // of gathered text, before anything is removed
+  std::map<std::string, std::int64_t> found_;  // bytes of gathered text before removals, by domain
   std::map<std::size_t, std::uint32_t> domain_of_;
   std::vector<Piece> pieces_;
   std::shared_ptr<const Tokenizer> tokenizer_;

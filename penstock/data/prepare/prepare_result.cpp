@@ -1,4 +1,4 @@
-// What a preparation did, as JSON.
+// Writes the result of a preparation as JSON.
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/prepare/prepare.h"

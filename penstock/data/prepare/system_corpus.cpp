@@ -1,4 +1,4 @@
-// Where the domains live, and reading a seeded choice of their files.
+// The folders of the domains, and the reading of a seeded choice of their files.
 #include "penstock/data/prepare/system_corpus.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 namespace files = std::filesystem;
 
 struct Source {
-  /// A pattern of folders below the root: components may end in '*'.
+  /// A pattern of folders below the root. Its components may end in '*'.
   std::string_view folders;
   bool (*takes)(std::string_view name);
 };
@@ -29,7 +29,7 @@ struct Source {
 struct Domain {
   std::string_view name;
   std::vector<Source> sources;
-  /// What of a file belongs to the domain; empty text: nothing.
+  /// Returns the part of a file's text that belongs to the domain; "" for none.
   std::string (*extract)(std::string text);
 };
 
@@ -48,10 +48,11 @@ bool is_prose(std::string_view name) {
 bool is_licence(std::string_view name) { return !name.starts_with('.'); }
 
 std::string everything(std::string text) { return text; }
-/// ATen's thousands of generated headers differ in little but names and would crowd out the rest.
+/// Leaves out generated files. ATen's thousands of generated headers differ in little but names,
+/// and would crowd out other files.
 std::string hand_written(std::string text) { return is_generated(text) ? std::string() : text; }
 
-/// The lines inside POD blocks (perlpod: from "=word" to "=cut"), or those outside.
+/// The lines inside POD blocks (perlpod: from "=word" to "=cut"), or the lines outside.
 std::string pod_lines(std::string_view text, bool inside) {
   std::string out;
   bool pod = false;
@@ -110,7 +111,8 @@ void find_folders(const files::path& root, std::string_view pattern,
   std::error_code ignored;
   for (const auto& entry : files::directory_iterator(root, ignored)) {
     if (!matches(entry.path().filename().string(), component)) continue;
-    // Links would bring the same files twice, except on the way: /lib is one on merged systems.
+    // A link at the end of the pattern would give the same files twice. Links before it are
+    // followed: /lib is a link on merged systems.
     if (!entry.is_directory(ignored) || (rest.empty() && entry.is_symlink(ignored))) continue;
     rest.empty() ? out.push_back(entry.path()) : find_folders(entry.path(), rest, out);
   }
@@ -147,8 +149,8 @@ std::vector<files::path> candidates(const Domain& domain, const SystemCorpusOpti
   return found;
 }
 
-/// The package descriptions of dpkg's status file, one document for each some of them: alone they
-/// are too short.
+/// Adds the package descriptions of dpkg's status file. A document has several descriptions, since
+/// one is too short.
 void add_descriptions(const SystemCorpusOptions& options, std::vector<Document>& documents) {
   constexpr std::size_t document_bytes = 4096;
   const files::path path = options.root / "var/lib/dpkg/status";
@@ -202,7 +204,7 @@ std::vector<Document> read_system_documents(const SystemCorpusOptions& options) 
           documents.push_back({std::move(text), std::string(domain.name), std::nullopt});
         });
       } catch (const Error&) {
-        // The machine's files are what they are: an unreadable one is passed over.
+        // An unreadable file of the machine is skipped.
       }
     }
     if (domain.name == "prose") add_descriptions(options, documents);
