@@ -17,7 +17,8 @@ std::filesystem::path aside(const std::filesystem::path& path, const char* kind)
   return parent_directory(path) / concat(".", path.filename().string(), kind, ::getpid());
 }
 
-/// Otherwise the error would name the temporary file, which the caller does not know.
+/// Throws Error if the path's folder does not exist. The error of a later write would name the
+/// temporary file, which the caller does not know.
 void check_folder(FileSystem& fs, const std::filesystem::path& path) {
   const auto folder = parent_directory(path);
   PENSTOCK_CHECK(fs.exists(folder), "cannot write ", path.string(), ": there is no folder ",
@@ -54,7 +55,7 @@ struct Leftover {
   int pid = 0;
 };
 
-/// Takes ".NAME.tmp-PID" and ".NAME.old-PID" apart.
+/// Parses ".NAME.tmp-PID" and ".NAME.old-PID"; nullopt for other names.
 std::optional<Leftover> parse_leftover(std::string_view entry) {
   const auto dash = entry.rfind('-');
   if (entry.size() < 7 || entry[0] != '.' || dash == std::string_view::npos || dash < 5) return {};
@@ -92,7 +93,7 @@ AtomicFile::~AtomicFile() {
   try {
     fs_.remove_all(temporary_);
   } catch (const Error&) {
-    // The error that led here is the one to report; the leftover is cleaned up later.
+    // The caller reports the first error. The leftover is cleaned up later.
   }
 }
 
@@ -149,7 +150,7 @@ AtomicDirectory::~AtomicDirectory() {
   try {
     fs_.remove_all(temporary_);
   } catch (const Error&) {
-    // As above: cleaned up later.
+    // The leftover is cleaned up later.
   }
 }
 
@@ -202,13 +203,13 @@ void AtomicDirectory::restore(const std::filesystem::path& old) {
     fs_.rename(old, path_);
     fs_.sync_directory(parent_directory(path_));
   } catch (const Error&) {
-    // As above: put back by clean_leftovers.
+    // clean_leftovers restores the old directory later.
   }
 }
 
 namespace {
 
-/// Of every name, or of `only`.
+/// Cleans up the leftovers of every name, or of the name `only`.
 void clean(FileSystem& fs, const std::filesystem::path& directory,
            const std::optional<std::string>& only) {
   if (!fs.exists(directory)) return;

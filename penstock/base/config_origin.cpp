@@ -29,7 +29,8 @@ std::size_t find_key(const std::string& text, const std::string& path) {
   return std::string::npos;
 }
 
-/// Adds the keys below `node` that the message names; true if it opens with one's origin.
+/// Adds the keys below `node` that the message names. Returns true if the message begins with the
+/// origin of a key.
 bool collect(const ConfigNode& node, const std::string& path, const std::string& message,
              std::vector<NamedKey>& named) {
   if (!node.origin().empty() && message.starts_with(node.origin() + ": ")) return true;

@@ -1,4 +1,4 @@
-// ConfigNode as TOML text.
+// Writes a ConfigNode as TOML text.
 #include <charconv>
 #include <cmath>
 #include <cstdio>

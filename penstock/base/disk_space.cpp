@@ -14,7 +14,7 @@ double free_disk_bytes(const std::filesystem::path& path) {
   while (!std::filesystem::exists(folder, code) && folder != parent_directory(folder))
     folder = parent_directory(folder);
   const auto space = std::filesystem::space(folder, code);
-  // Some file systems, FUSE's for example, report no sizes.
+  // Some file systems, for example FUSE, report no sizes.
   const bool unknown = code || space.capacity == 0;
   return unknown ? std::numeric_limits<double>::infinity() : static_cast<double>(space.available);
 }

@@ -9,7 +9,8 @@
 namespace penstock {
 namespace {
 
-/// What libtorch's allocator for CPUs says, and before the number of bytes.
+/// Parts of the message of libtorch's CPU allocator: its name, and the words before the number of
+/// bytes.
 constexpr std::string_view kAllocator = "DefaultCPUAllocator: ", kTried = "tried to allocate ";
 
 }  // namespace
@@ -27,7 +28,7 @@ std::string failure_text(const std::exception& error) {
     if (bytes <= 0) return "memory ran out";
     return concat("memory ran out: ", bytes, " bytes more were asked for");
   }
-  const std::string line = what.substr(0, what.find('\n'));  // libtorch's have a stack trace behind
+  const std::string line = what.substr(0, what.find('\n'));  // libtorch adds a stack trace
   return line.empty() ? "failed without a word" : line;
 }
 

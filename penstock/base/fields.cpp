@@ -12,7 +12,8 @@
 namespace penstock {
 namespace {
 
-/// The node's origin, or that of the first value below: a table that an override made has none.
+/// The node's origin, or the origin of the first value below it. A table that an override made has
+/// no origin.
 std::string origin_of(const ConfigNode& node) {
   if (!node.origin().empty() || !node.is_table()) return node.origin();
   for (const auto& [key, child] : node.table())
@@ -55,8 +56,8 @@ void check_range(const ConfigNode& node, const std::string& path, double value,
                  number_text(value), " is out of range; it must be ", range_text(info));
 }
 
-/// Edits between two words: a character more, less or other, or two neighbours exchanged (optimal
-/// string alignment).
+/// The number of edits between two words (optimal string alignment). An edit inserts, deletes or
+/// replaces a character, or exchanges two neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -72,8 +73,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// How far a name is: edits, but few where the word is its beginning ("batch" of
-/// "batch_sequences"), or both have the same first part; and then edits.
+/// The distance of a word from a name: the number of edits, but at most 1 if the name begins with
+/// the word ("batch" of "batch_sequences"), and at most 3 if both have the same first part. The
+/// second number, the edits, orders equal distances.
 std::pair<std::size_t, std::size_t> distance_of(std::string_view word, std::string_view name) {
   const std::size_t edits = edit_distance(word, name);
   const std::string_view part = word.substr(0, word.find('_'));
@@ -88,7 +90,7 @@ std::pair<std::size_t, std::size_t> distance_of(std::string_view word, std::stri
 }  // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  // A third of the letters may be wrong; another word is no misspelling.
+  // At most a third of the letters may be wrong. With more it is another word, not a misspelling.
   const std::size_t most = std::max<std::size_t>(1, word.size() / 3);
   std::string best;
   std::pair<std::size_t, std::size_t> best_distance;
@@ -176,7 +178,7 @@ void FieldReader::read(const ConfigNode& node, const std::string& path, std::str
   if (!found) wrong_type(node, path, "a string");
   if (!info.choices.empty() && std::ranges::find(info.choices, *found) == info.choices.end())
     fail(where(node, path), " = '", *found, "' is not one of: ", choices_text(info.choices));
-  value = with_home(*found);  // what begins with "~/" is a path
+  value = with_home(*found);  // a text that begins with "~/" is a path
 }
 
 std::size_t FieldReader::place_of_word(const ConfigNode& node, const std::string& path,

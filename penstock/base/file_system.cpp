@@ -1,4 +1,4 @@
-// POSIX files behind FileSystem.
+// Implements FileSystem with POSIX files.
 #include "penstock/base/file_system.h"
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ class RealFile : public OutputFile {
   }
   void sync() override { sync_descriptor(fd_.get(), path_); }
   void close() override {
-    // The descriptor is gone even when close is interrupted.
+    // The descriptor is closed even if close() is interrupted.
     if (::close(fd_.release()) != 0 && errno != EINTR) system_failure("close", path_, errno);
   }
 

@@ -14,7 +14,7 @@
 namespace penstock {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // Non-blocking, so that a named pipe is refused instead of waited for.
+  // Non-blocking: a named pipe is refused, and the open does not wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   PENSTOCK_CHECK(fd >= 0, "cannot open ", path.string(), ": ",
                  std::generic_category().message(errno));

@@ -14,7 +14,7 @@ namespace {
 
 namespace files = std::filesystem;
 
-/// The number in the file; nothing where it is absent or "max".
+/// The number in the file; nullopt if it is absent or "max".
 std::optional<double> read_limit(const files::path& path) {
   std::ifstream in(path);
   double value = 0;
@@ -42,7 +42,7 @@ std::optional<double> limit_of(const files::path& group, const Version& version)
   return read_limit(group / version.limit);
 }
 
-/// The number behind the name that opens a line of the file; 0 where there is none.
+/// The number after `name` in the line of the file that begins with `name`; 0 without such a line.
 double read_named(const files::path& path, std::string_view name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);)
@@ -51,7 +51,8 @@ double read_named(const files::path& path, std::string_view name) {
   return 0;
 }
 
-/// The limit less what is in use; caches of files give way to whoever needs memory.
+/// The limit minus the memory in use. File caches do not count as in use, since the kernel drops
+/// them when memory is needed.
 std::optional<double> left_of(const files::path& group, const Version& version) {
   const auto limit = limit_of(group, version);
   if (!limit) return std::nullopt;
@@ -62,12 +63,12 @@ std::optional<double> left_of(const files::path& group, const Version& version) 
   return std::max(0.0, *limit - std::max(0.0, used));
 }
 
-/// The smallest value of the folder `group` below `mount` and of those above it, up to `mount`.
+/// The smallest value of the group's folder below `mount` and of its parents up to `mount`.
 std::optional<double> smallest_upwards(const files::path& mount, files::path group,
                                        const Version& version, const OfGroup& value) {
   std::optional<double> smallest;
   for (group = group.relative_path();; group = group.parent_path()) {
-    // In a container the path can be the host's and not exist; the mount itself is right then.
+    // In a container the path may be the host's and not exist. The mount itself is then the group.
     if (const auto found = value(mount / group, version))
       smallest = std::min(*found, smallest.value_or(*found));
     if (group.empty()) return smallest;
@@ -83,7 +84,7 @@ std::optional<double> smallest_of_groups(const files::path& root, const OfGroup&
   const files::path mount = root / "sys/fs/cgroup";
   std::optional<double> smallest;
   std::ifstream in(root / "proc/self/cgroup");
-  // "0::/a/b" of version 2, "9:memory:/a/b" of version 1.
+  // Version 2 has lines "0::/a/b", version 1 has lines "9:memory:/a/b".
   for (std::string line; std::getline(in, line);) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) continue;

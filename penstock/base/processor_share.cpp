@@ -26,7 +26,7 @@ std::optional<double> ProcessorShare::look() {
   auto now = read();
   double running = 0, waiting = 0;
   for (const auto& [thread, times] : now) {
-    const Times before = last_[thread];  // zero for a new one
+    const Times before = last_[thread];  // zero for a new thread
     running += static_cast<double>(times.running - before.running);
     waiting += static_cast<double>(times.waiting - before.waiting);
   }

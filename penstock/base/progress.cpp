@@ -15,7 +15,7 @@ constexpr std::chrono::duration<double> terminal_interval(0.1), plain_interval(5
 
 constexpr std::size_t kAnyWidth = std::size_t{1} << 16;
 
-/// Characters of UTF-8 text; each is taken for one column.
+/// The number of characters of UTF-8 text. Each character counts as one column.
 std::size_t columns_needed(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
@@ -38,7 +38,7 @@ std::size_t ProgressLine::columns() const {
   winsize size{};
   if (!terminal_ || ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
     return kAnyWidth;
-  return size.ws_col - 1U;  // some terminals begin a new line when the last column is written
+  return size.ws_col - 1U;  // some terminals begin a new line after the last column
 }
 
 void ProgressLine::show(const std::string& text) {

@@ -18,7 +18,7 @@ int read_int(const std::string& path, int otherwise) {
   return in >> value ? value : otherwise;
 }
 
-/// Cores that the cgroup (version 2) pays for, or a large number.
+/// The number of cores in the cgroup's quota (version 2), or a large number without a quota.
 int cgroup_cores() {
   std::ifstream in("/sys/fs/cgroup/cpu.max");
   std::string quota;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kSumDigits = 16;
 
-/// A line is the sum of its JSON, a space, the JSON.
+/// A line of the log: the checksum of its JSON, a space, the JSON.
 std::string line_of(const Row& value) {
   const std::string text = value.dump();
   return fmt::format("{:016x} {}\n", xxh64(bytes_of(text)), text);
@@ -29,7 +29,7 @@ Row head_of(const std::vector<Asked>& asked) {
   return out;
 }
 
-/// The JSON of a line without its end, or null where the line is damaged.
+/// The JSON of a line without its newline, or null if the line is damaged.
 Row value_of(std::string_view line) {
   if (line.size() <= kSumDigits || line[kSumDigits] != ' ') return nullptr;
   const std::string_view text = line.substr(kSumDigits + 1);
@@ -38,13 +38,13 @@ Row value_of(std::string_view line) {
   return out.is_discarded() ? Row(nullptr) : out;
 }
 
-/// Whether it is a first line and no more, of whatever evaluation.
+/// Whether the text is a first line alone, of any evaluation.
 bool holds_no_answers(const std::string& text) {
   return text.find('\n') + 1 == text.size() &&
          value_of(std::string_view(text).substr(0, text.find('\n'))).is_object();
 }
 
-/// What the file's first line says otherwise than this evaluation.
+/// Describes how the file's first line differs from that of this evaluation.
 std::string difference(const Row& theirs, const Row& mine) {
   const auto& a = theirs.value("asked", Row::array());
   const auto& b = mine.at("asked");
@@ -72,7 +72,7 @@ AnswerLog::AnswerLog(std::string path, const std::vector<Asked>& asked)
   taken_up_ = answers_.size();
   PENSTOCK_CHECK(kept > 0 || head.starts_with(text), "'", path_,
                  "' is there already and keeps no answers; remove it, or write to another");
-  // The lock is on the file itself, so it is cut and not replaced.
+  // The file itself is locked, so it is truncated, not replaced.
   if (kept < fs.size(path_)) std::filesystem::resize_file(path_, kept);
   file_ = fs.open(path_, OpenMode::kAppend);
   if (kept > 0) return;

@@ -17,7 +17,8 @@ std::string without_ascii_punctuation(std::string_view text) {
   return out;
 }
 
-/// Calls visit(character, whether it begins a word) for each character.
+/// Calls visit(rest, begins_word) for each character: the text from the character on, and whether
+/// the character begins a word.
 template <class Visit>
 void for_each_character(std::string_view text, Visit visit) {
   for (bool in_word = false; !text.empty();) {
@@ -29,7 +30,7 @@ void for_each_character(std::string_view text, Visit visit) {
   }
 }
 
-/// Without the articles, each with the space behind it, that begin a word.
+/// The text without articles that begin a word. The space after an article is removed too.
 std::string without_spaced_articles(std::string_view text) {
   constexpr std::string_view articles[] = {"The ", "the ", "An ", "A ", "a ", "an "};
   std::string out;
@@ -51,8 +52,8 @@ std::string without_spaced_articles(std::string_view text) {
   return out;
 }
 
-/// OpenCompass's general form of an answer: up to the first newline, period or comma; letters,
-/// digits and single spaces; no articles.
+/// OpenCompass's general form of an answer: the text up to the first newline, period or comma, with
+/// only letters, digits and single spaces, and without articles.
 std::string general_form(std::string_view text) {
   text = text.substr(0, text.find_first_of("\n.,"));
   std::string kept;

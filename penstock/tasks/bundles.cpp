@@ -8,7 +8,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-/// What the model reads of a request, and who asks for it.
+/// The tokens that the model reads for a request, and the targets of all requests that read them.
 struct Sequence {
   Tokens tokens;
   std::vector<Target> targets;

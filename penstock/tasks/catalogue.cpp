@@ -17,7 +17,7 @@ TaskProtocol other_protocol(TaskProtocol protocol) {
   return protocol == TaskProtocol::kLmEval ? TaskProtocol::kOpenCompass : TaskProtocol::kLmEval;
 }
 
-/// The file that is meant by the bare name is called after it.
+/// Whether the task's name without a version means this task: its file then has the task's name.
 bool is_usual(const Task& task) { return std::filesystem::path(task.origin).stem() == task.name; }
 
 bool is_named(const Task& task, const std::string& name) {

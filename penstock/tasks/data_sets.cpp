@@ -15,7 +15,7 @@ void add_sets(const Task& task, std::vector<std::string>& out) {
     if (std::ranges::find(out, set) == out.end()) out.push_back(set);
 }
 
-/// The tasks that a name means, of both protocols.
+/// The tasks of both protocols that a name stands for.
 std::vector<Task> tasks_named(const std::string& name) {
   std::vector<Task> out;
   for (const TaskProtocol protocol : kTaskProtocols) {

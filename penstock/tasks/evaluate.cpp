@@ -21,7 +21,7 @@ void add_accuracy(Row& out, const std::string& name, const Accuracy& accuracy) {
   out[name + "_interval"] = {accuracy.low, accuracy.high};
 }
 
-/// What the model says after each prompt.
+/// The text that the model generates after each prompt.
 std::vector<Answer> generated_answers(const std::shared_ptr<LanguageModel>& model,
                                       const Tokenizer& tokenizer, const Task& task,
                                       const TaskTokens& requests, const ScoringOptions& options) {
@@ -54,7 +54,8 @@ std::vector<Answer> answers_of(const std::shared_ptr<LanguageModel>& model,
 
 constexpr std::size_t kPieceTokens = 16384;
 
-/// Items whose answers are kept together: those of similar length, which share passes.
+/// Groups of items whose answers are logged together. Items of a group have similar lengths and
+/// share passes.
 std::vector<std::vector<std::size_t>> pieces_of(const std::vector<std::size_t>& tokens) {
   std::vector<std::size_t> order(tokens.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -81,7 +82,8 @@ std::vector<std::size_t> tokens_by_item(const Task& task, const TaskTokens& requ
   return out;
 }
 
-/// The answers that the log has, and the others, which it is given piece by piece.
+/// Returns the answers that the log has, and computes the others. The log gets the new answers
+/// piece by piece.
 std::vector<Answer> logged_answers(const std::shared_ptr<LanguageModel>& model,
                                    const Tokenizer& tokenizer, const Task& task,
                                    const TaskTokens& requests, const EvaluateTaskOptions& options) {

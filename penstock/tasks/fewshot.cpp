@@ -10,8 +10,8 @@
 namespace penstock::tasks {
 namespace {
 
-/// The row's request and its answer. lm-eval puts its delimiter before a continuation that brings a
-/// space of its own, too.
+/// The row's request and its answer. lm-eval puts its delimiter also before a continuation that
+/// begins with a space.
 std::string example_text(const Task& task, const Item& item) {
   const auto gold = static_cast<std::size_t>(std::max(item.gold, 0));
   const TextRequest& request = item.requests[gold];
@@ -33,7 +33,7 @@ class Sampler {
                    pool.size(), " rows to draw from");
   }
 
-  /// The examples of an item.
+  /// Draws the examples of an item, and returns their text.
   std::string draw(const Item& item) {
     std::string out;
     std::size_t drawn = 0;

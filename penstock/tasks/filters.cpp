@@ -30,7 +30,7 @@ std::int64_t number_of(const Json& value) {
   return std::stoll(text);
 }
 
-/// Where `mark` stands, which it must.
+/// Returns `at`, the position of `mark`. Throws Error if it is npos.
 std::size_t place_of(const std::string& text, const std::string& mark, std::size_t at) {
   PENSTOCK_CHECK(at != text.npos, "there is no '", mark, "' in '", text.substr(0, 60), "'");
   return at;
@@ -42,7 +42,7 @@ std::string cut_between(std::string_view text, std::string_view open, std::strin
     const std::size_t begin = text.find(open);
     const std::size_t end = begin == text.npos ? begin : text.find(close, begin + open.size());
     if (end == text.npos) return out += text;
-    if (text.substr(begin, end - begin).find('\n') != text.npos) {  // no pair crosses a line
+    if (text.substr(begin, end - begin).find('\n') != text.npos) {  // a pair must be on one line
       out += text.substr(0, begin + open.size());
       text.remove_prefix(begin + open.size());
       continue;
@@ -52,7 +52,7 @@ std::string cut_between(std::string_view text, std::string_view open, std::strin
   }
 }
 
-/// What is left of the text behind the first `most` marks.
+/// The text after the first `most` marks, or after the last mark if there are fewer.
 std::string after_up_to(std::string text, const std::string& mark, std::int64_t most) {
   for (; most > 0; --most) {
     const std::size_t at = text.find(mark);

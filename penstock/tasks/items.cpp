@@ -38,7 +38,7 @@ const Form& form_of(const Task& task, const Row& row) {
        known);
 }
 
-/// The texts of templates of which each gives a text or a list of them.
+/// The texts of the templates. Each template gives a text or a list of texts.
 std::vector<std::string> texts_of(const std::vector<Template>& templates, const Row& row,
                                   const char* what) {
   std::vector<std::string> out;
@@ -57,7 +57,7 @@ std::vector<std::string> texts_of(const std::vector<Template>& templates, const 
   return out;
 }
 
-/// A number, or digits, or false and true.
+/// The index of the right choice: a number, digits, or false (0) and true (1).
 int gold_of(const Form& form, const Row& row, std::size_t choices) {
   const Row value = form.gold.value(row);
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -108,7 +108,7 @@ Item make_item(const Form& form, const Task& task, const SourceRow& source, cons
   return out;
 }
 
-/// The row with the fields that the form adds.
+/// The row after the form's preparation, with the fields that the form computes.
 Row filled_row(const Form& form, const Row& row) {
   const Row before = prepared(form.prepare, row);
   Row out = before;

@@ -18,9 +18,9 @@ std::string text_at(const Row& row, const std::string& path) {
   return value.get<std::string>();
 }
 
-/// A cloze question of RACE ends in this.
+/// The end of RACE's cloze questions.
 constexpr std::string_view kBlank = "  _  .";
-constexpr std::size_t kBlankKept = 5;  ///< its last characters but the first space
+constexpr std::size_t kBlankKept = 5;  ///< length of kBlank without its first space
 
 /// An earlier question of the article with its answer, as the prompt shows it.
 std::string answered(const Row& problem, bool stem_is_lost) {
@@ -47,7 +47,7 @@ Row race_problems(Row row, bool stem_is_lost) {
   return row;
 }
 
-/// Spaces before punctuation and within quotes and parentheses are taken away.
+/// Removes spaces before punctuation and within quotes and parentheses.
 std::string detokenized(std::string text) {
   for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{" n't", "n't"},
                                  {" )", ")"},
@@ -63,8 +63,9 @@ std::string detokenized(std::string text) {
   return out;
 }
 
-/// Spans are counted in words. The part behind is cut by characters, as the harness does it, so a
-/// text with double spaces before the span loses its place there too.
+/// The index of a span counts words, but the text behind the span is cut by characters, as the
+/// harness does. In a text with double spaces before the span the cut is at the wrong character, as
+/// in the harness.
 Row wsc_passage(Row row) {
   const std::string text = text_at(row, "text"), span = text_at(row, "span2_text");
   const Row index = at_path(row, {"span2_index"});
@@ -89,7 +90,7 @@ constexpr Preparation kPreparations[] = {
     {"race-problems-2.0", [](Row row) { return race_problems(std::move(row), true); }},
     {"wsc-passage", wsc_passage}};
 
-/// Null where none has that name.
+/// The preparation with the name, or null.
 const Preparation* find_preparation(std::string_view name) {
   const auto* const found = std::ranges::find(kPreparations, name, &Preparation::name);
   return found == std::ranges::end(kPreparations) ? nullptr : found;

@@ -96,7 +96,7 @@ class Parser {
     return out;
   }
 
-  /// At a backslash; ends at the escape's last character.
+  /// Reads an escape. Begins at the backslash and ends at the escape's last character.
   void escape(std::string& out) {
     ++at_;
     PENSTOCK_CHECK(at_ < text_.size(), "a text is not closed");

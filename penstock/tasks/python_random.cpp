@@ -12,7 +12,7 @@ namespace penstock::tasks {
 namespace {
 
 /// Fills the engine's state as MT19937's init_by_array does with the seed's 32-bit words, lowest
-/// first; std::mt19937 by itself knows init_genrand alone.
+/// word first. std::mt19937 itself only has init_genrand.
 class InitByArray {
  public:
   using result_type = std::uint32_t;
@@ -60,7 +60,8 @@ std::mt19937 seeded(std::uint64_t seed) {
   return std::mt19937(state);
 }
 
-/// Up to this population Python keeps a list of what is left, above it a set of what is taken.
+/// The largest population for which Python's sample() keeps a list of the items left. For larger
+/// populations it keeps a set of the items taken.
 std::size_t largest_listed(std::size_t count) {
   std::size_t power = 1;
   if (count <= 5) return 21;

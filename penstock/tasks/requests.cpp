@@ -8,7 +8,8 @@
 namespace penstock::tasks {
 namespace {
 
-/// More than an item's choices; the rows of a cache are set aside for all at once.
+/// The most requests that form one item. It exceeds the number of a task item's choices. It is
+/// limited because a cache allocates the rows of all requests of an item at once.
 constexpr std::size_t kMostAlike = 64;
 
 bool begin_alike(const TokenRequest& a, const TokenRequest& b) {

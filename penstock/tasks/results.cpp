@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNormal95 = 1.959963984540054;
 
-/// The first of the largest, each divided by its length.
+/// The index of the largest value, each divided by its length. Among equal values the first counts.
 int likeliest(const std::vector<double>& values, const std::vector<double>& lengths = {}) {
   std::size_t best = 0;
   const auto value = [&](std::size_t i) {

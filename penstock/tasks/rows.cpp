@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Calls visit(line, number) for each line, its end ("\n" or "\r\n") left out.
+/// Calls visit(line, number) for each line, without its end ("\n" or "\r\n").
 template <class Visit>
 void for_each_line(std::string_view text, Visit visit) {
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -28,7 +28,8 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
-/// Deeper than any data set's; what walks through a value may call itself at each depth.
+/// The limit on the depth of a row's values, which is above that of any data set. Recursive
+/// functions need it.
 constexpr int kDeepestRow = 64;
 
 Row parse_json(std::string_view text, const std::string& where) {
@@ -68,7 +69,8 @@ void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
                  " rows: they belong to another file");
 }
 
-/// The first of the names that is in the folder, also with .gz behind it; "" where none is.
+/// The path of the first of the files that the folder has, plain or with the suffix .gz; "" for
+/// none.
 std::string first_there(const std::vector<std::string>& files, const std::string& directory) {
   for (const std::string& file : files)
     for (const char* packed : {"", ".gz"}) {

@@ -18,8 +18,8 @@ namespace penstock::tasks {
 namespace {
 
 constexpr std::int64_t kMostRows = 64;
-constexpr std::int64_t kMostLogits = std::int64_t{1} << 22;      ///< of one product with the head
-constexpr std::int64_t kMostCacheBytes = std::int64_t{1} << 29;  ///< of keys and values at once
+constexpr std::int64_t kMostLogits = std::int64_t{1} << 22;      ///< in one product with the head
+constexpr std::int64_t kMostCacheBytes = std::int64_t{1} << 29;  ///< keys and values of one cache
 
 /// A target and the row of a pass that scores it.
 struct RowTarget {
@@ -57,7 +57,7 @@ class Scorer {
   }
 
  private:
-  /// Bundles without branches: whole sequences, those of one length together.
+  /// Reads bundles without branches as whole sequences. Sequences of equal length share a pass.
   void read_plain(std::span<const std::size_t> chosen) {
     std::vector<std::size_t> lengths;
     for (const Bundle& bundle : bundles_) lengths.push_back(bundle.beginning.size());
@@ -77,7 +77,8 @@ class Scorer {
     }
   }
 
-  /// The others, as many at a time as the cache has room for, shortest first.
+  /// Reads bundles with branches, shortest first. A round takes as many bundles as the cache can
+  /// hold.
   void read_branched(std::vector<std::size_t>& chosen) {
     std::ranges::stable_sort(chosen, {}, [&](std::size_t b) {
       return std::pair(bundles_[b].beginning.size(), bundles_[b].longest());
@@ -123,13 +124,13 @@ class Scorer {
     extend(cache, branches);
   }
 
-  /// Tokens that a row of the cache is to take in.
+  /// Tokens to add to a row of the cache.
   struct Piece {
     const std::vector<TokenId>* tokens;
     const std::vector<Target>* targets;
     std::size_t item;
     std::int64_t row;
-    std::size_t held;  ///< positions before them
+    std::size_t held;  ///< positions that the row holds before them
   };
 
   void extend(DecoderCache& cache, const std::vector<Piece>& pieces) {
@@ -154,7 +155,7 @@ class Scorer {
     }
   }
 
-  /// The rows behind the first one, too, hold what it holds.
+  /// Copies the first row's keys and values to the rows after it.
   void copy_beginning(DecoderCache& cache, std::int64_t first, std::int64_t rows) const {
     if (rows < 2) return;
     const std::int64_t held = cache.length(first);
@@ -183,7 +184,8 @@ class Scorer {
     return torch::tensor(ids, torch::kLong).view({std::ssize(rows), -1}).to(device_);
   }
 
-  /// Only rows that score something are multiplied by the head, some at a time.
+  /// Computes the scores of targets. Only rows with targets are multiplied by the head, in groups
+  /// of limited size.
   void take_scores(const at::Tensor& hidden, std::vector<RowTarget>& targets) {
     std::ranges::stable_sort(targets, {}, &RowTarget::row);
     const std::int64_t most = std::max<std::int64_t>(1, kMostLogits / model_.config().vocab);

@@ -80,7 +80,7 @@ struct FormFields {
   }
 };
 
-/// Refuses keys that a task of this kind reads nothing of.
+/// Throws Error for keys that a task of this kind does not read.
 void check_keys_count(const ConfigNode& top, const TaskFields& fields) {
   const bool generating = fields.kind == Kind::kGeneration;
   const auto refuse = [&](const char* key, const char* reason) {
@@ -98,14 +98,15 @@ Score usual_score(const TaskFields& fields) {
   return fields.protocol == TaskProtocol::kLmEval ? Score::kContinuation : Score::kWholeText;
 }
 
-/// Continuations are whole in lm-eval's own tasks of that kind; OpenCompass joins by a line's end.
+/// The default delimiter between prompt and answer. lm-eval's tasks with continuations have none,
+/// since their continuations are complete. OpenCompass puts a newline before a choice.
 std::string usual_delimiter(const TaskFields& fields, Kind kind) {
   if (fields.protocol == TaskProtocol::kOpenCompass)
     return kind == Kind::kMultipleChoice ? "\n" : "";
   return kind == Kind::kContinuation ? "" : " ";
 }
 
-/// Templates of one key, whose errors name its file, line and name.
+/// Makes the templates of a task's keys. Errors of a template name its file, line and key.
 class TemplatesOf {
  public:
   TemplatesOf(const ConfigNode& node, std::string file) : node_(node), file_(std::move(file)) {}
@@ -153,7 +154,7 @@ void check_form(const Form& form, const Task& task, const std::string& origin) {
                           : ": a task of this kind chooses nothing; it has no gold");
 }
 
-/// Takes the key out of the table.
+/// Removes the key from the table and returns its value.
 ConfigNode taken(ConfigNode::Table& table, const std::string& key) {
   const auto found = table.find(key);
   if (found == table.end()) return {};

@@ -14,7 +14,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The pieces between the separators that stand in no quotes and no parentheses.
+/// Splits the text at separators outside quotes and parentheses.
 std::vector<std::string_view> split_outside_quotes(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   char quote = 0;

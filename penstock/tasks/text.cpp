@@ -24,14 +24,15 @@ std::string_view first_character(std::string_view text) {
   return text.substr(0, character_bytes(text));
 }
 
-/// Bytes of the last character of `text`, which is not empty.
+/// The number of bytes of the last character of `text`. REQUIRES: `text` is not empty.
 std::size_t last_character_bytes(std::string_view text) {
   std::size_t begin = text.size() - 1;
   while (begin > 0 && (text[begin] & 0xc0) == 0x80) --begin;
   return text.size() - begin;
 }
 
-/// What str.isspace holds for: separators, and the control characters that separate.
+/// Whether Python's str.isspace is true for the character: separators, and control characters that
+/// separate.
 bool is_space(std::string_view character) {
   const utf8proc_int32_t c = code_point(character);
   if (c < 0) return false;
