@@ -21,7 +21,8 @@ constexpr const char* kHeadNames[][2] = {{"dense_weight", "classifier.dense.weig
 Classifier::Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head)
     : body_(register_module("body", std::move(body))),
       head_(register_module("head", std::move(head))) {
-  // The language model's own head is saved as it came; only what the classifier reads is trained.
+  // The classifier does not read the language model's own head. The head is saved unchanged and not
+  // trained.
   for (auto& item : body_->named_parameters())
     if (only_head_reads(item.key())) item.value().set_requires_grad(false);
 }

@@ -16,14 +16,14 @@ void complete_finetune_config(FinetuneConfig& c) {
   fill(c.eval_memory, 512, 0);
   if (authors && c.eval_every < 0) c.eval_every = 500;
   if (!c.train_hypernetwork) c.train_hypernetwork = authors;
-  if (authors) c.length_pool = 1;  // their order is a plain shuffle
+  if (authors) c.length_pool = 1;  // the authors' code shuffles texts without regard to length
   PENSTOCK_CHECK(authors || (c.train_memory == 0 && c.eval_memory == 0),
                  "train_memory and eval_memory carry memory from one text to an unrelated one, "
                  "which is protocol \"authors\" alone");
   PENSTOCK_CHECK(!c.emulate_bf16 || c.precision == ops::ProductPrecision::bf16,
                  "emulate_bf16 = true: precision = \"fp32\" has no products in bf16; set "
                  "precision = \"bf16\", or leave it out");
-  OptimizerConfig(c.optimizer).complete(c.steps, "");  // that it can be, once the steps are known
+  OptimizerConfig(c.optimizer).complete(c.steps, "");  // checks a copy; the steps may change later
   PENSTOCK_CHECK(c.steps > 0 || c.epochs > 0, "epochs = 0 and no steps: nothing would be trained");
 }
 

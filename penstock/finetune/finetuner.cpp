@@ -50,7 +50,7 @@ StepOutcome Finetuner::advance(const StepWatch& watch) {
       .moves_balancers = config_.auxiliary_losses};
   TextPasses work(*classifier_, train_, order_.at(step()), config_, input.draw_seed);
   StepOutcome out = engine_.advance(work, input, watch);
-  if (!config_.auxiliary_losses) out.report.auxiliary_losses.clear();  // nothing follows them
+  if (!config_.auxiliary_losses) out.report.auxiliary_losses.clear();  // they are not minimised
   return out;
 }
 

@@ -17,7 +17,7 @@ ClassifierHead::ClassifierHead(std::int64_t d_model, std::int64_t classes, doubl
     InitialDraws(seed).normal(name, out, init_std);
     return register_parameter(name, out);
   };
-  // Named as in Hugging Face's classification heads: classifier.dense, classifier.out_proj.
+  // Names are those of Hugging Face's classification heads: classifier.dense, classifier.out_proj.
   dense_weight_ = matrix("dense_weight", d_model);
   dense_bias_ = register_parameter("dense_bias", torch::zeros({d_model}));
   out_weight_ = matrix("out_weight", classes);

@@ -29,7 +29,7 @@ FinetuneJob prepare_finetune_job(FinetuneRecord record) {
   FinetuneJob job;
   const FinetuneConfig& config = record.finetune;
   const ModelConfig model = read_model_config(record.model);
-  k_points(model, config.test_k, 0);  // before hours of work
+  k_points(model, config.test_k, 0);  // an error in test_k shows before hours of training
   job.splits = load_finetune_splits(record.data, record.task, config);
   job.encoder = config.authors() ? word_encoder({&job.splits.train, &job.splits.selection})
                                  : tokenizer_encoder(open_model_source(record.model)->tokenizer());
@@ -56,7 +56,7 @@ FinetuneJob prepare_finetune_job(FinetuneRecord record) {
 TrainingMemory finetune_memory(const FinetuneJob& job) {
   const FinetuneConfig& config = job.record.finetune;
   const std::int64_t rows = config.train_memory > 0 ? 1 : config.batch;
-  std::map<std::int64_t, std::int64_t> texts;  // by length
+  std::map<std::int64_t, std::int64_t> texts;  // number of texts by length
   for (const auto& text : job.train.texts) ++texts[std::ssize(text)];
   std::int64_t most_rows = 1, length = 1;
   for (const auto& [tokens, count] : texts)
@@ -93,7 +93,7 @@ ScoreOptions protocol_score_options(const FinetuneConfig& config) {
 std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model) {
   constexpr std::int64_t published = 512;  // Table A2
   if (config.sequence_length > 0) return config.sequence_length;
-  // Transformer-XL was trained at distances up to its memory's end, whatever the segment.
+  // Transformer-XL is trained at distances up to the end of its memory, for any segment length.
   const std::int64_t seen = model.context + (model.has_memory() ? model.xl.memory : 0);
   return model.context > 0 ? std::min(published, seen) : published;
 }

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Bytes of the UTF-8 character that begins with `lead`; 1 for what begins none.
+/// The number of bytes of the UTF-8 character that begins with `lead`; 1 if `lead` begins none.
 std::size_t character_bytes(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
@@ -21,7 +21,7 @@ std::vector<TokenId> border_of(const Tokenizer& tokenizer) {
     try {
       const auto ids = tokenizer.encode(text);
       if (!ids.empty()) return {ids.back()};
-    } catch (const Error&) {  // not in this vocabulary
+    } catch (const Error&) {  // the vocabulary does not have this text
     }
   }
   fail("the model's tokenizer (", tokenizer.spec(),

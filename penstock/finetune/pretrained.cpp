@@ -23,7 +23,7 @@ namespace {
 // Streams of the seed.
 constexpr std::uint64_t kHeadStream = 1, kEmbeddingStream = 4;
 
-/// A fine-tuned folder's classifier is no part of the body.
+/// Reads the tensors of the body. The classifier of a fine-tuned folder is not part of the body.
 TensorMap read_body(const ModelSource& source) {
   TensorMap out;
   for (const auto& name : source.names()) out[name] = finite_tensor(source, name);
@@ -40,7 +40,7 @@ std::string hash_of(const TensorMap& tensors) {
   return fmt::format("{:016x}", hash.value());
 }
 
-/// Puts fresh tensors where a vocabulary of another size needs them.
+/// Replaces the tensors that depend on the vocabulary's size by newly initialised tensors.
 void draw_vocabulary(const ModelConfig& config, std::uint64_t seed, TensorMap& tensors) {
   for (const char* name : {kEmbeddingsTensor, kHeadTensor})
     if (tensors.count(name)) {

@@ -1,4 +1,4 @@
-// A fine-tuning as the run loop has it: job and classifier, scores of the selection set, the test.
+// The fine-tuning task of the run loop: job and classifier, scores of the selection set, the test.
 #include "penstock/finetune/run.h"
 
 #include <ATen/Parallel.h>
@@ -38,7 +38,7 @@ class FinetuneTask : public RunTask {
     const std::int64_t every =
         config_.eval_every >= 0 ? config_.eval_every : (tuner_.steps() + 9) / 10;
     const TrainingMemory memory = finetune_memory(job_);
-    const std::int64_t to_take = memory.total() - memory.parameter_bytes;  // the model is there
+    const std::int64_t to_take = memory.total() - memory.parameter_bytes;  // the model is loaded
     const bool on_the_way = every > 0 && every < tuner_.steps();
     return {.steps = tuner_.steps(),
             .measure_every = every,
@@ -136,8 +136,8 @@ class FinetuneTask : public RunTask {
   }
 
   FinetuneJob job_;
-  const FinetuneConfig& config_;  // the job's
-  double available_;              // bytes, before anything but the model is there
+  const FinetuneConfig& config_;  // the job's config
+  double available_;              // bytes available when only the model is loaded
   Finetuner tuner_;
 };
 

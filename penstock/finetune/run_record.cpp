@@ -9,12 +9,12 @@
 namespace penstock {
 namespace {
 
-/// The value of a key as TOML; "not set" where there is none.
+/// The value of a key as TOML; "not set" if there is none.
 std::string toml_value(const ConfigNode& from, const std::string& key) {
   const ConfigNode* node = from.find(key);
   ConfigNode holder;
   if (node) holder.set("v", *node);
-  const std::string toml = to_toml(holder);  // "v = 1\n", or "" for what is not set
+  const std::string toml = to_toml(holder);  // "v = 1\n", or "" without a value
   return toml.size() > 4 ? toml.substr(4, toml.size() - 5) : std::string("not set");
 }
 
@@ -39,10 +39,10 @@ FinetuneRecord read_finetune_record(const std::string& run_directory) {
 }
 
 std::string difference(const FinetuneRecord& before, const FinetuneRecord& now) {
-  // In the order in which they explain one another.
+  // An earlier difference may be the cause of a later one, so the first is reported.
   const ConfigNode a = write_config(before.finetune), b = write_config(now.finetune);
   for (const auto& field : describe_config<FinetuneConfig>()) {
-    if (field.path == "emulate_bf16") continue;  // the same bits
+    if (field.path == "emulate_bf16") continue;  // it does not change the bits of results
     const std::string old_value = toml_value(a, field.path), value = toml_value(b, field.path);
     if (old_value != value) return concat(field.path, ": ", old_value, " -> ", value);
   }

@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-/// Texts and tokens of a pass in evaluation; neither changes a result.
+/// The most texts and tokens of a pass in evaluation. They do not change results.
 constexpr std::int64_t kMostTexts = 64, kMostTokens = 4096;
 
 void count(const at::Tensor& logits, const EncodedSet& set, std::span<const std::size_t> texts,

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-// Streams of the seed for what is set apart and what is drawn.
+// Streams of the seed: for the sets that are split off, and for the texts that are drawn.
 constexpr std::uint64_t kTestStream = 11, kSelectionStream = 12, kTrainStream = 13,
                         kFewerStream = 14;
 
@@ -43,7 +43,7 @@ void check_classes(const ClassificationSet& train, const ClassificationSet& othe
                    " but has no training text");
 }
 
-/// At most that many, drawn by the seed, in the file's order; 0: all.
+/// At most `most` texts, drawn from the seed, in the file's order; 0: all texts.
 ClassificationSet at_most(const ClassificationSet& set, std::int64_t most, std::uint64_t seed) {
   if (most == 0 || most >= static_cast<std::int64_t>(set.size())) return set;
   std::vector<std::size_t> order(set.size());

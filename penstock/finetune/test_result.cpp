@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// The best checkpoint, or the newest where none was scored.
+/// The checkpoint with the best selection score. Throws Error if there is none.
 CheckpointInfo best_checkpoint(CheckpointStore& store) {
   CheckpointSearch search = store.best();
   PENSTOCK_CHECK(search.found, store.directory(0).parent_path().string(),
@@ -20,8 +20,8 @@ CheckpointInfo best_checkpoint(CheckpointStore& store) {
   return *search.found;
 }
 
-/// Of the texts that were scored: the authors' protocol leaves out those behind the last whole
-/// batch.
+/// The majority accuracy on the texts that were scored. The authors' protocol leaves out the texts
+/// after the last whole batch.
 double majority_of_scored(const FinetuneSplits& splits, const nlohmann::ordered_json& by_k) {
   return majority_accuracy(splits.train, splits.test, by_k.at(0).at("texts").get<std::size_t>());
 }
@@ -59,11 +59,11 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   out["selection_k"] = or_null(job.start.k.selection);
   out["best_step"] = best.step;
   out["selection_accuracy"] = 1 - *best.validation_loss;
-  out["majority_accuracy"] = nullptr;  // stands before the list
+  out["majority_accuracy"] = nullptr;  // keeps its place before the list
   out["by_k"] = test_by_k(*saved.classifier, job.test,
                           k_points(model, config.test_k, job.start.k.selection), options);
   out["majority_accuracy"] = majority_of_scored(job.splits, out["by_k"]);
-  out["accuracy"] = nullptr;  // where --k leaves the selection's k out
+  out["accuracy"] = nullptr;  // stays null if --k leaves out the selection's k
   for (const auto& point : out["by_k"])
     if (point["k"] == out["selection_k"]) out["accuracy"] = point["accuracy"];
   out["notes"] = protocol_notes(config, model);
@@ -84,7 +84,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   const std::string& data = other ? options.data : record.data;
   FinetuneSplits splits;
   if (other) {
-    splits.test = splits.train = read_test_set(data);  // guessing knows its own majority
+    splits.test = splits.train = read_test_set(data);  // the majority is that of the test set
   } else {
     splits = load_finetune_splits(data, record.task, config);
     PENSTOCK_CHECK(splits.hash() == record.data_hash, data, ": has changed since ", run_directory,
@@ -105,7 +105,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   out["classes"] = splits.test.classes();
   out["test_texts"] = test.size();
   out["best_step"] = best.step;
-  out["majority_accuracy"] = nullptr;  // stands before the list
+  out["majority_accuracy"] = nullptr;  // keeps its place before the list
   const auto& wanted = options.k.empty() ? config.test_k : options.k;
   const std::int64_t also = training_k(model, config).selection;
   out["by_k"] = test_by_k(*saved.classifier, test, k_points(model, wanted, also),

@@ -49,7 +49,7 @@ void TextOrder::plan(std::int64_t epoch) {
     }
     shuffle(plan_, seed, kShuffleBatches);
   }
-  plan_.resize(static_cast<std::size_t>(batches_));  // drops a smaller one, which is last
+  plan_.resize(static_cast<std::size_t>(batches_));  // drops a smaller last batch
   epoch_ = epoch;
 }
 

@@ -9,7 +9,8 @@
 namespace penstock {
 namespace {
 
-// Tokens of a pass in training; a pass of balancing statistics, so not to be chosen by memory.
+// The most tokens of a pass in training. Balancing statistics are counted by pass, so the limit
+// must not depend on memory.
 constexpr std::int64_t kPassTokens = std::int64_t{1} << 20;
 
 }  // namespace

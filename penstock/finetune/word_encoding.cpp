@@ -28,7 +28,7 @@ void for_each_word(std::string_view text, See see) {
 
 class WordEncoder : public TextEncoder {
  public:
-  /// `words` begin with the special ones.
+  /// @param words  the special words first
   explicit WordEncoder(std::vector<std::string> words) : words_(std::move(words)) {
     for (std::size_t i = kSpecialWords.size(); i < words_.size(); ++i)
       ids_.emplace(words_[i], static_cast<std::int64_t>(i));
