@@ -35,7 +35,7 @@ constexpr Version kVersion2 = {.limit = "memory.max",
                                .inactive_files = "inactive_file",
                                .active_files = "active_file"};
 
-/// A function's result for a group's folder; nothing if the group has no limit.
+/// A function of a group's folder. It returns nullopt if the group has no limit.
 using OfGroup = std::function<std::optional<double>(const files::path&, const Version&)>;
 
 std::optional<double> limit_of(const files::path& group, const Version& version) {

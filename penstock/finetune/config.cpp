@@ -23,7 +23,7 @@ void complete_finetune_config(FinetuneConfig& c) {
   PENSTOCK_CHECK(!c.emulate_bf16 || c.precision == ops::ProductPrecision::bf16,
                  "emulate_bf16 = true: precision = \"fp32\" has no products in bf16; set "
                  "precision = \"bf16\", or leave it out");
-  OptimizerConfig(c.optimizer).complete(c.steps, "");  // checks a copy; the steps may change later
+  OptimizerConfig(c.optimizer).complete(c.steps, "");  // checks a copy; steps may be set later
   PENSTOCK_CHECK(c.steps > 0 || c.epochs > 0, "epochs = 0 and no steps: nothing would be trained");
 }
 

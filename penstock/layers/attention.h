@@ -27,8 +27,8 @@ struct AttentionConfig {
   double norm_eps = 1e-5;
 };
 
-/// One layer's keys and values of B sequences, of up to C positions each, which are read piece by
-/// piece.
+/// One layer's keys and values of B sequences, of up to C positions each. The sequences are read
+/// piece by piece.
 struct AttentionCache {
   at::Tensor keys, values;  ///< [B, C, G, hd]; keys are rotated
 };

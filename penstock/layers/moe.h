@@ -92,8 +92,7 @@ class MoeLayer : public torch::nn::Module {
 
   /// y = Σ_e weight_e FFN_e(x) + g · FFN_shared(x),  g = sigmoid(w · x), or 1 without a gate.
   /// @param x [..., d], normed; the rows that this rank holds if ranks divide the rows
-  /// @param dropout_seed  the seed of the experts' dropout; nullopt: no dropout, as outside
-  /// training
+  /// @param dropout_seed  seed of the experts' dropout; nullopt: no dropout, as outside training
   /// @return y, and the routing result of all rows
   /// Source of the shared expert's gate: Qwen2-MoE, arXiv:2407.10671.
   MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {},

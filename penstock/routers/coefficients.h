@@ -1,5 +1,5 @@
 // The weights of a router's losses: the options that may change when training goes on from a model,
-// and what to do where such a loss is too large. The parts define the losses.
+// and advice for a loss that is too large. The parts define the losses.
 #pragma once
 
 #include <string>
@@ -9,14 +9,16 @@
 
 namespace penstock {
 
-/// The options of the named part that its list of fields marks as coefficients. A part of any kind
-/// may be named; an unknown part has none.
+/// The options of `part` that its list of fields marks as coefficients. The part may be of any
+/// kind. An unknown part has none.
 std::vector<std::string> coefficients(const std::string& part);
 
-/// The same of all parts of a router, as keys of a recipe: "model.router.z-loss.coefficient".
+/// The coefficients of all parts of a router, as keys of a recipe:
+/// "model.router.z-loss.coefficient".
 std::vector<std::string> coefficient_keys(const RouterConfig& router);
 
-/// The router with the coefficients of the same parts in `asked`, and all options written out.
+/// The router with all options written out. Its coefficients are those that `asked` has for the
+/// same parts.
 RouterConfig with_coefficients(const RouterConfig& router, const RouterConfig& asked);
 
 /// Whether the part adds a loss of the router's logits that falls when the logits shrink.

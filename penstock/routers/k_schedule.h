@@ -48,7 +48,7 @@ struct KSchedule {
   }
 };
 
-/// Throws Error where the schedule's fields contradict each other or exceed `experts`.
+/// Throws Error if the schedule's fields contradict each other or exceed the number of experts.
 void check_schedule(const KSchedule& schedule, const RouterShape& shape);
 
 /// Notes on fields that this kind of schedule does not read, and on changes of k that lie beyond

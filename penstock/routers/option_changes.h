@@ -17,7 +17,8 @@ void renormalise(RouterConfig& router, const std::string& selector);
 /// Turns off a bias that the scorer has by default. A bias that the config or the method names
 /// stays.
 void leave_out_default_bias(RouterConfig& router, const std::string& scorer);
-/// The key that turns the scorer's bias off, "model.router.linear.bias"; "" where it has none.
+/// The key that turns the scorer's bias off, such as "model.router.linear.bias"; "" if the scorer
+/// has no such key.
 std::string bias_key(const RouterConfig& router);
 
 /// Sizes of a scorer with the trait of_heads. 0 and "" keep the scorer's own values.

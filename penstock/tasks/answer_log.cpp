@@ -38,7 +38,7 @@ Row value_of(std::string_view line) {
   return out.is_discarded() ? Row(nullptr) : out;
 }
 
-/// Whether the text is a first line alone, of any evaluation.
+/// Whether the text is only the first line of a log, of any evaluation.
 bool holds_no_answers(const std::string& text) {
   return text.find('\n') + 1 == text.size() &&
          value_of(std::string_view(text).substr(0, text.find('\n'))).is_object();

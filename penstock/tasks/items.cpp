@@ -108,7 +108,7 @@ Item make_item(const Form& form, const Task& task, const SourceRow& source, cons
   return out;
 }
 
-/// The row after the form's preparation, with the fields that the form computes.
+/// The row after the form's preparation, and with the fields that the form computes.
 Row filled_row(const Form& form, const Row& row) {
   const Row before = prepared(form.prepare, row);
   Row out = before;

@@ -58,7 +58,7 @@ void check_no_list(const std::string& name, std::string_view text) {
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
 
-/// Calls with each line, its newline included, and its number from 1.
+/// Calls visit with each line, its newline included, and the line's number from 1.
 template <class Visitor>
 void for_each_line(std::string_view text, Visitor visit) {
   for (std::size_t number = 1; !text.empty(); ++number) {

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// The files have addresses, sizes and checksums of the downloads of that project's loaders.
+/// These files list addresses, sizes and checksums of the files that the loaders downloaded.
 constexpr std::string_view kHuggingFaceInfos =
     "github.com/huggingface/datasets, datasets/*/dataset_infos.json at 040102f10096";
 /// The checksum is that of the file at this commit.

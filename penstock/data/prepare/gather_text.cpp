@@ -20,8 +20,8 @@ struct Limits {
 };
 // A smaller domain is not informative, and a larger domain only costs time.
 constexpr Limits kSystemLimits = {12 << 20, 1 << 20, 4 << 20};
-// Several hundred MB in all. No domain is a tenth of them; C, with a GB in the kernel, would be. A
-// third more is read than stays, since about that much is removed as near-duplicates.
+// Several hundred MB in all. The limit keeps each domain below a tenth of them; C alone has a GB in
+// the kernel. A third more is read than stays, since about that much is removed as near-duplicates.
 constexpr Limits kMoreLimits = {64 << 20, 1 << 20, 48 << 20};
 
 constexpr const Limits& gather_limits(bool more) { return more ? kMoreLimits : kSystemLimits; }

@@ -222,7 +222,7 @@ class Preparation {
   std::string_view text_of(const Piece& piece) const {
     const std::string_view text = documents_[piece.document].text;
     const auto begin = static_cast<std::size_t>(piece.begin);
-    // The end of the document, if the piece has it, is no text.
+    // The end of the document counts in the piece's length but is not text.
     return text.substr(begin, static_cast<std::size_t>(piece.end) - begin);
   }
 
@@ -285,7 +285,7 @@ class Preparation {
     } catch (const Error& error) {
       fail(document.source, ": ", error.what());
     }
-    if (ids.empty()) return;  // nothing but newlines that are left out
+    if (ids.empty()) return;  // the piece has only newlines, which are left out
     DocumentRecord record{
         .begin = tokens_->tokens(), .domain = domain_of_.at(piece.document), .split = piece.split};
     // The bytes that the tokens stand for, which bits per byte divides by. They are fewer than the

@@ -137,7 +137,7 @@ void add_split(const json& step, JsonSteps& out) {
   const auto pattern = read_pattern(step.at("pattern"));
   const bool inverted = flag(step, "invert", false);
   const auto behaviour = read_behaviour(step.at("behavior").get<std::string>());
-  // To isolate the parts between matches (invert) cuts at the same places.
+  // The flag `invert` does not matter: isolating the parts between matches cuts at the same places.
   const bool isolates = behaviour == SplitBehaviour::kIsolated && !step.at("pattern").is_string() &&
                         step.at("pattern").contains("Regex");
   if (isolates) return add_isolating(pattern->text(), out);

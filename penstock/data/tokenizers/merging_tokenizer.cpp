@@ -207,7 +207,7 @@ class MergingTokenizer : public PieceTokenizer {
 
   MergingParts parts_;
   IdsByText ids_;    // ids of pieces as spelled
-  IdsByText words_;  // ids of whole words that need no merges
+  IdsByText words_;  // ids of whole words, if words are looked up before merging
   std::vector<std::pair<TokenId, TokenId>> merges_;
   MergeTable table_;
   std::array<TokenId, 256> byte_ids_;

@@ -82,7 +82,7 @@ class ExpertThreshold : public Balancer {
   }
 
  private:
-  static constexpr double kMostSteps = 1e6;  // the rate decides w long before; f32 is exact so far
+  static constexpr double kMostSteps = 1e6;  // w is the rate long before; f32 is exact up to here
 
   Config config_;
   at::Tensor threshold_;  // [L, E] f32

@@ -183,8 +183,8 @@ class Hypernetwork : public Scorer {
     rows.slice(1, 0, width_).mul_(std::sqrt(1 / ((config_.bias ? 2 : 1) * d * h)));
     rows.slice(1, width_).mul_(std::sqrt(1 / (2 * h)));
   }
-  /// Scales the network's last layer. It does not if the network also generates other layers'
-  /// routers.
+  /// Scales the network's last layer. Returns false if layers share the network, since it also
+  /// generates other layers' routers.
   bool scale_logits(double factor) override {
     if (config_.share) return false;
     torch::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// Top-k with a capacity (Switch Transformer): a full expert refuses further tokens. For a refused
-// token the residual alone carries on.
+// Top-k with a capacity (Switch Transformer): a full expert refuses further tokens. The residual
+// alone carries a refused token.
 #include <torch/types.h>
 
 #include "penstock/ops/ops.h"
