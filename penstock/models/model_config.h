@@ -25,24 +25,25 @@ struct MoeConfig {
   template <class V>
   void visit(V& v) {
     v("experts", experts,
-      {.help = "experts E before granularity; 0 or 1: dense", .min = 0, .max = 65536});
+      {.help = "number of experts E before granularity; 0 or 1: dense", .min = 0, .max = 65536});
     v("granularity", granularity,
-      {.help = "G: E -> E*G experts of width f/G, k -> k*G active", .min = 1, .max = 4096});
+      {.help = "G: E -> E*G experts of width f/G, k -> k*G active experts", .min = 1, .max = 4096});
     v("first_layers", first_layers,
       {.help = "only the first n layers are MoE; -1: all", .min = -1});
-    v("every", every, {.help = "every n-th layer is MoE, counted from the first MoE", .min = 1});
+    v("every", every,
+      {.help = "every n-th layer is MoE, counted from the first MoE layer", .min = 1});
     v("dense_layers", dense_layers,
-      {.help = "the first n layers are dense, as DeepSeekMoE's first is", .min = 0});
+      {.help = "the first n layers are dense, as DeepSeekMoE's first layer", .min = 0});
     v("dense_width", dense_width,
-      {.help = "FFN width of the layers without experts, where others have them; 0: d_ffn",
+      {.help = "FFN width of the dense layers in a model that also has MoE layers; 0: d_ffn",
        .min = 0,
        .max = 1 << 24});
     v("shared_width", shared_width,
-      {.help = "FFN width of an expert beside the routed ones that every token passes; 0: none",
+      {.help = "FFN width of a shared expert, which every token passes; 0: none",
        .min = 0,
        .max = 1 << 24});
     v("shared_gate", shared_gate,
-      {.help = "the shared expert's output times sigmoid(w x), as Qwen2-MoE has"});
+      {.help = "multiply the shared expert's output by sigmoid(w x), as Qwen2-MoE does"});
   }
 };
 
@@ -58,24 +59,28 @@ struct TransformerXlConfig {
   template <class V>
   void visit(V& v) {
     v("memory", memory,
-      {.help = "positions before the segment that attention reads too; -1: as context", .min = -1});
+      {.help = "memory positions before the segment that attention also reads; -1: context",
+       .min = -1});
     v("dropout", dropout,
-      {.help = "of embeddings, distances, sub-layers, inside feed-forwards and before the head",
+      {.help = "dropout of embeddings, relative distances and sub-layers, inside feed-forwards and "
+               "before the head",
        .min = 0,
        .max = 0.99});
     v("ffn_dropout", ffn_dropout,
-      {.help = "inside feed-forwards, instead of dropout; -1: as dropout", .min = -1, .max = 0.99});
+      {.help = "dropout inside feed-forwards; -1: dropout", .min = -1, .max = 0.99});
     v("ffn_blocks", ffn_blocks,
-      {.help = "blocks of a dense feed-forward's neurons, j in block j mod n", .min = 1});
+      {.help = "number n of neuron blocks in a dense feed-forward: neuron j is in block j mod n",
+       .min = 1});
     v("ffn_block_dropout", ffn_block_dropout,
-      {.help = "chance that a step leaves such a block out, without scaling the rest",
+      {.help = "chance that a step drops a block of neurons, without rescaling the others",
        .min = 0,
        .max = 0.99});
     v("biases_per_layer", biases_per_layer,
-      {.help = "each layer has its own position biases u and v instead of the model's"});
+      {.help =
+           "each layer has its own position biases u and v; false: all layers share the model's"});
     v("cutoffs", cutoffs,
-      {.help = "adaptive softmax: ids, sorted by frequency, where clusters begin; none: one "
-               "softmax"});
+      {.help = "token ids, sorted by frequency, at which the clusters of adaptive softmax begin; "
+               "none: one softmax"});
   }
 };
 
@@ -121,39 +126,41 @@ struct ModelConfig {
   template <class V>
   void visit(V& v) {
     v("architecture", architecture,
-      {.help = "decoder: Llama- and Qwen2-like; transformer-xl: norms after, relative positions, "
+      {.help = "decoder: Llama- and Qwen2-like; transformer-xl: post-norm, relative positions, "
                "carried memory, ReLU with biases, tied embeddings"});
-    v("vocab", vocab, {.help = "vocabulary size V; 0: the corpus's", .min = 0, .max = 1 << 24});
+    v("vocab", vocab,
+      {.help = "vocabulary size V; 0: the corpus's size", .min = 0, .max = 1 << 24});
     v("d_model", d_model, {.help = "model width d", .min = 1, .max = 1 << 20});
-    v("layers", layers, {.help = "layers L", .min = 1, .max = 10000});
-    v("heads", heads, {.help = "attention heads", .min = 1, .max = 1 << 16});
-    v("kv_heads", kv_heads, {.help = "key/value heads (groups); 0: as heads", .min = 0});
+    v("layers", layers, {.help = "number of layers L", .min = 1, .max = 10000});
+    v("heads", heads, {.help = "number of attention heads", .min = 1, .max = 1 << 16});
+    v("kv_heads", kv_heads, {.help = "number of key/value heads (groups); 0: heads", .min = 0});
     v("head_dim", head_dim,
-      {.help = "width of a head; 0: d_model / heads", .min = 0, .max = 1 << 16});
+      {.help = "width of an attention head; 0: d_model / heads", .min = 0, .max = 1 << 16});
     v("d_ffn", d_ffn,
-      {.help = "FFN width f of a dense layer or one expert before granularity; 0: 4 d_model",
+      {.help = "FFN width f of a dense layer, or of one expert before granularity; 0: 4 d_model",
        .min = 0,
        .max = 1 << 24});
     v("context", context,
-      {.help = "longest sequence the model is meant for; 0: as trained", .min = 0});
-    v("tie_embeddings", tie_embeddings, {.help = "output head shares the embedding"});
-    v("qkv_bias", qkv_bias, {.help = "biases on q, k and v, as Qwen2 has"});
+      {.help = "longest sequence that the model is meant for; 0: the training length", .min = 0});
+    v("tie_embeddings", tie_embeddings, {.help = "the output head shares the embedding matrix"});
+    v("qkv_bias", qkv_bias, {.help = "biases of q, k and v, as in Qwen2"});
     v("qk_norm", qk_norm,
-      {.help = "RMS norm over all heads of q together, and of k, before positions, as OLMoE has"});
+      {.help = "one RMS norm over all heads of q, and one over all heads of k, before positions, "
+               "as in OLMoE"});
     v("qk_norm_per_head", qk_norm_per_head,
-      {.help = "RMS norm over each head of q, and of k, one gain for all heads, as Qwen3 has"});
+      {.help =
+           "an RMS norm over each head of q and of k, with one gain for all heads, as in Qwen3"});
     v("clip_qkv", clip_qkv,
-      {.help = "q, k and v are cut to +- this before positions; 0: not", .min = 0});
+      {.help = "clamp q, k and v to +- this value before positions; 0: no clamp", .min = 0});
     v("rope_base", rope_base, {.help = "base of the rotary angles", .min = 1});
     v("rope_adjacent", rope_adjacent,
-      {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
+      {.help = "rotate adjacent pairs, as llama2.c does, instead of the two halves"});
     v("norm_eps", norm_eps, {.help = "epsilon of the RMS norms", .min = 0, .max = 1});
     v("init", init,
-      {.help =
-           "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
-           "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
-           "and init_std for embeddings alone; flat: init_std for every matrix, outputs into the "
-           "residual stream too"});
+      {.help = "normal: standard deviation init_std for every matrix, divided by sqrt(2L) for "
+               "outputs into the residual stream; fan-in: 1 / sqrt(3 fan_in) for every matrix, the "
+               "standard deviation of uniform +-1/sqrt(fan_in), and init_std for embeddings alone; "
+               "flat: init_std for every matrix, also for outputs into the residual stream"});
     v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);

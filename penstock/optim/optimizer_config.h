@@ -43,19 +43,21 @@ struct OptimizerConfig {
     v("lr", lr, {.help = "highest learning rate", .min = 0});
     v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
     v("lr_schedule", lr_schedule,
-      {.help = "after warm-up; steps: flat, x0.316 at 80 % of the steps and again at 90 %"});
-    v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
+      {.help = "learning rate after warm-up; steps: constant, multiplied by 0.316 at 80 % of the "
+               "steps and again at 90 %"});
+    v("warmup_steps", warmup_steps,
+      {.help = "steps of linear warm-up; -1: 1 % of the steps", .min = -1});
     v("weight_decay", weight_decay,
-      {.help = "weight decay; decoupled, of tensors with two axes or more", .min = 0});
+      {.help = "weight decay; decoupled: only of tensors with two axes or more", .min = 0});
     v("decay", decay,
-      {.help = "decoupled: AdamW; coupled: Adam's L2, of every tensor, added to the gradient"});
-    v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
-    v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
+      {.help = "decoupled: AdamW; coupled: L2 of Adam, added to the gradient of every tensor"});
+    v("beta1", beta1, {.help = "AdamW's decay rate of the first moment", .min = 0, .max = 1});
+    v("beta2", beta2, {.help = "AdamW's decay rate of the second moment", .min = 0, .max = 1});
     v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
-    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    v("clip", clip, {.help = "largest global gradient norm; 0: no clipping", .min = 0});
     v("moments", moments,
-      {.help = "type of AdamW's two moments; bf16: 4 bytes a parameter less in memory and in "
-               "checkpoints, each rounded up or down at random"});
+      {.help = "type of AdamW's two moments; bf16: 4 bytes per parameter less in memory and in "
+               "checkpoints, with stochastic rounding"});
   }
 
   /// Fills the values that are left open (-1), for a run of `steps` steps. Throws Error if keys

@@ -26,10 +26,10 @@ struct EvaluationWish {
   template <class V>
   void visit(V& v) {
     const std::string run = "as the run was evaluated, or ";
-    v("split", split, {.help = "of the corpus: train, validation or test"});
+    v("split", split, {.help = "split of the corpus: train, validation or test"});
     v("max_tokens", max_tokens,
-      {.help = "evenly spaced windows up to this many tokens; 0: all; not given: as the run was "
-               "evaluated at its end, or all",
+      {.help = "number of tokens to evaluate, in evenly spaced windows; 0: all; not given: the "
+               "run's number at its end, or all",
        .min = 0});
     keys.visit_keys(v, "",
                     {.sequence_length = run + "the model's context",

@@ -23,7 +23,9 @@ struct CorpusShare {
   template <class V>
   void visit(V& v) {
     v("path", path, {.help = "corpus directory that `penstock data prepare` wrote"});
-    v("weight", weight, {.help = "its share of the training sequences, relative to the others'"});
+    v("weight", weight,
+      {.help = "weight of this corpus in the mix: its share of the training sequences, relative to "
+               "the other corpora"});
   }
 };
 
@@ -36,15 +38,15 @@ struct DataConfig {
   template <class V>
   void visit(V& v) {
     v("corpus", corpus,
-      {.help = "corpus directory that `penstock data prepare` wrote; with corpora the one of "
-               "validations and tests, the first of them unless it is given"});
+      {.help = "corpus directory that `penstock data prepare` wrote; with corpora: the corpus of "
+               "validation and test, by default the first of them"});
     v("corpora", corpora,
       {.help = "corpora to train on, mixed by weight: [{path = \"a\", weight = 3}, {path = \"b\", "
-               "weight = 1}]; []: the corpus"});
+               "weight = 1}]; []: only corpus"});
     v("sampling", sampling,
       {.help = "shuffled: every window once an epoch; random: windows at uniform offsets; streams: "
-               "each row reads its own part of the split in order, and transformer-xl's memory "
-               "goes along (its default)"});
+               "each row of the batch reads its own part of the split in order and carries "
+               "transformer-xl's memory along (the default of transformer-xl)"});
     v("isolate_documents", isolate_documents,
       {.help = "attention does not cross document borders"});
   }
@@ -77,48 +79,47 @@ struct TrainConfig : TrainingBasics {
   template <class V>
   void visit(V& v) {
     v("init_from", init_from,
-      {.help = "model to continue from, a directory, a file or a run (its best checkpoint): its "
-               "config takes the place of [model], which may only repeat it, or change "
-               "coefficients of its losses (model.router.z-loss.coefficient); \"\": random "
-               "weights"});
+      {.help = "model to start from: a directory, a file or a run (its best checkpoint). The "
+               "model's config replaces [model], which may only repeat it or change coefficients "
+               "of its losses (model.router.z-loss.coefficient). \"\": random weights"});
     v("init_hash", init_hash,
-      {.help = "content of that model; filled in, and checked where it is given"});
+      {.help = "hash of the initial model; filled in automatically, and checked if given"});
     v("steps", steps, {.help = "optimizer steps", .min = 1});
     v("batch_sequences", batch_sequences, {.help = "sequences per step", .min = 1});
     v("sequence_length", sequence_length, {.help = "tokens per sequence", .min = 1});
     v("micro_batch", micro_batch,
       {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
-               "taken over it; 0: the batch",
+               "computed over it; 0: batch_sequences",
        .min = 0});
     visit_basics(v);
     v("gradient_sum", gradient_sum,
-      {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
-               "process), tree (the same bits with any number of processes; holds some copies "
-               "more); auto: tree with several processes, or as the run began"});
+      {.help =
+           "order in which the gradients of a step's micro-batches are added: in-turn (one "
+           "process), tree (the same bits for any number of processes; holds a few more copies); "
+           "auto: tree for several processes, or the order that the run started with"});
     v("checkpoint_every", checkpoint_every,
       {.help = "steps between checkpoints; 0: only at the end", .min = 0});
-    v("keep_best", keep_best, {.help = "also keep the checkpoint of the lowest validation loss"});
+    v("keep_best", keep_best, {.help = "also keep the checkpoint with the lowest validation loss"});
     v("recompute_experts", recompute_experts,
-      {.help = "compute what the experts' activation needs again in the backward pass instead of "
-               "keeping it: less memory, the same bits, two ninths more work in the experts"});
+      {.help = "recompute the inputs of the experts' activation in the backward pass instead of "
+               "storing them: less memory, the same bits, two ninths more work in the experts"});
     v("memory_budget", memory_budget,
-      {.help = "most memory that training may take as `penstock info` counts it, of each process: "
-               "\"700 MiB\", \"12 GiB\". What layers and experts compute again in the backward "
-               "pass is chosen to fit, with the fewest FLOPs; the same bits. \"\": no limit"});
+      {.help = "largest memory for training per process, as `penstock info` counts it: \"700 "
+               "MiB\", \"12 GiB\". Layers and experts are recomputed in the backward pass so that "
+               "the budget is met with the fewest extra FLOPs; the same bits. \"\": no limit"});
     v("eval_every", eval_every,
       {.help = "steps between validations; 0: only at the end", .min = 0});
     v("eval_tokens", eval_tokens,
-      {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
+      {.help = "tokens per validation during training; 0: the whole split", .min = 0});
     v("final_eval_tokens", final_eval_tokens,
-      {.help = "tokens of the last validation; 0: the whole split", .min = 0});
+      {.help = "tokens of the final validation; 0: the whole split", .min = 0});
     evaluation.visit_keys(v, "eval_",
                           {.sequence_length = "as sequence_length",
                            .streams = usual_streams_text(),
                            .memory = "model.transformer_xl.memory"});
     v("eval_k", eval_k,
-      {.help =
-           "experts per token (granularity applied) in validations during training, which choose "
-           "the best checkpoint; 0: model.router.k, where its schedule ends",
+      {.help = "experts per token (granularity applied) in validations during training, which "
+               "select the best checkpoint; 0: model.router.k, the final k of its schedule",
        .min = 0});
   }
 };
@@ -135,17 +136,18 @@ struct RunConfig {
 
   template <class V>
   void visit(V& v) {
-    v("threads", threads, {.help = "0: the physical cores", .min = 0, .max = 4096});
-    v("device", device, {.help = "cpu, cuda or cuda:N"});
+    v("threads", threads,
+      {.help = "number of threads; 0: the number of physical cores", .min = 0, .max = 4096});
+    v("device", device, {.help = "device: cpu, cuda or cuda:N"});
     v("emulate_bf16", emulate_bf16,
-      {.help = "with train.precision = bf16: compute its products by f32 instructions, on any "
-               "processor; the same bits, several times slower than fp32, and slower still without "
-               "fused multiply-adds"});
+      {.help = "compute bf16 products with f32 instructions, on any processor; the same bits, "
+               "several times slower than fp32, and slower still without fused multiply-adds; for "
+               "train.precision = bf16"});
     v("tensorboard", tensorboard, {.help = "write TensorBoard event files"});
     v("report", report, {.help = "write report.html at the end"});
     v("background_checkpoints", background_checkpoints,
-      {.help = "write checkpoints while training goes on, from a copy of weights and moments; "
-               "false, or where the copy does not fit into memory: training waits meanwhile"});
+      {.help = "write checkpoints in the background from a copy of weights and moments; false, or "
+               "if memory is too small for the copy: training waits"});
   }
 };
 
@@ -159,8 +161,8 @@ struct ParallelConfig {
   template <class V>
   void visit(V& v) {
     v("data", data,
-      {.help = "processes, or groups of them, that share each step's micro-batches; 0: as many as "
-               "are started",
+      {.help = "processes, or groups of processes, that share each step's micro-batches; 0: as "
+               "many as were started",
        .min = 0,
        .max = 1 << 20});
     v("tensor", tensor,
@@ -168,46 +170,47 @@ struct ParallelConfig {
        .min = 1,
        .max = 1 << 16});
     v("sequence", sequence,
-      {.help = "the processes of `tensor` divide the rows between products, too: residuals, norms "
-               "and the head's rows are shared, for the same exchange of rows"});
+      {.help =
+           "also divide the rows between products among the processes of `tensor`: residuals, "
+           "norms and the head's rows are shared; the volume of exchanged rows stays the same"});
     v("pipeline", pipeline,
-      {.help = "stages of consecutive layers, each with processes of its own",
+      {.help = "pipeline stages of consecutive layers, each with its own processes",
        .min = 1,
        .max = 10000});
     v("pipeline_chunks", pipeline_chunks,
-      {.help = "pieces of consecutive layers that each stage holds, dealt to the stages in turn: "
-               "less waiting, more messages",
+      {.help = "chunks of consecutive layers per stage, assigned to the stages in turn: less "
+               "waiting, more messages",
        .min = 1,
        .max = 10000});
     v("expert", expert,
-      {.help = "processes that share each layer's experts; a divisor of data, which they are part "
-               "of, or an axis of its own",
+      {.help = "processes that share each layer's experts; either a divisor of data, taken from "
+               "its processes, or an axis of its own",
        .min = 1,
        .max = 65536});
     v("whole_experts", whole_experts,
-      {.help = "processes of `tensor` divide the tokens that go to experts, and not each expert's "
-               "neurons; `expert` then divides data x tensor"});
+      {.help = "divide the tokens of the experts, not each expert's neurons, among the processes "
+               "of `tensor`; `expert` then divides data x tensor"});
     v("zero", zero,
-      {.help = "what processes that hold the same model divide instead of keeping it each: 0 "
+      {.help = "state that processes with the same model divide instead of each keeping a copy: 0 "
                "nothing, 1 the optimizer's state, 2 gradients too, 3 the layers' weights too; the "
-               "bits are the same",
+               "same bits",
        .min = 0,
        .max = 3});
     v("overlap", overlap,
-      {.help = "exchange gradients while the backward pass goes on, and the rows of tokens while a "
-               "shared expert is computed; the bits are the same"});
+      {.help = "overlap the exchange of gradients with the backward pass, and the exchange of "
+               "tokens with the shared expert; the same bits"});
     v("local_steps", local_steps,
       {.help = "steps that each process makes with its own micro-batches and its own AdamW before "
-               "all bring their weights together in an outer step (DiLoCo); the result then "
+               "an outer step combines the weights of all processes (DiLoCo); the result then "
                "depends on the number of processes; 1: gradients are exchanged in every step",
        .min = 1,
        .max = 1000000});
     v("outer_lr", outer_lr,
-      {.help = "learning rate of the outer steps, with parallel.local_steps above 1", .min = 0});
+      {.help = "learning rate of the outer steps, for parallel.local_steps above 1", .min = 0});
     v("outer_momentum", outer_momentum,
       {.help = "Nesterov momentum of the outer steps", .min = 0, .max = 1});
     v("timeout", timeout,
-      {.help = "seconds that a process waits for one that is late before the run fails",
+      {.help = "seconds that a process waits for a late process before the run fails",
        .min = 1,
        .max = 1000000});
   }
@@ -226,7 +229,7 @@ struct Recipe {
   template <class V>
   void visit(V& v) {
     v("name", name, {.help = "short name, for reports"});
-    v("description", description, {.help = "what the recipe is for"});
+    v("description", description, {.help = "purpose of the recipe"});
     v("model", model);
     v("data", data);
     v("train", train);

@@ -21,17 +21,18 @@ struct TrainingBasics {
   template <class V>
   void visit_basics(V& v) {
     v("precision", precision,
-      {.help = "of the operands in training's products of linear layers, attention, experts and "
-               "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
-               "softmax, norms, routers, losses and evaluation are fp32 in both. bf16 needs a "
-               "processor with AMX or AVX512-BF16, or "
-               "emulate_bf16 = true (of a recipe: run.emulate_bf16)"});
+      {.help =
+           "type of the operands in the training products of linear layers, attention, experts and "
+           "head: fp32, or bf16 rounded to nearest; sums are f32. Weights, gradients, softmax, "
+           "norms, routers, losses and evaluation are fp32 in both. bf16 needs a processor with "
+           "AMX or AVX512-BF16, or emulate_bf16 = true (in a recipe: run.emulate_bf16)"});
     optimizer.visit(v);
     v("seed", seed,
-      {.help = "of what is drawn: initial weights, the order of the data, dropout, stochastic "
-               "routers; in fine-tuning the head's weights and the texts held out too",
+      {.help = "seed of the random draws: initial weights, order of the data, dropout, stochastic "
+               "routers; in fine-tuning also the head's weights and the held-out texts",
        .min = 0});
-    v("keep_last", keep_last, {.help = "newest checkpoints kept, beside the best", .min = 1});
+    v("keep_last", keep_last,
+      {.help = "number of newest checkpoints kept, in addition to the best", .min = 1});
   }
 };
 
