@@ -37,13 +37,18 @@ struct KSchedule {
 
   template <class V>
   void visit(V& v) {
-    v("kind", kind, {.help = "schedule of k"});
+    v("kind", kind, {.help = "form of the schedule of k"});
     v("start", start, {.help = "linear, cosine: k at step 0", .min = 1});
-    v("over", over, {.help = "linear, cosine: length; 0 takes the run", .min = 0, .unit = "steps"});
+    v("over", over,
+      {.help = "linear, cosine: length of the schedule; 0: the whole run",
+       .min = 0,
+       .unit = "steps"});
     v("values", values,
-      {.help = "steps: the values before the final k; drawn: those that are drawn from", .min = 1});
+      {.help = "steps: the values of k before the final k; drawn: the values that k is drawn from",
+       .min = 1});
     v("at", at,
-      {.help = "steps: where each value ends; empty cuts the run into equal parts", .min = 1});
+      {.help = "steps: the step at which each value ends; empty: equal parts of the run",
+       .min = 1});
     v("seed", seed, {.help = "drawn: seed of the draws", .min = 0});
   }
 };

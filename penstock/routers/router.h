@@ -165,12 +165,13 @@ struct RouterConfig {
   template <class V>
   void visit(V& v) {
     v("method", method, {.help = "a named combination of parts; see `penstock routers`"});
-    v("scorer", scorer, {.help = "scorer, instead of the method's"});
-    v("selector", selector, {.help = "selector, instead of the method's"});
-    v("balancers", balancers, {.help = "balancers, instead of the method's"});
-    v("k", k, {.help = "nominal active experts per token, before granularity", .min = 0});
+    v("scorer", scorer, {.help = "scorer, in place of the method's"});
+    v("selector", selector, {.help = "selector, in place of the method's"});
+    v("balancers", balancers, {.help = "balancers, in place of the method's"});
+    v("k", k, {.help = "nominal number of active experts per token, before granularity", .min = 0});
     v("init_std", init_std,
-      {.help = "standard deviation of the router's initial weights; 0: the model's", .min = 0});
+      {.help = "standard deviation of the router's initial weights; 0: the model's init_std",
+       .min = 0});
     v("lr_scale", lr_scale,
       {.help = "factor of the learning rate for the scorers' parameters", .min = 0});
     v.rest(parts, "options of a part in use, by its name");

@@ -51,17 +51,18 @@ struct ScorerTraits {
   template <class V>
   void visit(V& v) {
     v("order_matters", order_matters,
-      {.help = "permuting the tokens does not just permute the logits"});
+      {.help = "a permutation of the tokens changes more than the order of the logits"});
     v("stochastic", stochastic, {.help = "draws random numbers when training"});
     v("trainable", trainable, {.help = "has trained parameters"});
     v("foldable", foldable, {.help = "can become one matrix and bias"});
-    v("one_matrix", one_matrix, {.help = "is one matrix and bias outside training, as it stands"});
+    v("one_matrix", one_matrix,
+      {.help = "is one matrix and bias outside training, without folding"});
     v("of_heads", of_heads,
-      {.help = "is made of query maps and keys, which a model's attention heads can give"});
-    v("no_logits", no_logits, {.help = "has nothing to say; for selectors that ignore logits"});
-    v("noisy", noisy, {.help = "adds noise of a known scale when training"});
+      {.help = "consists of query maps and keys, which can come from a model's attention heads"});
+    v("no_logits", no_logits, {.help = "gives no logits; for selectors that ignore logits"});
+    v("noisy", noisy, {.help = "adds noise of known scale when training"});
     v("shared_by_layers", shared_by_layers,
-      {.help = "a model's layers have parameters of it in common"});
+      {.help = "a model's layers share some of its parameters"});
   }
 };
 
@@ -92,35 +93,38 @@ struct SelectorTraits {
   template <class V>
   void visit(V& v) {
     v("causal", causal,
-      {.help = "outside training a token's plan does not depend on later tokens"});
+      {.help = "outside training, a token's plan does not depend on later tokens"});
     v("order_matters", order_matters,
-      {.help = "permuting the tokens does not just permute the plan"});
+      {.help = "a permutation of the tokens changes more than the order of the plan"});
     v("stochastic", stochastic, {.help = "draws random numbers when training"});
     v("needs_token_ids", needs_token_ids, {.help = "reads the tokens' ids"});
-    v("trainable", trainable, {.help = "passes gradients on to the logits"});
+    v("trainable", trainable, {.help = "passes gradients to the logits"});
     v("merges", merges, {.help = "blends expert weights per segment"});
     v("has_k", has_k, {.help = "k can be set"});
     v("variable_active", variable_active, {.help = "the number of active experts varies"});
-    v("even_loads", even_loads, {.help = "experts get equally many tokens, whatever the logits"});
+    v("even_loads", even_loads,
+      {.help = "experts get the same number of tokens, whatever the logits"});
     v("ignores_logits", ignores_logits, {.help = "the plan does not use the logits"});
     v("takes_highest", takes_highest,
-      {.help = "a token asks for the experts of its k highest logits"});
+      {.help = "a token requests the experts of its k highest logits"});
     v("takes_bias", takes_bias,
-      {.help = "a balancer's bias counts in the choice; in the gates only where they are relu"});
+      {.help =
+           "a balancer's bias changes the choice of experts, and the gates only if they are relu"});
     v("takes_thresholds", takes_thresholds,
-      {.help = "experts choose tokens, and outside training can do so by thresholds of their own"});
-    v("drops", drops, {.help = "may refuse a token an expert that it requested"});
-    v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
+      {.help = "experts choose tokens, and can use thresholds of their own outside training"});
+    v("drops", drops, {.help = "may refuse a token an expert that the token requested"});
+    v("unit_gates", unit_gates, {.help = "a token's gates sum to one, apart from refused experts"});
     v("estimates_gradient", estimates_gradient,
-      {.help = "in training it passes back an estimate, not the derivative of its gates"});
+      {.help = "the backward pass in training gives an estimate, not the derivative of its gates"});
     std::string form = gate_form_name(gates);
-    v("gates", form, {.help = "how the experts that a token gets are weighed"});
-    v("most_k", most_k, {.help = "the most experts that a token may ask for; 0: all"});
+    v("gates", form, {.help = "how the gates of a token's experts are computed"});
+    v("most_k", most_k, {.help = "largest number of experts that a token may request; 0: all"});
     v("segment_length", segment_length,
-      {.help = "tokens of a sequence that are scored together; they divide its length"});
+      {.help = "number of consecutive tokens that are scored together; a divisor of the sequence "
+               "length"});
     v("forward_passes", forward_passes,
-      {.help = "passes of a training step over a batch, each with draws of its own"});
-    v("disagreement", disagreement, {.help = "weight of the disagreement of two passes"});
+      {.help = "passes of a training step over a batch, each with its own random draws"});
+    v("disagreement", disagreement, {.help = "weight of the disagreement between two passes"});
     v("distillation", distillation,
       {.help = "weight of the divergence from a pass with all experts, which has no gradient"});
   }
@@ -142,24 +146,24 @@ struct BalancerTraits {
 
   template <class V>
   void visit(V& v) {
-    v("needs_logits", needs_logits, {.help = "its loss acts on the logits themselves"});
+    v("needs_logits", needs_logits, {.help = "its loss is a function of the logits themselves"});
     v("needs_assignments", needs_assignments, {.help = "cannot work on a merging plan"});
     v("needs_noisy_choice", needs_noisy_choice,
-      {.help = "reads the chance that noise changes a choice"});
-    v("evens_loads", evens_loads, {.help = "pulls uneven loads together"});
+      {.help = "reads the probability that noise changes a choice"});
+    v("evens_loads", evens_loads, {.help = "makes loads more even"});
     v("steers_sparsity", steers_sparsity,
-      {.help = "steers the number of active experts, which the selector must leave open"});
+      {.help = "controls the number of active experts, which the selector must leave variable"});
     v("biases_choice", biases_choice, {.help = "adds a bias to the choice of experts"});
     v("keeps_thresholds", keeps_thresholds,
-      {.help = "keeps the scores from which on experts take tokens outside training, unless its "
-               "option evaluation is \"batch\""});
-    v("needs_matrix", needs_matrix, {.help = "starts from the matrix that the scorer folds into"});
-    v("by_sequence", by_sequence, {.help = "counts the loads of each sequence by themselves"});
+      {.help = "keeps the lowest score at which an expert takes a token outside training, unless "
+               "its option evaluation is \"batch\""});
+    v("needs_matrix", needs_matrix,
+      {.help = "computes its start from the matrix that the scorer folds into"});
+    v("by_sequence", by_sequence, {.help = "counts the loads of each sequence separately"});
     v("pools_step", pools_step,
-      {.help =
-           "counts loads over all micro-batches of a step, before the passes that are trained"});
-    v("of_layout", of_layout, {.help = "its loss says which rank is to compute a token"});
-    v("state", state, {.help = "what it logs each step"});
+      {.help = "counts loads over all micro-batches of a step, before the training passes"});
+    v("of_layout", of_layout, {.help = "its loss depends on which rank computes a token"});
+    v("state", state, {.help = "values that it logs in each step"});
   }
 };
 

@@ -47,25 +47,28 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("initial", initial, {.help = "λ at step 0", .min = 0});
-    v("factor", factor, {.help = "what λ is multiplied or divided by each step", .min = 1});
+    v("factor", factor, {.help = "factor that multiplies or divides λ in each step", .min = 1});
     v("load_balanced", load_balanced, {.help = "weight each expert's gates by its load f"});
-    v("f_power", f_power, {.help = "1: by f, 2: by f²", .min = 1, .max = 2});
-    v("layers", layers, {.help = "sum over layers, or their mean"});
-    v("equality", equality, {.help = "at exactly the target: code divides λ, paper holds it"});
+    v("f_power", f_power, {.help = "power of the load f; 1: f, 2: f²", .min = 1, .max = 2});
+    v("layers", layers, {.help = "sum or mean of the loss over layers"});
+    v("equality", equality,
+      {.help = "λ when sparsity equals the target; code: divide it, paper: keep it"});
     v("controller", controller,
-      {.help =
-           "paper: each step moves λ by the whole factor; log-proportional: by factor^(e/width) "
-           "at the error e = ln(active experts / k), and λ acts at once by that error too; hold: a "
-           "shift of the logits holds k, and λ follows the shift, whatever initial and factor"});
+      {.help = "paper: each step changes λ by the whole factor; log-proportional: by "
+               "factor^(e/width) with the error e = ln(active experts / k), and e also acts on λ "
+               "at once; hold: a shift of the logits holds k, and λ follows the shift, whatever "
+               "the values of initial and factor"});
     v("width", width,
-      {.help = "log-proportional: the error from which a step is the whole factor", .min = 1e-6});
+      {.help = "log-proportional: smallest error at which a step changes λ by the whole factor",
+       .min = 1e-6});
     v("damping", damping,
-      {.help = "log-proportional: the loss is weighted by λ·(active experts / k)^damping",
+      {.help = "log-proportional: the loss is multiplied by λ·(active experts / k)^damping",
        .min = 0,
        .max = 8});
-    v("per_layer", per_layer, {.help = "each layer has a λ of its own, by its own experts"});
-    v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
-    v("ceiling", ceiling, {.help = "largest λ; 0 for none", .min = 0});
+    v("per_layer", per_layer,
+      {.help = "a separate λ for each layer, controlled by that layer's experts"});
+    v("floor", floor, {.help = "smallest λ; 0: no bound", .min = 0});
+    v("ceiling", ceiling, {.help = "largest λ; 0: no bound", .min = 0});
     hold.visit(v);
     load.visit(v);
   }

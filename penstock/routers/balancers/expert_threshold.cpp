@@ -21,12 +21,12 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("evaluation", evaluation,
-      {.help = "outside training an expert takes tokens. threshold: whose score reaches its "
-               "threshold, which is causal; batch: as in training, the best of all tokens of a "
-               "pass, later ones and other texts included"});
+      {.help = "how an expert takes tokens outside training. threshold: each token whose score "
+               "reaches the expert's threshold, which is causal; batch: as in training, the best "
+               "tokens of the whole pass, including later tokens and other texts"});
     v("rate", rate,
-      {.help = "of the running mean over steps that a threshold is: a step's part of it, but for "
-               "the first steps, which count alike",
+      {.help = "weight of a new step in the threshold's running mean; the first steps all weigh "
+               "the same",
        .min = 1e-4,
        .max = 1});
   }

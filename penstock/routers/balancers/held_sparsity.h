@@ -16,15 +16,16 @@ struct HoldConfig {
   template <class V>
   void visit(V& v) {
     v("strength", strength,
-      {.help = "hold: the L1 loss in nats where the shift closes experts and loads are even",
+      {.help = "hold: the L1 loss, in nats, when the shift closes experts and loads are even",
        .min = 0});
     v("dense_steps", dense_steps,
-      {.help = "hold: steps before the shift moves, with as many experts on as there are",
-       .min = 0});
+      {.help = "hold: first steps, in which the logits have no shift and the loss is 0", .min = 0});
     v("ramp_steps", ramp_steps,
-      {.help = "hold: steps in which ln(active experts) is then led straight to ln k", .min = 0});
+      {.help = "hold: steps after dense_steps in which the target of ln(active experts) goes "
+               "linearly to ln k",
+       .min = 0});
     v("average_steps", average_steps,
-      {.help = "hold: steps of the running mean of the shift that is used outside training; 1: the "
+      {.help = "hold: steps in the running mean of the shift that is used outside training; 1: the "
                "last step's shift",
        .min = 1});
     shift.visit(v);

@@ -25,11 +25,13 @@ struct LoadScope {
   template <class V>
   void visit(V& v) {
     v("scope", scope,
-      {.help = "loads are counted over: micro-batch; sequence, each by itself; global, all "
-               "micro-batches of the step, which takes another forward pass of each where there "
-               "are several; device, a micro-batch, groups of experts together"});
+      {.help = "tokens over which loads are counted. micro-batch; sequence: each sequence "
+               "separately; global: all micro-batches of the step, which costs one more forward "
+               "pass of each if there are several; device: a micro-batch, with the loads of a "
+               "group of experts averaged"});
     v("devices", devices,
-      {.help = "scope = device: so many groups of consecutive experts, E/devices each", .min = 0});
+      {.help = "scope = device: number of groups of consecutive experts, E/devices experts each",
+       .min = 0});
   }
   void refine(BalancerTraits& traits) const {
     traits.by_sequence = scope == Scope::sequence;

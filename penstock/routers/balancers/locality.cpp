@@ -19,9 +19,9 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("coefficient", coefficient,
-      {.help = "μ, factor of the loss; LocMoE states none", .min = 0, .coefficient = true});
+      {.help = "μ, factor of the loss; LocMoE gives no value", .min = 0, .coefficient = true});
     v("elsewhere", elsewhere,
-      {.help = "share of tokens that the local distribution leaves to experts of other ranks",
+      {.help = "share of tokens that the local distribution assigns to experts of other ranks",
        .min = 1e-6,
        .max = 0.999});
   }

@@ -24,15 +24,16 @@ struct ShiftConfig {
   template <class V>
   void visit(V& v) {
     v("by", by,
-      {.help = "whose active experts the shift holds at k of E: all together, or each by itself"});
+      {.help = "group of experts whose active number one shift holds at k of E: all of the model, "
+               "a layer, or a single expert"});
     v("rate", rate,
       {.help = "gain of the shift in its first step, in logits for an error of 1 in ln(active "
-               "experts / k); steps then move it within 1e-4..1",
+               "experts / k); later steps adapt the gain within 1e-4..1",
        .min = 1e-4,
        .max = 1});
     v("revive", revive,
-      {.help = "an expert with less than this part of its even load is shifted up by a tenth of "
-               "the gain more each step",
+      {.help = "an expert whose load is below this fraction of the even load gets an additional "
+               "upward shift of a tenth of the gain in each step",
        .min = 0,
        .max = 1});
   }

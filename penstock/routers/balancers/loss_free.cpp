@@ -14,7 +14,9 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("rate", rate,
-      {.help = "u, by which a step moves each bias; 0 holds them", .min = 0, .coefficient = true});
+      {.help = "u, the change of each bias in a step; 0: biases are constant",
+       .min = 0,
+       .coefficient = true});
   }
 };
 

@@ -21,9 +21,8 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("start", start,
-      {.help =
-           "dense: no shift, about half of the experts on; target: the shift under which k of E "
-           "are on for tokens that point anywhere"});
+      {.help = "dense: no shift at the start, about half of the experts are active; target: a "
+               "shift under which k of E experts are active for tokens of random direction"});
     shift.visit(v);
   }
   void refine(BalancerTraits& traits) const { traits.needs_matrix = start == Start::target; }

@@ -20,11 +20,13 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("dimension", dimension,
-      {.help = "of the sphere's space; 0: half the number of experts", .min = 0});
-    v("temperature", temperature, {.help = "τ at the start", .min = 1e-4});
-    v("learn_temperature", learn_temperature, {.help = "train log τ"});
+      {.help = "dimension of the space that tokens are projected to; 0: half the number of experts",
+       .min = 0});
+    v("temperature", temperature, {.help = "initial value of the temperature τ", .min = 1e-4});
+    v("learn_temperature", learn_temperature, {.help = "train the temperature, as log τ"});
     v("normalise_token", normalise_token,
-      {.help = "false: scores grow with the projected token's length, as in torchscale's code"});
+      {.help = "normalise the projected token; false: scores grow with its norm, as in "
+               "torchscale's code"});
   }
 };
 

@@ -12,7 +12,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("relu", relu, {.help = "logits below zero become zero, as LocMoE writes it"});
+    v("relu", relu, {.help = "set negative logits to zero, as in LocMoE"});
   }
   void refine(ScorerTraits& traits) const { traits.foldable = !relu; }
 };

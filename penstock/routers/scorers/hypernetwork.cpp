@@ -38,26 +38,24 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("form", form,
-      {.help = "relu: a network of two layers; linear: one matrix, so that the router stays in a "
-               "random subspace of the embedding's width"});
+      {.help = "relu: the network has two layers; linear: one matrix, so that the router stays in "
+               "a random subspace with the embedding's dimension"});
     v("embedding", embedding, {.help = "width of the trained embedding", .min = 1, .max = 65536});
     v("hidden", hidden,
       {.help = "relu: width of the network's hidden layer", .min = 1, .max = 65536});
-    v("bias", bias, {.help = "generate a bias of the router too"});
+    v("bias", bias, {.help = "also generate a bias of the router"});
     v("generate", generate,
-      {.help = "whole: the router from one embedding; rows: each expert's row from one of its own, "
-               "by one network for all"});
+      {.help = "whole: one embedding gives the whole router; rows: each expert has an embedding "
+               "that gives its row, and all share one network"});
     v("init", init,
-      {.help = "of the network. authors: as other routers; hyperfan-in: logits start with the "
-               "variance of a token's entries"});
-    v("share", share, {.help = "one network for all layers, which keep embeddings of their own"});
-    v("train_network", train_network, {.help = "train the network too; the paper freezes it"});
+      {.help = "initial weights of the network. authors: as in other routers; hyperfan-in: initial "
+               "logits have the variance of a token's entries"});
+    v("share", share, {.help = "one network for all layers; each layer has its own embedding"});
+    v("train_network", train_network, {.help = "also train the network; the paper freezes it"});
     v("dropout", dropout,
-      {.help = "relu: share of the network's hidden units dropped when training",
-       .min = 0,
-       .max = 0.99});
+      {.help = "relu: dropout of the network's hidden units in training", .min = 0, .max = 0.99});
     v("l2", l2,
-      {.help = "factor of the loss Σ W² + Σ b² of the generated router",
+      {.help = "factor of the loss Σ W² + Σ b² over the generated router",
        .min = 0,
        .coefficient = true});
   }

@@ -12,7 +12,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("epsilon", epsilon, {.help = "half the width of the factors' range", .min = 0, .max = 1});
+    v("epsilon", epsilon, {.help = "ε: factors are drawn from 1-ε to 1+ε", .min = 0, .max = 1});
     v("bias", bias, {.help = "add a bias to the logits"});
   }
 };

@@ -12,7 +12,7 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("bias", bias, {.help = "add a bias to the logits"});
-    v("frozen", frozen, {.help = "keep the weights as they are, drawn or loaded"});
+    v("frozen", frozen, {.help = "do not train the weights, whether random or loaded"});
   }
 };
 

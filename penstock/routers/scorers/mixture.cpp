@@ -32,18 +32,19 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("routers", routers,
-      {.help = "m query maps; 0: the number of experts", .min = 0, .max = 65536});
+      {.help = "number m of query maps; 0: the number of experts", .min = 0, .max = 65536});
     v("keys", keys,
-      {.help = "keys of all experts together, at least one each; 0: one each, which alone folds",
+      {.help = "number of keys of all experts together, at least one per expert; 0: one per "
+               "expert, the only setting that folds into one matrix",
        .min = 0,
        .max = 1 << 20});
     v("width", width,
-      {.help = "d' of queries and keys; 0: d_model / routers", .min = 0, .max = 65536});
-    v("pool", pool, {.help = "an expert's score over the routers: their sum, or their highest"});
-    v("bias", bias, {.help = "biases of the query maps"});
+      {.help = "width d' of queries and keys; 0: d_model / routers", .min = 0, .max = 65536});
+    v("pool", pool, {.help = "an expert's score: the sum or the maximum over the routers"});
+    v("bias", bias, {.help = "add biases to the query maps"});
     v("parameterisation", parameterisation,
-      {.help = "factored: query maps and keys are trained; collapsed: the one matrix that they "
-               "come to is trained, a control"});
+      {.help = "factored: train query maps and keys; collapsed: train the one matrix that they "
+               "fold into, as a control"});
   }
   void check(const RouterShape& shape) const {
     PENSTOCK_CHECK(keys == 0 || keys >= shape.experts, "model.router.mixture.keys = ", keys,

@@ -20,8 +20,8 @@ struct Config {
   void visit(V& v) {
     v("hidden", hidden,
       {.help = "width of the hidden layer; 0: d_model", .min = 0, .max = 1 << 20});
-    v("activation", activation, {.help = "between the layers"});
-    v("bias", bias, {.help = "biases on both layers"});
+    v("activation", activation, {.help = "activation function between the layers"});
+    v("bias", bias, {.help = "add biases to both layers"});
   }
 };
 

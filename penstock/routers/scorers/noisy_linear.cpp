@@ -19,9 +19,10 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("init", init,
-      {.help =
-           "of both matrices. zeros: even loads at the start, as published; normal: N(0, std)"});
-    v("noise_floor", noise_floor, {.help = "added to the noise's scale", .min = 0});
+      {.help = "initial values of both matrices. zeros: even loads at the start, as published; "
+               "normal: N(0, std)"});
+    v("noise_floor", noise_floor,
+      {.help = "constant added to the standard deviation of the noise", .min = 0});
   }
 };
 

@@ -11,7 +11,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("bias", bias, {.help = "hold a bias, which stays 0, as the authors' linear gate does"});
+    v("bias", bias, {.help = "have a bias, which stays 0, as the authors' linear gate does"});
   }
 };
 

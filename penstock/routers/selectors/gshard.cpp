@@ -17,9 +17,12 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("capacity", capacity,
-      {.help = "places of an expert, in even shares k·T/E of the micro-batch; above 0", .min = 0});
-    v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
-    v("random_eval", random_eval, {.help = "draw the second expert outside training too"});
+      {.help =
+           "capacity of an expert as a multiple of the even load k·T/E of a micro-batch; above 0",
+       .min = 0});
+    v("eval_capacity", eval_capacity,
+      {.help = "capacity outside training, in the same unit", .min = 0});
+    v("random_eval", random_eval, {.help = "also draw the second expert outside training"});
   }
   void check(const RouterShape& shape) const {
     PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),

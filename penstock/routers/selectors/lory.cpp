@@ -13,7 +13,9 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("segment_length", segment_length,
-      {.help = "tokens that share one blend; divides the sequence", .min = 1, .unit = "tokens"});
+      {.help = "tokens that share one blend of experts; a divisor of the sequence length",
+       .min = 1,
+       .unit = "tokens"});
   }
   void refine(SelectorTraits& traits) const { traits.segment_length = segment_length; }
 };

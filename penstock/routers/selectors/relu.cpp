@@ -18,16 +18,18 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("most", most,
-      {.help = "a token gets the experts of its highest positive logits, at most so many; 0: all "
-               "of them",
+      {.help = "maximum number of experts of a token, those with its highest positive logits; 0: "
+               "no maximum",
        .min = 0});
     v("leak", leak,
-      {.help = "in training an expert without a token is computed for those nearest to it, with "
-               "gates of 0, whose gradient reaches the logits times this; 0: no such tokens",
+      {.help = "in training, an expert without tokens is also computed for the tokens with its "
+               "highest logits, with gates of 0; the gates' gradient reaches the logits, "
+               "multiplied by this factor; 0: off",
        .min = 0,
        .max = 1});
     v("leak_tokens", leak_tokens,
-      {.help = "how many tokens of a micro-batch that are, for each such expert", .min = 1});
+      {.help = "number of these tokens in a micro-batch, for each expert without tokens",
+       .min = 1});
   }
   void check(const RouterShape& shape) const {
     const auto k = shape.k / static_cast<double>(shape.granularity);

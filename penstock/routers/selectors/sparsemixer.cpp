@@ -15,8 +15,8 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("jitter", jitter,
-      {.help = "ε: experts whose logit lies further than 2ε below the highest, relative to the "
-               "larger of the two sizes, are out of the draw",
+      {.help = "ε: experts whose logit is more than 2ε below the highest, relative to the larger "
+               "absolute value of the two, are not drawn",
        .min = 0});
   }
   void check(const RouterShape& shape) const { check_whole_k(shape, "sparsemixer-v2"); }

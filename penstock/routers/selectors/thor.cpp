@@ -21,9 +21,9 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("inference", inference, {.help = "outside training, one draw for each of these"});
+    v("inference", inference, {.help = "unit outside training that gets one draw of an expert"});
     v("consistency", consistency,
-      {.help = "weight of the disagreement of a training step's two passes",
+      {.help = "weight of the disagreement between the two passes of a training step",
        .min = 0,
        .coefficient = true});
   }

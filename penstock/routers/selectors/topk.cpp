@@ -22,13 +22,15 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
-      {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each"});
-    v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
+      {.help = "before: softmax over all E logits; after: softmax over the k kept logits; none: a "
+               "sigmoid of each logit"});
+    v("renormalise", renormalise, {.help = "divide the kept gates by their sum"});
     v("distil", distil,
-      {.help = "weight of KL(p_E | p_k) in training: p_E is predicted with all experts, in a pass "
-               "before without gradient, p_k with the step's k; 0: no such pass",
+      {.help =
+           "weight of KL(p_E | p_k) in training: p_E is the prediction with all experts, from an "
+           "extra pass without gradient, p_k the prediction with the step's k; 0: no extra pass",
        .min = 0});
-    v("schedule", schedule, {.help = "k over the run"});
+    v("schedule", schedule, {.help = "schedule of k over the run"});
   }
   /// Whether the gates are the softmax over the kept logits. That softmax equals the kept
   /// probabilities divided by their sum.

@@ -19,10 +19,14 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
-      {.help = "before: over all E logits; after: over the k chosen ones, refused or not"});
+      {.help = "before: softmax over all E logits; after: softmax over the k chosen logits, "
+               "including refused experts"});
     v("capacity", capacity,
-      {.help = "places of an expert, in even shares k·T/E of the micro-batch; above 0", .min = 0});
-    v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
+      {.help =
+           "capacity of an expert as a multiple of the even load k·T/E of a micro-batch; above 0",
+       .min = 0});
+    v("eval_capacity", eval_capacity,
+      {.help = "capacity outside training, in the same unit", .min = 0});
   }
   bool over_requested() const { return softmax == Softmax::after; }
   void check(const RouterShape& shape) const {
