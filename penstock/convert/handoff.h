@@ -36,15 +36,18 @@ struct HandoffOptions {
   template <class V>
   void visit(V& v) {
     v("calibration", calibration,
-      {.help = "text that the gates are fitted on: a corpus, or a text file for the model's "
-               "tokenizer"});
+      {.help = "calibration text for the fit of the gates: a corpus, or a text file for the "
+               "model's tokenizer"});
     v("k", k,
-      {.help = "experts per token, before granularity; not given: the model's, rounded", .min = 1});
+      {.help = "experts per token, before granularity; not given: the model's k, rounded",
+       .min = 1});
     v("gates", gates,
-      {.help = "kept: a softmax over the k kept logits; all: probabilities over all experts; not "
-               "given: what comes nearer to the model"});
+      {.help = "form of the gates; kept: softmax over the k kept logits; all: probabilities over "
+               "all experts; not given: the form with the smaller error against the model"});
     v("calibration_tokens", calibration_tokens,
-      {.help = "tokens of it, half to fit on and half to measure on", .min = 2});
+      {.help = "tokens of the calibration text: one half for the fit, the other half for the "
+               "measurement",
+       .min = 2});
   }
 };
 

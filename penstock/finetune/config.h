@@ -57,45 +57,46 @@ struct FinetuneConfig : TrainingBasics {
   template <class V>
   void visit_training(V& v) {
     v("protocol", protocol,
-      {.help =
-           "clean: the model's tokenizer, selection apart from test, texts independent; "
-           "authors: as HyperRouter's scripts, own words, memory carried over, test = selection"});
+      {.help = "clean: the model's tokenizer, a selection set apart from the test set, independent "
+               "texts; authors: as in HyperRouter's scripts, a vocabulary built from the texts, "
+               "memory carried between batches, one set for both selection and test"});
     v("sequence_length", sequence_length,
-      {.help = "longest text in tokens, its borders included; 0: 512, or what the model "
-               "could read in pretraining where that is shorter",
+      {.help = "longest text in tokens, including its border tokens; 0: 512, or the model's "
+               "sequence length in pretraining where that is shorter",
        .min = 0,
        .max = 1 << 20});
     v("batch", batch, {.help = "texts per step", .min = 1, .max = 1 << 16});
     v("epochs", epochs, {.help = "passes over the training texts", .min = 0, .max = 10000});
     v("steps", steps,
-      {.help = "steps instead of epochs; 0: by epochs; -1: 5000 (authors), else by epochs",
+      {.help = "number of steps; 0: as many as epochs gives; -1: 5000 (authors), else as many as "
+               "epochs gives",
        .min = -1});
     visit_basics(v);
     v("emulate_bf16", emulate_bf16,
-      {.help = "with precision = bf16: compute the products of AVX512-BF16 without it, slowly, to "
-               "the same bits"});
-    v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
+      {.help = "compute bf16 products on a processor without AVX512-BF16: the same bits, slowly; "
+               "for precision = bf16"});
+    v("dropout", dropout, {.help = "dropout between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
   }
   /// Which texts train, select and test, and when they are looked at.
   template <class V>
   void visit_texts(V& v) {
     v("length_pool", length_pool,
-      {.help = "batches drawn together and sorted by length, so that texts of a length share a "
-               "pass; 1: batches of texts at random",
+      {.help = "batches drawn together and sorted by length, so that a batch has texts of similar "
+               "length; 1: batches of random texts",
        .min = 1});
     v("selection_share", selection_share,
-      {.help = "share of the training texts that the best checkpoint is chosen on, where the data "
-               "set has no set for it",
+      {.help = "share of the training texts held out to select the best checkpoint, where the data "
+               "set has no validation set",
        .min = 0,
        .max = 0.9});
     v("test_share", test_share,
-      {.help = "share of the texts held out for the test where the data set has none",
+      {.help = "share of the texts held out for the test, where the data set has no test set",
        .min = 0,
        .max = 0.9});
     v("eval_every", eval_every,
-      {.help = "steps between looks at the selection set; 0: only at the end; -1: 500 (authors), "
-               "else a tenth of the run",
+      {.help = "steps between evaluations on the selection set; 0: only at the end; -1: 500 "
+               "(authors), else a tenth of the run",
        .min = -1});
   }
   /// Experts per token, what the router learns, and what is carried on or left out.
@@ -103,27 +104,29 @@ struct FinetuneConfig : TrainingBasics {
   void visit_routing(V& v) {
     v("train_k", train_k,
       {.help = "experts per token (granularity applied) in training, without a schedule; 0: all, "
-               "or as many as the "
-               "selector takes; -1: the model's k",
+               "or the selector's maximum; -1: the model's k",
        .min = -1});
     v("selection_k", selection_k,
-      {.help = "experts per token on the selection set; 0: as train_k", .min = 0});
+      {.help = "experts per token on the selection set; 0: train_k", .min = 0});
     v("test_k", test_k,
-      {.help = "experts per token in the test, one accuracy each; none: powers of two and all",
+      {.help = "experts per token in the test, with one accuracy each; none: powers of two and all",
        .min = 1});
-    v("auxiliary_losses", auxiliary_losses, {.help = "keep the router's balancers at work"});
+    v("auxiliary_losses", auxiliary_losses,
+      {.help = "keep the losses and updates of the router's balancers"});
     v("train_hypernetwork", train_hypernetwork,
-      {.help = "train HyperRouter's network too; not set: only in protocol authors"});
+      {.help = "also train HyperRouter's hypernetwork; not set: true only with protocol authors"});
     v("train_memory", train_memory,
-      {.help = "positions carried from batch to batch in training (protocol authors); -1: 128 "
-               "there, else 0",
+      {.help = "memory positions carried from batch to batch in training (protocol authors); -1: "
+               "128 with authors, else 0",
        .min = -1});
     v("eval_memory", eval_memory,
-      {.help = "the same in evaluation; -1: 512 there, else 0", .min = -1});
+      {.help = "memory positions carried from batch to batch in evaluation; -1: 512 with authors, "
+               "else 0",
+       .min = -1});
     v("most_train", most_train,
-      {.help = "at most so many training texts, drawn by the seed; 0: all", .min = 0});
+      {.help = "largest number of training texts, drawn with the seed; 0: all", .min = 0});
     v("most_test", most_test,
-      {.help = "at most so many test texts, drawn by the seed; 0: all", .min = 0});
+      {.help = "largest number of test texts, drawn with the seed; 0: all", .min = 0});
   }
 };
 

@@ -27,9 +27,9 @@ struct FinetuneRecord {
   void visit(V& v) {
     v("model", model, {.help = "folder of the pretrained model"});
     v("data", data, {.help = "data set"});
-    v("task", task, {.help = "its format"});
-    v("model_hash", model_hash, {.help = "of the pretrained tensors"});
-    v("data_hash", data_hash, {.help = "of all texts and labels"});
+    v("task", task, {.help = "format of the data set"});
+    v("model_hash", model_hash, {.help = "hash of the pretrained tensors"});
+    v("data_hash", data_hash, {.help = "hash of all texts and labels"});
     v("finetune", finetune);
   }
 };

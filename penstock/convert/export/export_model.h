@@ -34,25 +34,30 @@ struct ExportOptions {
   template <class V>
   void visit(V& v) {
     const std::vector<std::string>& known = export_architectures();
-    v("format", format, {.help = "hf: a Hugging Face directory; gguf: a file"});
+    v("format", format,
+      {.help = "format of the output; hf: a Hugging Face directory; gguf: a file"});
     v("architecture", architecture,
-      {.help = "what to write it as; not given: the first that computes the same",
+      {.help = "architecture of the output; not given: the first that computes the same function",
        .choices = {known.begin(), known.end()}});
     v("dtype", dtype,
-      {.help = "type of the weights; not given: as they are stored. gguf alone: q8_0, q6_k, q4_k "
-               "(as llama.cpp's Q4_K_M)"});
+      {.help = "type of the weights; not given: the stored type. gguf alone: q8_0, q6_k, q4_k (as "
+               "llama.cpp's Q4_K_M)"});
     v("check_tokens", check_tokens,
-      {.help = "tokens on which file and model are compared; 0: none", .min = 0});
+      {.help = "number of tokens for the comparison of file and model; 0: no comparison",
+       .min = 0});
     v("importance_tokens", importance_tokens,
-      {.help = "run the model over so many tokens of the given text or corpus, and weigh errors of "
-               "q4_k and q6_k by the squares of its inputs; 0: all errors weigh alike",
+      {.help = "run the model over this many tokens of the given text or corpus, and weight errors "
+               "of q4_k and q6_k by the mean squares of each weight's inputs; 0: all errors weigh "
+               "the same",
        .min = 0});
     v("with_tokenizer", with_tokenizer,
-      {.help = "own: the model's; none: without", .words = {"none", "own"}, .option = "tokenizer"});
+      {.help = "tokenizer in the output; own: the model's; none: no tokenizer",
+       .words = {"none", "own"},
+       .option = "tokenizer"});
     v("fit_bias", fit_bias,
-      {.help = "put the routers' biases into their matrices, fitted on the given text or corpus"});
+      {.help = "fold the routers' biases into their matrices, fitted on the given text or corpus"});
     v("shard_size", shard_size,
-      {.help = "largest weight file of hf, in GB", .min = 1e-9, .max = 1e9, .unit = "GB"});
+      {.help = "largest size of a weight file (hf), in GB", .min = 1e-9, .max = 1e9, .unit = "GB"});
   }
 };
 

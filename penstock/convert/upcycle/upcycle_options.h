@@ -90,54 +90,66 @@ struct UpcycleOptions {
     visit_router_upcycling(v);
     visit_experts(v);
     visit_controls(v);
-    v("dtype", dtype, {.help = "of all but the routers, which are f32; not given: the parent's"});
-    v("router", router_options, {.help = "laid over the result's [model.router]"});
+    v("dtype", dtype,
+      {.help =
+           "type of all weights except the routers', which are f32; not given: the parent's type"});
+    v("router", router_options,
+      {.help = "table that overrides keys of the result's [model.router]"});
   }
 
  private:
   template <class V>
   void visit_method(V& v) {
     v("method", method,
-      {.help = "vanilla, switch, locmoe, mlp, router-upcycling, remoe; any of `penstock routers`"});
+      {.help = "routing method; vanilla, switch, locmoe, mlp, router-upcycling, remoe, or any "
+               "other of `penstock routers`"});
     v("scorer", scorer,
-      {.help = "another scorer under the method's selection: a scorer, or the method that it is of "
+      {.help = "scorer in place of the method's; a scorer, or a method whose scorer is taken "
                "(method remoe, scorer router-upcycling)"});
-    v("experts", experts, {.help = "experts, before granularity", .min = 1});
-    v("k", k, {.help = "active experts of a token; 0: the method's, 2 or of switch 1", .min = 0});
+    v("experts", experts, {.help = "number of experts, before granularity", .min = 1});
+    v("k", k,
+      {.help = "active experts per token; 0: the method's number, 2 (switch: 1)", .min = 0});
     v("start", start,
-      {.help = "parent: where a softmax makes the gates of more than one expert, they sum to one "
-               "and logits made of attention heads are scaled to 0.87 of an even choice's entropy, "
-               "so that training begins where the parent is; ReLU gates are scaled to sum to one "
-               "in the mean over the calibration text, which is near the parent; one expert of a "
-               "softmax begins as published, and a line says so. published: as the method's paper "
-               "has them"});
+      {.help = "gates and logits at the start of training; published: as in the method's paper; "
+               "parent: training starts from the parent's function. With a softmax over more than "
+               "one expert, gates sum to one, and logits made of attention heads are scaled to "
+               "0.87 of the entropy of a uniform choice. ReLU gates are scaled so that their mean "
+               "sum over the calibration text is one, which comes close to the parent. A softmax "
+               "gate of a single expert starts as published, and a line says so"});
     v("renormalise", renormalise,
-      {.help = "gates of a token's experts sum to one, when published too"});
+      {.help = "make the gates of a token's experts sum to one, also with start = published"});
   }
   template <class V>
   void visit_router_upcycling(V& v) {
-    v("routers", routers, {.help = "Router Upcycling: m; 0: as experts", .min = 0});
+    v("routers", routers,
+      {.help = "number m of Router Upcycling's routers; 0: the number of experts", .min = 0});
     v("keys", keys,
-      {.help = "Router Upcycling: keys of all experts; 0: the larger of routers and experts",
+      {.help = "number of keys of all experts in Router Upcycling; 0: the larger of routers and "
+               "experts",
        .min = 0});
     v("grouping", grouping,
-      {.help = "Router Upcycling with more keys than routers: distinct: heads are grouped anew for "
-               "every further m keys, no group twice; literal: the paper's words, heads are "
-               "duplicated keys / m times and then grouped by similarity, copies of a head first"});
-    v("pool", pool, {.help = "Router Upcycling: sum or max over the routers; not given: sum"});
+      {.help = "grouping of heads in Router Upcycling with more keys than routers; distinct: each "
+               "further m keys get a new grouping of the heads, and no group occurs twice; "
+               "literal: the paper's text, heads are duplicated keys / m times and then grouped by "
+               "similarity, copies of a head first"});
+    v("pool", pool,
+      {.help = "an expert's score over Router Upcycling's routers; sum or max; not given: sum"});
     v("collapsed", collapsed,
-      {.help = "factored: train query maps and keys; collapsed: the one matrix that they fold into",
+      {.help = "trained weights of the router; factored: query maps and keys; collapsed: the one "
+               "matrix that they fold into",
        .words = {"factored", "collapsed"},
        .option = "router_form"});
     v("calibration", calibration,
-      {.help = "text that keys are means over: a corpus directory, or a text file for the model's "
-               "own tokenizer; in a study the recipe's corpus unless given"});
+      {.help = "calibration text for the mean keys: a corpus directory, or a text file for the "
+               "model's own tokenizer; in a study: the recipe's corpus unless given"});
     v("calibration_tokens", calibration_tokens,
-      {.help = "at most so many of its tokens", .min = 1});
+      {.help = "largest number of tokens taken from the calibration text", .min = 1});
     v("calibration_window", calibration_window,
-      {.help = "tokens that attention sees at once; 0: the context, at most 512", .min = 0});
+      {.help =
+           "tokens in an attention window over the calibration text; 0: the context, at most 512",
+       .min = 0});
     v("keys_after_rope", keys_after_rope,
-      {.help = "keys before or after rotary positions",
+      {.help = "take keys before (pre) or after (post) rotary positions",
        .words = {"pre", "post"},
        .option = "key_rope"});
     v("key_bias", key_bias,
@@ -145,32 +157,35 @@ struct UpcycleOptions {
     v("query_bias", query_bias,
       {.help = "keep or drop the query projection's bias", .words = {"drop", "keep"}});
     v("correct_gain", correct_gain,
-      {.help = "correct: query maps are scaled, feature by feature, by the gain of the norm before "
-               "attention over that of the norm before the experts, whose input the router reads; "
-               "keep: as they are",
+      {.help =
+           "gain of the norms in the query maps; correct: each feature of the query maps is "
+           "multiplied by the gain of the norm before attention, divided by the gain of the norm "
+           "whose output the router and the experts read; keep: query maps are unchanged",
        .words = {"keep", "correct"},
        .option = "norm_gain"});
   }
   template <class V>
   void visit_experts(V& v) {
     v("granularity", granularity,
-      {.help = "G: each feed-forward in G shards, chosen together at first",
+      {.help = "G: splits each feed-forward into G shards, which are chosen together at first",
        .min = 1,
        .max = 4096});
     v("scale", scale,
-      {.help = "shards make up for their gates: published (cube root on all three matrices), exact "
-               "(square root on up and down), none"});
+      {.help = "scaling of the shards that makes up for their gates: published (cube root on all "
+               "three matrices), exact (square root on up and down), none"});
     v("noise", noise,
-      {.help = "standard deviation of noise on each expert's weights", .min = 0, .max = 1000});
+      {.help = "standard deviation of the noise added to each expert's weights",
+       .min = 0,
+       .max = 1000});
     v("untie", untie,
-      {.help = "the head becomes a copy of the embeddings, which it shared: the same function at "
-               "first, and more parameters"});
+      {.help = "give the output head its own copy of the shared embeddings: the same function at "
+               "first, more parameters"});
     v("shared_width", shared_width,
-      {.help = "width of an expert for every token that adds nothing at first; 0: none",
+      {.help = "width of a shared expert for every token, whose output is 0 at first; 0: none",
        .min = 0,
        .option = "shared_expert"});
     v("shared_copy", shared_copy,
-      {.help = "a shared expert that is the feed-forward itself",
+      {.help = "a shared expert that is a copy of the feed-forward",
        .option = "shared_expert",
        .in_place = "copy"});
   }
@@ -178,17 +193,19 @@ struct UpcycleOptions {
   void visit_controls(V& v) {
     v("start_entropy", start_entropy,
       {.help = "scale each router's logits so that its softmax over the experts has this mean "
-               "entropy in nats over the calibration text; 0: as start says",
+               "entropy, in nats, over the calibration text; 0: the scale that start sets",
        .min = 0});
     v("directions", directions,
-      {.help = "of the rows of a router that is one matrix: heads, as Router Upcycling's fold; "
-               "random; kmeans, means of the feed-forwards' inputs over the calibration text; not "
-               "given: heads for routers made of attention heads, else random"});
+      {.help =
+           "directions of the rows of a one-matrix router; heads: as in Router Upcycling's folded "
+           "matrix; random: random directions; kmeans: means of the feed-forwards' inputs over the "
+           "calibration text; not given: heads for routers made of attention heads, else random"});
     v("match_logits", match_logits,
-      {.help = "a random linear router, scaled to the logits that Router Upcycling would have"});
+      {.help = "scale a random linear router to the size of Router Upcycling's logits"});
     v("lr_scale", lr_scale, {.help = "factor of the routers' learning rate", .min = 1e-9});
     v("match_lr", match_lr,
-      {.help = "the factor by which Router Upcycling's one matrix moves faster",
+      {.help = "the estimated ratio by which Router Upcycling's folded matrix moves faster than a "
+               "plain router",
        .option = "lr_scale",
        .in_place = "match"});
   }
