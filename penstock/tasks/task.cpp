@@ -25,23 +25,26 @@ struct TaskFields {
 
   template <class V>
   void visit(V& v) {
-    v("name", name, {.help = "what results call it"});
-    v("protocol", protocol, {.help = "whose requests it makes"});
-    v("version", version, {.help = "of the task, as the protocol's source counts"});
-    v("source", source, {.help = "where the prompt was taken from"});
-    v("note", note, {.help = "what a reader of its scores must know"});
-    v("kind", kind, {.help = "what is asked"});
+    v("name", name, {.help = "name in results"});
+    v("protocol", protocol, {.help = "harness whose requests the task makes"});
+    v("version", version, {.help = "version of the task, as numbered by the protocol's source"});
+    v("source", source, {.help = "source of the prompt"});
+    v("note", note, {.help = "note for readers of the scores"});
+    v("kind", kind, {.help = "kind of question"});
     v("score", score,
-      {.help = "what is compared; not set: continuation for lm-eval, whole-text for opencompass"});
-    v("delimiter", delimiter, {.help = "between context and continuation"});
-    v("description", description, {.help = "opens every context"});
-    v("metrics", metrics, {.help = "what its results say"});
+      {.help =
+           "text that is scored; not set: continuation for lm-eval, whole-text for opencompass"});
+    v("delimiter", delimiter, {.help = "text between context and continuation"});
+    v("description", description, {.help = "text at the start of every context"});
+    v("metrics", metrics, {.help = "metrics in the results"});
     v("until", until, {.help = "texts that end a generated answer"});
-    v("max_tokens", max_tokens, {.help = "of a generated answer", .min = 1});
-    v("answer_rule", answer_rule, {.help = "how a generated answer is compared"});
-    v("files", files, {.help = "names that the data goes by"});
-    v("data_sets", data_sets, {.help = "public data sets that hold it"});
-    v("labels", labels, {.help = "a file of labels beside the data; {stem} is the data's name"});
+    v("max_tokens", max_tokens,
+      {.help = "largest number of tokens in a generated answer", .min = 1});
+    v("answer_rule", answer_rule,
+      {.help = "how a generated answer is compared with the known answers"});
+    v("files", files, {.help = "names of the data file"});
+    v("data_sets", data_sets, {.help = "public data sets with the task's rows"});
+    v("labels", labels, {.help = "file of labels beside the data; {stem} is the data file's name"});
   }
 };
 
@@ -52,11 +55,12 @@ struct FewshotFields {
 
   template <class V>
   void visit(V& v) {
-    v("files", files, {.help = "names that the examples' rows go by; none: the task's own rows"});
-    v("separator", separator, {.help = "behind each example"});
-    v("first", first, {.help = "the file's first rows, none is drawn"});
+    v("files", files,
+      {.help = "names of the file with the examples' rows; none: the task's own rows"});
+    v("separator", separator, {.help = "text after each example"});
+    v("first", first, {.help = "take the file's first rows, without a random draw"});
     v("without_itself", without_itself,
-      {.help = "one more is drawn, and the asked row dropped from among them"});
+      {.help = "draw one example more, and drop the item's own row from the examples"});
   }
 };
 
@@ -67,16 +71,16 @@ struct FormFields {
 
   template <class V>
   void visit(V& v) {
-    v("name", name, {.help = "for errors"});
-    v("has", has, {.help = "fields that rows of this form have"});
-    v("prepare", prepare, {.help = "a preparation"});
-    v("where", where, {.help = "rows that are read"});
-    v("context", context, {.help = "what comes before the answer"});
-    v("contexts", contexts, {.help = "of a multiple-context task"});
+    v("name", name, {.help = "name of the form in errors"});
+    v("has", has, {.help = "fields that a row of this form has"});
+    v("prepare", prepare, {.help = "preparation of the row"});
+    v("where", where, {.help = "conditions on the rows that are read"});
+    v("context", context, {.help = "text before the answer"});
+    v("contexts", contexts, {.help = "contexts of a multiple-context task"});
     v("choices", choices, {.help = "the possible answers"});
-    v("answers", answers, {.help = "the known answers of a generation task"});
-    v("continuation", continuation, {.help = "what follows the context"});
-    v("gold", gold, {.help = "the right choice's number, from 0"});
+    v("answers", answers, {.help = "known answers of a generation task"});
+    v("continuation", continuation, {.help = "text after the context"});
+    v("gold", gold, {.help = "number of the right choice, from 0"});
   }
 };
 

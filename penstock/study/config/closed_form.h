@@ -44,12 +44,15 @@ struct ClosedWork {
 
   template <class V>
   void visit(V& v) {
-    v("sequences", sequences, {.help = "rows of the batch", .min = 1, .max = 1 << 30});
-    v("length", length, {.help = "tokens of a row", .min = 1, .max = 1 << 30});
+    v("sequences", sequences, {.help = "sequences in the batch", .min = 1, .max = 1 << 30});
+    v("length", length, {.help = "tokens per sequence", .min = 1, .max = 1 << 30});
     v("memory", memory,
-      {.help = "positions before them, of a model that has a memory", .min = 0, .max = 1 << 30});
+      {.help = "memory positions before each sequence, for a model with a memory",
+       .min = 0,
+       .max = 1 << 30});
     v("queries_of_memory", queries_of_memory,
-      {.help = "count queries of those positions too; the useful figures are without"});
+      {.help =
+           "also count the queries of the memory positions; the useful figures do not count them"});
   }
 };
 
@@ -65,14 +68,13 @@ struct ClosedCell {
   template <class V>
   void visit(V& v) {
     v("variants", variants,
-      {.help = "of which variants; none: of all that begin with no model, with k of those that "
-               "have a k"});
-    v("k", k,
-      {.help = "experts per token; the recipe's where it is left away; of flops", .min = 1});
-    v("part", part, {.help = "what is counted; of parameters"});
-    v("label", label, {.help = "what the paper calls it; default: k, \"all\" or the part"});
+      {.help = "variants of this figure; none: all variants that do not start from a model, and "
+               "with k only those that have a k"});
+    v("k", k, {.help = "experts per token, for flops; not given: the recipe's k", .min = 1});
+    v("part", part, {.help = "parameters that are counted, for parameters"});
+    v("label", label, {.help = "the paper's name of the figure; default: k, \"all\" or the part"});
     v("published", published, {.help = "the paper's number, in the table's unit"});
-    v("remark", remark, {.help = "shown where the two differ"});
+    v("remark", remark, {.help = "text shown where the paper's number and ours differ"});
   }
 };
 
@@ -88,16 +90,19 @@ struct ClosedForm {
 
   template <class V>
   void visit(V& v) {
-    v("of", of, {.help = "what stands before the title, such as a paper and its table"});
-    v("title", title, {.help = "what the figures are"});
+    v("of", of, {.help = "text before the title, such as a paper and its table"});
+    v("title", title, {.help = "what the figures show"});
     v("count", count,
-      {.help = "flops: of linear layers but the head, in a forward pass; parameters: by part"});
-    v("unit", unit, {.help = "as shown; default: FLOPs or parameters"});
-    v("divisor", divisor, {.help = "how many FLOPs or parameters the unit is", .min = 1});
-    v("digits", digits, {.help = "that the paper prints after the point", .min = 0, .max = 9});
-    v("note", note, {.help = "below the table"});
+      {.help = "flops: FLOPs of linear layers, without the head, in a forward pass; parameters: "
+               "parameters of each part"});
+    v("unit", unit, {.help = "unit shown; default: FLOPs or parameters"});
+    v("divisor", divisor, {.help = "number of FLOPs or parameters in the unit", .min = 1});
+    v("digits", digits,
+      {.help = "digits after the decimal point in the paper", .min = 0, .max = 9});
+    v("note", note, {.help = "text below the table"});
     v("work", work);
-    v("cells", cells, {.help = "tables, a figure of each variant; in the order of the report"});
+    v("cells", cells,
+      {.help = "tables with one figure per variant each, in the order of the report"});
   }
 };
 

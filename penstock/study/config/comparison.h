@@ -27,13 +27,14 @@ struct Baseline {
 
   template <class V>
   void visit(V& v) {
-    v("name", name, {.help = "as shown"});
-    v("bits_per_byte", bits_per_byte, {.help = "of the same text", .min = 0});
+    v("name", name, {.help = "name shown for the baseline"});
+    v("bits_per_byte", bits_per_byte,
+      {.help = "bits per byte of the baseline on the same text", .min = 0});
     v("ngram", ngram,
-      {.help = "instead: order of an n-gram model, counted on the first variant's corpus",
+      {.help = "order of an n-gram model as the baseline, counted on the first variant's corpus",
        .min = 0,
        .max = 6});
-    v("except", except, {.help = "variants that need not beat it"});
+    v("except", except, {.help = "variants that need not beat the baseline"});
   }
 };
 

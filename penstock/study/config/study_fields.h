@@ -31,11 +31,11 @@ struct RecipeChanges {
   template <class V>
   void visit(V& v) {
     v("set", set,
-      {.help = "laid over the recipe: the study's, then the scale's, the variant's and the scale's "
-               "of the variant"});
+      {.help = "keys that override the recipe, in this order: the study's, the scale's, the "
+               "variant's, the scale's for the variant"});
     v("upcycle", upcycle,
-      {.help = "keys of `penstock upcycle`, laid over one another as set is; a variant is upcycled "
-               "where a table of its own has any"});
+      {.help = "keys of `penstock upcycle`, which override each other in the order of set; a "
+               "variant is upcycled if its own table has keys"});
   }
 };
 
@@ -51,17 +51,17 @@ struct ComparisonFields {
   ConfigNode variants;
   template <class V>
   void visit(V& v) {
-    v("claim", claim, {.help = "what the study asks"});
+    v("claim", claim, {.help = "question that the study asks"});
     v("base", base,
-      {.help = "recipe of every variant that names none; a scale's: of every variant"});
+      {.help = "recipe of every variant that names none; in a scale: the recipe of every variant"});
     v("seeds", seeds, {.help = "train.seed of each repetition"});
-    v("only", only, {.help = "the variants that are studied, in this order; none: all"});
+    v("only", only, {.help = "variants in the study, in this order; none: all"});
     v("reference", reference,
       {.help = "variant that the others are compared with; none: the first"});
     v("baseline", baseline);
     changes.visit(v);
     v("variants", variants,
-      {.help = "the lines of the comparison, by name; a scale's are laid over the study's"});
+      {.help = "variants of the comparison, by name; a scale's tables override the study's"});
   }
 };
 
@@ -78,18 +78,19 @@ struct StudyFields {
     v("name", name, {.help = "short name; the default output folder"});
     v("title", title, {.help = "heading of the report"});
     v("like", like,
-      {.help = "study in the same folder whose variants, scales and runs these are; what this file "
-               "says is laid over it"});
+      {.help = "study in the same folder whose variants, scales and runs this study uses; keys of "
+               "this file override it"});
     comparison.visit(v);
-    v("report", report, {.help = "what is shown besides", .choices = report_words()});
-    v("eval_checkpoint", eval_checkpoint, {.help = "which checkpoint is measured"});
-    v("measure", measure, {.help = "which figure tables by k show"});
+    v("report", report, {.help = "additional sections of the report", .choices = report_words()});
+    v("eval_checkpoint", eval_checkpoint, {.help = "checkpoint that is measured"});
+    v("measure", measure, {.help = "quality measure in tables by k"});
     v("published_as", published_as,
-      {.help = "what published = {result = ...} of the variants is, shown beside their results"});
-    v("scale", scale, {.help = "scales, by name; what one leaves out is the study's"});
+      {.help =
+           "meaning of published = {result = ...} in the variants; shown beside their results"});
+    v("scale", scale, {.help = "scales, by name; keys that a scale does not give are the study's"});
     v("closed_form", closed_form,
-      {.help = "tables of FLOPs or parameters of the variants, by name, which \"closed-forms\" of "
-               "report shows"});
+      {.help = "tables of FLOPs or parameters of the variants, by name; shown by \"closed-forms\" "
+               "in report"});
   }
 };
 
@@ -100,11 +101,12 @@ struct VariantFields {
   template <class V>
   void visit(V& v) {
     v("label", label, {.help = "name in tables and plots"});
-    v("recipe", recipe, {.help = "recipe file, instead of base"});
-    v("match_compute", match_compute, {.help = "variant whose training FLOPs this one spends"});
+    v("recipe", recipe, {.help = "recipe file, in place of base"});
+    v("match_compute", match_compute,
+      {.help = "variant whose training FLOPs this variant matches"});
     v("from", from,
-      {.help = "variant whose last checkpoint of the same seed training begins with"});
-    v("published", published, {.help = "numbers of a paper, by name"});
+      {.help = "variant whose last checkpoint, of the same seed, is the start of training"});
+    v("published", published, {.help = "published numbers of a paper, by name"});
     changes.visit(v);
   }
 };
@@ -116,7 +118,7 @@ struct ScaleFields {
   void visit(V& v) {
     comparison.visit(v);
     v("from", from,
-      {.help = "model that stands, at this scale, for the variant that others begin with"});
+      {.help = "model that replaces, at this scale, the variants that others start from"});
   }
 };
 

@@ -222,8 +222,8 @@ class ByActive : public Measurement {
     if (part == KeysOf::command_line) return;
     std::optional<std::vector<double>> requested;
     keys("eval_active", requested,
-         {.help = "mean experts per token that finished runs with ReLU gates are measured with, by "
-                  "a shift of the logits",
+         {.help = "mean numbers of active experts per token at which finished runs with ReLU gates "
+                  "are measured, set by a shift of the logits",
           .min = 0});
     if (requested) requested_ = std::move(*requested);
   }

@@ -68,7 +68,7 @@ class ByK : public Measurement {
     if (part == KeysOf::command_line) return;
     std::optional<std::vector<std::int64_t>> asked;
     keys("eval_k", asked,
-         {.help = "experts per token that finished runs are measured with", .min = 1});
+         {.help = "numbers of experts per token at which finished runs are measured", .min = 1});
     if (asked) eval_k_ = std::move(*asked);
   }
   void read_variant(FieldReader& keys, const std::string& variant) override {

@@ -35,8 +35,8 @@ struct Task {
   template <class V>
   void visit(V& v) {
     v("label", label, {.help = "name in tables"});
-    v("data", data, {.help = "data set: its folder, archive or file; empty: left out"});
-    v("task", format, {.help = "its format"});
+    v("data", data, {.help = "data set: its folder, archive or file; empty: not run"});
+    v("task", format, {.help = "format of the data set"});
     v("set", set, {.help = "keys of `penstock finetune --set`"});
     v("published", published, {.help = "settings of the paper"});
   }

@@ -233,17 +233,18 @@ class Tasks : public Measurement {
     std::optional<tasks::TaskProtocol> protocol;
     std::optional<std::string> data;
     std::optional<std::int64_t> limit, fewshot, seed;
-    keys(
-        "tasks", names,
-        {.help = "zero-shot tasks, or groups of them, that finished runs are asked (`penstock eval "
-                 "--list-tasks`)"});
+    keys("tasks", names,
+         {.help = "zero-shot tasks, or groups of tasks, on which finished runs are evaluated "
+                  "(`penstock eval --list-tasks`)"});
     keys("task_files", files,
-         {.help = "tasks of your own: TOML files, by their place from the study's folder"});
-    keys("task_protocol", protocol, {.help = "whose forms"});
-    keys("task_data", data, {.help = "folder with the tasks' data"});
-    keys("task_limit", limit, {.help = "the first so many items of each; 0: all", .min = 0});
-    keys("task_fewshot", fewshot, {.help = "examples before each item; 0: none", .min = 0});
-    keys("task_fewshot_seed", seed, {.help = "of drawing them", .min = 0});
+         {.help = "TOML files of your own tasks, relative to the study's folder"});
+    keys("task_protocol", protocol, {.help = "harness whose forms of the tasks are used"});
+    keys("task_data", data, {.help = "folder with the data of the tasks"});
+    keys("task_limit", limit,
+         {.help = "number of items per task, from the first; 0: all", .min = 0});
+    keys("task_fewshot", fewshot,
+         {.help = "few-shot examples before each item; 0: none", .min = 0});
+    keys("task_fewshot_seed", seed, {.help = "seed for drawing few-shot examples", .min = 0});
     if (names) names_ = *names;
     if (names && part == KeysOf::study) named_ = *names;
     if (files) files_ = *files;

@@ -222,8 +222,8 @@ class TokenExpertsReport : public Measurement {
     if (part == KeysOf::command_line) return;
     std::optional<std::int64_t> layer;
     keys("token_layer", layer,
-         {.help = "layer with experts, from 0, whose experts report = [\"token-experts\"] tells "
-                  "apart; -1: the middle one",
+         {.help = "MoE layer, from 0, whose experts report = [\"token-experts\"] shows; -1: the "
+                  "middle one",
           .min = -1});
     if (layer) layer_ = *layer;
   }
