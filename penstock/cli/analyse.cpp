@@ -265,10 +265,10 @@ void run_analyse(const AnalyseOptions& options) {
 
 void add_analyse_command(CLI::App& app) {
   auto options = std::make_shared<AnalyseOptions>();
-  CLI::App* command = app.add_subcommand(
-      "analyse",
-      "Router entropy, load, flips, experts by token and domain, similarity, gradients of routers, "
-      "Jacobian ranks");
+  CLI::App* command = app.add_subcommand("analyse",
+                                         "Measure router entropy, load, flips, experts by token "
+                                         "and domain, similarity, gradients of routers, "
+                                         "Jacobian ranks");
   command->add_option(
       "MODEL", options->model,
       "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "
@@ -276,29 +276,30 @@ void add_analyse_command(CLI::App& app) {
   command->add_option("--data", options->data, "corpus directory");
   add_field_options(*command, options->wish, {"split", "sequence_length"});
   command
-      ->add_option(
-          "--tokens", *options->wish.max_tokens,
-          "tokens that entropy and load are of, from evenly spaced windows (transformer-xl: "
-          "from its streams' begins); 0: all")
+      ->add_option("--tokens", *options->wish.max_tokens,
+                   "number of tokens for entropy and load, in evenly spaced windows "
+                   "(transformer-xl: from the start of each stream); 0: all")
       ->capture_default_str()
       ->check(whole_number(0));
-  command->add_option("--samples", options->samples, "tokens whose distributions are shown")
+  command
+      ->add_option("--samples", options->samples, "number of tokens whose distributions are shown")
       ->capture_default_str()
       ->check(whole_number(0, 256));
   command
       ->add_option("--jacobian-tokens", options->jacobian_tokens,
-                   "tokens at which Jacobians are taken")
+                   "number of tokens at which Jacobians are computed")
       ->capture_default_str()
       ->check(whole_number(1, 256));
   command->add_flag("--only-best", options->only_best,
-                    "of a run, step 0 and the best checkpoint alone");
+                    "only step 0 and the best checkpoint of a run");
   command
-      ->add_option("--tables", options->tables,
-                   "HyperRouter's A3 (FLOPs) or A4 (parameters), with the paper's own cells")
+      ->add_option(
+          "--tables", options->tables,
+          "compute HyperRouter's Table A3 (FLOPs) or A4 (parameters), beside the paper's numbers")
       ->delimiter(',');
   add_threads(*command, options->threads);
   command->add_option("--html", options->html, "write a page with charts to this file");
-  add_json(*command, options->json, "one JSON object; of --tables an array");
+  add_json(*command, options->json, "print one JSON object; with --tables: an array");
   command->footer(
       "Examples:\n"
       "  penstock analyse runs/hyperrouter --data enwik8 --html routing.html\n"

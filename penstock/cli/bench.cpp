@@ -51,13 +51,14 @@ void add_recipe(CLI::App& command, BenchRecipe& recipe) {
 /// @param timed  the name of the measured things, in the plural
 void add_timing(CLI::App& command, bench::BenchOptions& options, const std::string& timed) {
   command.add_option("--steps", options.steps, "timed " + timed)->capture_default_str();
-  command.add_option("--warm-up", options.warm_up, timed + " before them")->capture_default_str();
+  command.add_option("--warm-up", options.warm_up, "untimed " + timed + " before the measurement")
+      ->capture_default_str();
   command.add_option("--active-experts", options.active_experts,
-                     "hold ReLU routing at this mean number of experts per token");
+                     "keep ReLU routing at this mean number of active experts per token");
   command.add_flag("--cpu-time", options.cpu_time,
-                   "processor time in place of wall time: for one thread on a busy machine");
+                   "measure processor time, not wall time; for one thread on a busy machine");
   command.add_flag("--stock", options.stock,
-                   "also time stock tensor operations outside the operators, at a small cost");
+                   "also time libtorch operations outside Penstock's operators, at a small cost");
 }
 
 void add_machine(CLI::App& bench) {
@@ -67,7 +68,7 @@ void add_machine(CLI::App& bench) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
-      "machine", "Multiply-add peak, memory bandwidth and the best matrix product");
+      "machine", "Measure multiply-add peak, memory bandwidth and the best matrix product");
   add_threads(*command, options->threads);
   add_json(*command, options->json);
   command->footer("Examples:\n  penstock bench machine\n  penstock bench machine --json");
@@ -83,8 +84,8 @@ void add_step(CLI::App& bench) {
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("step", "A whole training step of a recipe's model, on random tokens");
+  CLI::App* command = bench.add_subcommand(
+      "step", "Measure a whole training step of a recipe's model on random tokens");
   add_recipe(*command, options->recipe);
   add_timing(*command, options->bench, "steps");
   add_json(*command, options->json);
@@ -93,8 +94,8 @@ void add_step(CLI::App& bench) {
       "  penstock bench step recipes/bench/e8k1.toml\n"
       "  penstock bench step recipes/bench/remoe-e8.toml --active-experts 1 --json\n"
       "  penstock bench step recipes/bench/dense.toml --set run.threads=1 --steps 20\n"
-      "\"ideal\" is what a machine of the measured peak and bandwidth needs for the operator's\n"
-      "FLOPs and bytes; \"lost\" is the rest: the rows at the top are worth working on.\n"
+      "\"ideal\" is the time that a machine with the measured peak and bandwidth needs for the\n"
+      "operator's FLOPs and bytes; \"lost\" is the rest. The top rows have the most to gain.\n"
       "docs/performance.md explains every column.");
   command->callback([options] {
     print_result(bench::measure_step(options->recipe.read(), options->bench), options->json);
@@ -138,17 +139,22 @@ void run_sweep(const LayerArguments& options) {
 void add_layer(CLI::App& bench) {
   const auto options = std::make_shared<LayerArguments>();
   CLI::App* command = bench.add_subcommand(
-      "layer", "One feed-forward layer alone, dense or MoE: forward, backward, optimizer");
+      "layer", "Measure a single feed-forward layer, dense or MoE: forward, backward, optimizer");
   add_recipe(*command, options->recipe);
-  command->add_option("--tokens", options->bench.tokens, "rows; default: the recipe's micro-batch");
-  auto* experts = command->add_option("--experts", options->experts,
-                                      "E before granularity, in place of the recipe's");
-  auto* sweep_experts =
-      command->add_option("--sweep-experts", options->sweep_experts, "a row for each of these E")
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->excludes(experts);
-  command->add_option("--sweep-tokens", options->sweep_tokens, "a row for each of these numbers")
+  command->add_option("--tokens", options->bench.tokens,
+                      "number of tokens; default: the recipe's micro-batch");
+  auto* experts =
+      command->add_option("--experts", options->experts,
+                          "number of experts before granularity, in place of the recipe's");
+  auto* sweep_experts = command
+                            ->add_option("--sweep-experts", options->sweep_experts,
+                                         "one row for each of these numbers of experts")
+                            ->delimiter(',')
+                            ->allow_extra_args(false)
+                            ->excludes(experts);
+  command
+      ->add_option("--sweep-tokens", options->sweep_tokens,
+                   "one row for each of these numbers of tokens")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(sweep_experts);
@@ -178,26 +184,28 @@ void add_generate(CLI::App& bench) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
-      "generate", "Reading a prompt and generating with a model: speed, and what bounds it");
+      "generate", "Measure the speed of prompt processing and generation, and what limits it");
   command->add_option("MODEL", options->model, "model of any format, or run directory")->required();
   const auto count = [&](const char* name, std::int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(whole_number(1))->capture_default_str();
   };
-  count("--prompt", options->bench.prompt, "tokens of the prompt");
-  count("--tokens", options->bench.tokens, "tokens generated after it");
-  count("--batch", options->bench.batch, "sequences side by side");
-  count("--repetitions", options->bench.repetitions, "of which the median is told");
+  count("--prompt", options->bench.prompt, "number of tokens in the prompt");
+  count("--tokens", options->bench.tokens, "number of tokens generated after the prompt");
+  count("--batch", options->bench.batch, "number of sequences generated together");
+  count("--repetitions", options->bench.repetitions,
+        "number of repetitions, whose median is printed");
   add_threads(*command, options->threads);
-  command->add_flag("--fold", options->fold, "fold each router into one matrix and bias first");
-  command->add_flag("--exact", options->exact, "as `penstock generate --exact`");
+  command->add_flag("--fold", options->fold,
+                    "fold each router into one matrix and bias before generation");
+  command->add_flag("--exact", options->exact,
+                    "do not round activations to 8 bits for weights in Q4_K or Q6_K");
   add_json(*command, options->json);
   command->footer(
       "Examples:\n"
       "  penstock bench generate runs/moe\n"
       "  penstock bench generate runs/moe --prompt 128 --tokens 64 --batch 8 --json\n"
-      "Generation reads every weight in use for each step: the share of the memory's bandwidth "
-      "says\n"
-      "how near that is to what the machine can do.");
+      "Generation reads every active weight in each step. The share of the memory bandwidth\n"
+      "shows how close this comes to the machine's limit.");
   command->callback([options] {
     options->bench.threads = ops::set_threads(options->threads);
     auto model = load_for_inference(open_model_source(model_argument(options->model).path),
@@ -212,8 +220,8 @@ void add_generate(CLI::App& bench) {
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "Measure the machine, and steps, layers and generation on it");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure the speed of the machine, training steps, layers and generation");
   bench->require_subcommand(1);
   bench->footer(
       "Examples:\n"

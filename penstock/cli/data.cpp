@@ -130,26 +130,26 @@ void add_text_options(CLI::App& command, DataArguments& options) {
       .add_option("--out", prepare.out, "directory of the corpus; an earlier corpus is replaced")
       ->required();
   command
-      .add_option("--tokenizer", prepare.tokenizer,
-                  fmt::format("made of the text: {}; or one that exists: {}", kTokenizerKinds,
-                              kTokenizerPlaces))
+      .add_option(
+          "--tokenizer", prepare.tokenizer,
+          fmt::format("a new tokenizer, made from the text: {}; or an existing tokenizer: {}",
+                      kTokenizerKinds, kTokenizerPlaces))
       ->capture_default_str();
-  std::string names = "tokenizer and split as papers have them:";
+  std::string names = "tokenizer and split as in papers:";
   for (const auto& entry : protocols())
     names += fmt::format(" {} ({});", entry.name, entry.summary);
   names.back() = '.';
   command.add_option("--protocol", prepare.protocol, names);
   command.add_option(
       "--split", options.split,
-      "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
-      "cut each domain's text in order (bytes:A,B,C: at exactly these bytes); a domain of too few "
-      "documents, such as a single file, is "
-      "cut as well (default: " +
+      "shares of train, validation and test in whole documents; contiguous:A,B,C: cut each "
+      "domain's text in order; bytes:A,B,C: cut at exactly these bytes; a domain with too few "
+      "documents, such as a single file, is also cut in order (default: " +
           prepare.split + ")");
   command
-      .add_option("--validation", options.validation, "PATH or NAME=PATH held out for validation")
+      .add_option("--validation", options.validation, "PATH or NAME=PATH of the validation split")
       ->allow_extra_args(false);
-  command.add_option("--test", options.test, "PATH or NAME=PATH held out for test")
+  command.add_option("--test", options.test, "PATH or NAME=PATH of the test split")
       ->allow_extra_args(false);
 }
 
@@ -161,38 +161,41 @@ void add_reading_options(CLI::App& command, DataArguments& options) {
   command.add_option("--field", prepare.read.field, "JSONL field that holds the text")
       ->capture_default_str();
   command.add_option("--domain-field", prepare.read.domain_field,
-                     "JSONL field that names each document's domain, with dots below others, such "
-                     "as meta.pile_set_name");
-  command.add_option("--document-separator", prepare.read.separator,
-                     "what divides a text file into documents: blank-lines, or literal text");
+                     "JSONL field that names each document's domain; dots separate nested fields, "
+                     "as in meta.pile_set_name");
+  command.add_option(
+      "--document-separator", prepare.read.separator,
+      "separator between the documents of a text file: blank-lines, or literal text");
   command
       .add_option("--seed", prepare.seed,
-                  "chooses held-out documents, the system's files and --most-bytes")
+                  "seed that selects the held-out documents, the system's files and the documents "
+                  "of --most-bytes")
       ->check(whole_number(0))
       ->capture_default_str();
   command.add_flag(
       "--dedup,!--no-dedup", options.dedup,
       "remove near-duplicate paragraphs before the split (default: only with --system)");
-  command.add_flag("--no-eod", options.no_eod, "no end-of-document token after each document");
+  command.add_flag("--no-eod", options.no_eod,
+                   "write no end-of-document token after each document");
   command
       .add_option("--most-bytes", prepare.most_bytes,
-                  "take at most so many bytes of text, whole documents drawn by the seed, each "
-                  "domain in its proportion, before the split; 0: all")
+                  "largest number of bytes of text: whole documents, drawn with the seed before "
+                  "the split, each domain in its proportion; 0: all")
       ->check(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--shard-tokens", prepare.shard_tokens,
-                  "write the tokens into several files of at most so many each, beside tokens.bin; "
-                  "the corpus is the same; 0: one file")
+                  "largest number of tokens per file: the tokens are written into several files "
+                  "beside tokens.bin; the corpus is the same; 0: one file")
       ->check(whole_number(0))
       ->capture_default_str();
   command.add_flag("--system", prepare.system,
-                   "use the text this Debian machine has, several domains");
+                   "use the text on this Debian machine, in several domains");
   command.add_flag("--more", prepare.more,
-                   "with --system: also the text of Debian's manuals, dictionaries and sources, "
-                   "several hundred MB, downloaded through apt (about 560 MB)");
+                   "with --system: also use the text of Debian's manuals, dictionaries and "
+                   "sources, several hundred MB, downloaded through apt (about 560 MB)");
   command.add_option("--packages", prepare.packages,
-                     "with --more: a folder of .deb files to take in place of downloads");
+                     "with --more: folder of .deb files to use in place of downloads");
   command.add_flag("--json", options.json, "print the result as one JSON object");
 }
 

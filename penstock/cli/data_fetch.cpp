@@ -135,7 +135,7 @@ constexpr const char* kFetchExamples =
     "  penstock data fetch remoe piqa --out zero_shot          # rows of tasks and groups of them\n"
     "  penstock data fetch wikitext-103 --url https://example.org/wikitext-103-v1.zip\n"
     "  penstock data fetch --list                              # addresses, checksums, licences\n"
-    "An interrupted download goes on when the same command is run again.";
+    "The same command continues an interrupted download.";
 
 }  // namespace
 
@@ -148,13 +148,14 @@ void add_data_fetch_command(CLI::App& data) {
       "NAME", options->names,
       "data sets (enwik8, wikitext-103, text8, ...), tasks (arc_easy), or groups of "
       "tasks (remoe)");
-  command->add_flag("--all", options->all, "the rows of all tasks");
+  command->add_flag("--all", options->all, "fetch the rows of all tasks");
   command->add_flag("--list", options->list,
-                    "every data set with its addresses, size, checksum and licence, and no more");
-  command->add_option("--out", fetch.out, "folder that the files go to")->capture_default_str();
-  command->add_option("--url", fetch.url, "another address of the same file");
-  command->add_option("--sha256", fetch.sha256,
-                      "compare with this sum instead of the published one; none: with nothing");
+                    "only list every data set with its addresses, size, checksum and licence");
+  command->add_option("--out", fetch.out, "folder for the files")->capture_default_str();
+  command->add_option("--url", fetch.url, "another address of the file");
+  command->add_option(
+      "--sha256", fetch.sha256,
+      "checksum to compare with, in place of the published one; none: no comparison");
   add_json(*command, options->json, "print the result as one JSON object");
   command->footer(kFetchExamples);
   command->callback([options] { run_fetch(*options); });

@@ -100,14 +100,15 @@ void run_doctor(DoctorArguments arguments, int& exit_code) {
 void add_doctor_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand(
-      "doctor", "What is wrong with an MoE before it is trained; exits with 1 on a fault");
+      "doctor", "Check an MoE for faults before training; exits with 1 on a fault");
   command->add_option("MODEL", arguments->model, "model or run directory")->required();
-  command->add_option("--dense", arguments->options.dense, "the dense model that it was made of");
+  command->add_option("--dense", arguments->options.dense,
+                      "dense model that the MoE was made from");
   command->add_option("--text", arguments->options.text,
-                      "text file to route, by the model's own tokenizer");
+                      "text file to route, with the model's own tokenizer");
   command->add_option("--data", arguments->data,
-                      "or a corpus directory; without either, token ids at random");
-  command->add_option("--tokens", arguments->options.tokens, "at most so many of its tokens")
+                      "corpus directory to route; without --text and --data: random token ids");
+  command->add_option("--tokens", arguments->options.tokens, "largest number of tokens to route")
       ->capture_default_str()
       ->check(whole_number(2));
   add_threads(*command, arguments->threads);

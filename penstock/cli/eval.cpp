@@ -41,10 +41,9 @@ constexpr const char* kExamples =
     "  penstock eval model --tasks router-upcycling --protocol opencompass --task-data zero_shot\n"
     "  penstock eval model --task colours.toml --json\n"
     "  penstock eval model --requests requests.jsonl > answers.jsonl\n"
-    "--k overrides the k and the schedule that the model was trained with; without it the final\n"
-    "k holds. "
-    "It is for models whose tokens ask for the experts of their k highest logits; "
-    "--active-experts is\nfor those whose experts are switched on by the sign of their logits.";
+    "--k overrides the k and the schedule of training; without --k, the final k applies. --k is\n"
+    "for models whose tokens choose the experts of their k highest logits. --active-experts is\n"
+    "for models whose experts are active where their logits are positive.";
 
 struct EvalArguments {
   EvalCorpusOptions corpus;
@@ -125,77 +124,80 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
   add_field_options(command, a.corpus.wish);
   command.add_option("--k", a.corpus.k,
                      "measure with each of these numbers of experts per token (granularity "
-                     "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
+                     "applied): --k 1,2,4,8,16; reports quality, FLOPs, speed and memory for each");
   command.add_option("--active-experts", a.corpus.active,
-                     "measure with each of these mean numbers of experts per token and layer, by a "
-                     "shift of the logits: --active-experts 0.5,1,2");
+                     "measure with each of these mean numbers of active experts per token and "
+                     "layer, set by a shift of the logits: --active-experts 0.5,1,2");
   command.add_flag("--oracle-routing", a.corpus.oracle,
-                   "also: the loss if each token had the experts that predict its target best, "
-                   "layer by layer from the last");
+                   "also measure the loss if each token had the experts that best predict its "
+                   "target, chosen layer by layer from the last");
   command.add_option("--plot", a.corpus.plot,
-                     "with --k: a page that draws quality against k and FLOPs (.html)");
+                     "with --k: page (.html) with charts of quality against k and FLOPs");
 }
 
 /// --text and the options that only --text takes.
 CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   CLI::Option* file = command.add_option(
-      "--text", text.text, "in place of a corpus: a file of text, in the model's own tokens");
+      "--text", text.text,
+      "text file to measure, in place of a corpus, with the model's own tokenizer");
   command
       .add_option("--per-token", text.per_token,
-                  "with --text: a file to write each scored token's id and log-probability to, "
-                  "one JSON object a line")
+                  "with --text: output file for the id and log-probability of each scored token, "
+                  "one JSON object per line")
       ->needs(file);
   command
       .add_flag("--int8", text.int8,
-                "with --text, windows of at most 16 tokens: round activations to 8 bits as "
-                "`penstock generate` does with weights in Q4_K or Q6_K")
+                "with --text and windows of at most 16 tokens: round activations to 8 bits, as "
+                "`penstock generate` does for weights in Q4_K or Q6_K")
       ->needs(file);
   return file;
 }
 
 /// --tasks and the options that only --tasks takes.
 void add_task_options(CLI::App& command, EvalArguments& a) {
-  CLI::Option* names =
-      command
-          .add_option("--tasks", a.tasks.tasks,
-                      "in place of a corpus: zero-shot tasks and groups of them, with commas "
-                      "between; --list-tasks shows them")
-          ->delimiter(',');
+  CLI::Option* names = command
+                           .add_option("--tasks", a.tasks.tasks,
+                                       "zero-shot tasks and groups of tasks to measure, in place "
+                                       "of a corpus, separated by commas; --list-tasks shows them")
+                           ->delimiter(',');
   CLI::Option* files = command.add_option(
       "--task", a.tasks.files, "a task of your own: a TOML file (docs/tasks.md); may be repeated");
-  command.add_option("--protocol", a.protocol,
-                     "of tasks: lm-eval (default) or opencompass; of a text: windows (default), "
-                     "one after another, or llama-perplexity, which scores the second half of "
-                     "each whole window");
-  command.add_option("--task-data", a.tasks.data,
-                     "folder with the tasks' files; default for --task: the TOML file's");
-  command.add_option("--limit", a.tasks.limit, "the first so many items of each task; 0: all")
+  command.add_option(
+      "--protocol", a.protocol,
+      "protocol of the measurement; for tasks: lm-eval (default) or opencompass; for a text: "
+      "windows (default), one "
+      "after another, or llama-perplexity, which scores the second half of each whole window");
+  command.add_option(
+      "--task-data", a.tasks.data,
+      "folder with the tasks' files; default for --task: the folder of the TOML file");
+  command.add_option("--limit", a.tasks.limit, "number of items per task, from the first; 0: all")
       ->check(whole_number(0));
   CLI::Option* fewshot =
       command
-          .add_option("--fewshot", a.tasks.fewshot,
-                      "so many examples before each item, drawn as lm-eval draws them; 0: none")
+          .add_option(
+              "--fewshot", a.tasks.fewshot,
+              "number of few-shot examples before each item, drawn as lm-eval draws them; 0: none")
           ->check(whole_number(0));
   command
       .add_option("--fewshot-seed", a.tasks.fewshot_seed,
-                  "of drawing them (lm-eval's fourth --seed)")
+                  "seed for drawing few-shot examples (lm-eval's fourth --seed)")
       ->check(whole_number(0))
       ->capture_default_str()
       ->needs(fewshot);
   command.add_option("--items", a.tasks.items,
-                     "a file to write each item's requests, tokens, log-likelihoods and answers "
-                     "to, one JSON object a line");
+                     "output file for each item's requests, tokens, log-likelihoods and answers, "
+                     "one JSON object per line");
   command.add_option("--compare", a.tasks.compare,
-                     "a second model: paired differences of its accuracies");
+                     "second model, for paired differences of accuracies");
   command.add_flag("--f64", a.tasks.f64,
-                   "of tasks and requests: compute in f64, without the rounding of f32, "
-                   "by reference operators, which are several times slower");
-  command.add_flag("--list-tasks", a.list_tasks, "the tasks of each protocol, and no more");
+                   "compute tasks and requests in f64, without f32 rounding, with reference "
+                   "operators, which are several times slower");
+  command.add_flag("--list-tasks", a.list_tasks, "only list the tasks of each protocol");
   CLI::Option* requests = command.add_option(
       "--requests", a.tasks.requests,
-      "log-likelihoods for another program: a file, or - for standard input, with a JSON object a "
-      "line, {context, continuation} or {ids, scored_from}; a line answers each, and an empty line "
-      "has those before it answered");
+      "compute log-likelihoods for another program: a file, or - for standard input, with one JSON "
+      "object per line, {context, continuation} or {ids, scored_from}; each gets one line as its "
+      "answer, and an empty line requests the answers to all lines before it");
   for (const char* other : {"--tasks", "--task", "--limit", "--items", "--compare", "--json"})
     requests->excludes(command.get_option(other));
   for (CLI::Option* option : {names, files, requests})
@@ -210,17 +212,16 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
 void add_eval_command(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   EvalArguments& a = *arguments;
-  CLI::App* command = app.add_subcommand(
-      "eval",
-      "Loss, perplexity and bits per byte on a corpus or a text, or scores on zero-shot tasks");
+  CLI::App* command = app.add_subcommand("eval",
+                                         "Measure loss, perplexity and bits per byte on a corpus "
+                                         "or a text, or scores on zero-shot tasks");
   CLI::Option* model = command->add_option(
       "MODEL", a.model,
       "model (directory, llama2.c .bin or .gguf), or run directory (its best checkpoint)");
   CLI::Option* ngram =
       command
-          ->add_option(
-              "--ngram", a.ngram,
-              "in place of MODEL: an n-gram model of this order, counted on the train split")
+          ->add_option("--ngram", a.ngram,
+                       "n-gram model of this order, counted on the train split, in place of MODEL")
           ->check(whole_number(1, kMostNgramOrder))
           ->excludes(model);
   CLI::Option* data = command->add_option("--data", a.corpus.data, "corpus directory");
@@ -230,10 +231,9 @@ void add_eval_command(CLI::App& app) {
                       fmt::format("in place of the model's own: {}", kTokenizerPlaces));
   command->add_flag("--fold", a.fold,
                     "measure the model with each router folded into one matrix and bias");
-  command->add_flag(
-      "--as-trained", a.as_trained,
-      "of a corpus or text: experts that have thresholds choose among all tokens of a "
-      "pass instead, as in training and in papers; the loss is then not causal");
+  command->add_flag("--as-trained", a.as_trained,
+                    "on a corpus or text: experts with thresholds choose among all tokens of a "
+                    "pass, as in training and in papers; the loss is then not causal");
   add_json(*command, a.json);
   CLI::Option* text = add_text_options(*command, a.text);
   add_task_options(*command, a);

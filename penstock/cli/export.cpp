@@ -71,22 +71,23 @@ void run_export(ExportArguments arguments) {
 void add_export_command(CLI::App& app) {
   auto arguments = std::make_shared<ExportArguments>();
   ExportOptions& options = arguments->options;
-  CLI::App* command =
-      app.add_subcommand("export", "Write a model as other programs open it, with a certificate");
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a model in a format of other programs, with a certificate");
   command
       ->add_option("MODEL", options.model,
                    "a model directory, a run, a llama2.c checkpoint (.bin) or a GGUF file")
       ->required();
-  command->add_option("--out", options.out, "directory, or file.gguf; must not exist")
+  command->add_option("--out", options.out, "output directory or file.gguf; must not exist")
       ->required()
       ->transform(output_path());
   add_field_options(*command, options);
   command->get_option("--format")->required()->default_str("");
-  CLI::Option* const data =
-      command->add_option("--data", options.sample, "measure the file on this corpus");
-  command->add_option("--text", options.sample, "measure the file on this text")->excludes(data);
+  CLI::Option* const data = command->add_option("--data", options.sample,
+                                                "compare the file with the model on this corpus");
+  command->add_option("--text", options.sample, "compare the file with the model on this text")
+      ->excludes(data);
   add_threads(*command, arguments->threads);
-  add_json(*command, arguments->json, "the certificate as one JSON object");
+  add_json(*command, arguments->json, "print the certificate as one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock export runs/topk --format gguf --out topk.gguf\n"
@@ -95,9 +96,9 @@ void add_export_command(CLI::App& app) {
       "  penstock export model --format gguf --dtype q4_k --out m.gguf \\\n"
       "      --text text.txt --importance-tokens 65536\n"
       "  penstock export runs/remoe --format hf --out remoe-hf   # with a class of its own\n"
-      "A model that no other program computes (experts with a capacity, routers that are not one\n"
-      "matrix, in GGUF ReLU routing: `penstock handoff`) is refused with the reason: see "
-      "docs/export.md.");
+      "A model that no other program can compute is refused with the reason. Examples are experts\n"
+      "with a capacity, routers that are not one matrix, and, in GGUF, ReLU routing (see\n"
+      "`penstock handoff`). docs/export.md has more.");
   command->callback([arguments] { run_export(*arguments); });
 }
 

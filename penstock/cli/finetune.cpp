@@ -118,23 +118,24 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   auto* data =
       command->add_option("--data", options->data, "data set: its folder, archive or file");
   add_word_option(*command, "--task", options->task,
-                  "what the data are: sst2, sst5, imdb, banking77 or auto")
+                  "format of the data set: sst2, sst5, imdb, banking77 or auto")
       ->default_str(std::string(word(options->task)));
   auto* out = command->add_option("--out", options->out, "run directory");
   add_overrides(*command, options->overrides, "override a key: --set epochs=1");
   command
       ->add_option("--k", options->k,
-                   "experts per token in the test, as 1,2,4; default: powers of two and all")
+                   "experts per token in the test, such as 1,2,4; default: powers of two and all")
       ->delimiter(',')
       ->check(whole_number(1));
-  auto* test_only = command->add_option(
-      "--test-only", options->test_only,
-      "test the best checkpoint of this run directory again, and train nothing");
+  auto* test_only =
+      command->add_option("--test-only", options->test_only,
+                          "test the best checkpoint of this run directory again; trains nothing");
   add_threads(*command, options->threads);
-  command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
-  command->add_flag("--quiet", options->quiet, "no progress");
-  command->add_flag("--force", options->force, "train also where memory seems too small for it");
-  add_json(*command, options->json, "the result as one JSON object");
+  command->add_flag("--resume", options->resume,
+                    "continue the run in the run directory, or start a new one");
+  command->add_flag("--quiet", options->quiet, "print no progress");
+  command->add_flag("--force", options->force, "train even if memory seems too small");
+  add_json(*command, options->json, "print the result as one JSON object");
   command->add_flag("--keys", options->keys, "list every key of --set with its default");
   command->footer(
       "Examples:\n"
@@ -143,8 +144,8 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       "runs/b77\n"
       "  penstock finetune runs/hyperrouter --data sst2 --set protocol=authors --out runs/authors\n"
       "  penstock finetune --test-only runs/sst2 --k 1,2,4,8,16 --json\n"
-      "The best checkpoint is chosen on texts set apart from training; the test is read once, at "
-      "the end.\nA run directory holds config.toml, metrics.jsonl, TensorBoard events, "
+      "The best checkpoint is chosen on held-out texts; the test set is read once, at the end.\n"
+      "A run directory holds config.toml, metrics.jsonl, TensorBoard events, "
       "checkpoints/step-N/, "
       "finetune.json\nand report.html. Ctrl-C saves a checkpoint; --resume continues bitwise. "
       "docs/finetune.md has "

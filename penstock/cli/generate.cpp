@@ -171,56 +171,65 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       ->required();
   command
       .add_option("--prompt", arguments.prompts,
-                  "text to continue; may be given several times; without one, a new document")
+                  "text to continue; may be repeated; without a prompt: a new document")
       ->expected(1)
       ->take_all();
   command
-      .add_option("--prompt-file", arguments.prompt_files,
-                  "the same from a file, - for standard input; a last newline is left out")
+      .add_option(
+          "--prompt-file", arguments.prompt_files,
+          "file with a text to continue, - for standard input; a newline at the end is left out")
       ->expected(1)
       ->take_all();
 }
 
 /// The options of how tokens are chosen and where a text ends.
 void add_choice(CLI::App& command, GenerateOptions& options) {
-  command.add_option("--tokens,--max-tokens", options.max_tokens, "most tokens of a text")
+  command
+      .add_option("--tokens,--max-tokens", options.max_tokens,
+                  "largest number of new tokens in a text")
       ->check(whole_number(1))
       ->capture_default_str();
   command
-      .add_option("--temperature", options.sampling.temperature,
-                  "0: the likeliest token each time; 1: as the model says")
+      .add_option(
+          "--temperature", options.sampling.temperature,
+          "sampling temperature; 0: always the most likely token; 1: the model's probabilities")
       ->capture_default_str();
-  command.add_option("--top-k", options.sampling.top_k, "choose among so many tokens; 0: all")
+  command
+      .add_option("--top-k", options.sampling.top_k,
+                  "sample from this number of most likely tokens; 0: all")
       ->check(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--top-p", options.sampling.top_p,
-                  "choose among the fewest likeliest tokens that reach this together")
+                  "sample from the fewest most likely tokens whose probabilities sum to at least "
+                  "this value")
       ->capture_default_str();
-  command.add_option("--seed", options.sampling.seed, "of the random choices")
+  command.add_option("--seed", options.sampling.seed, "seed of the sampling")
       ->check(whole_number(0))
       ->capture_default_str();
-  command.add_option("--batch", options.samples, "texts of each prompt, drawn apart")
+  command
+      .add_option("--batch", options.samples, "number of texts per prompt, sampled independently")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
-  command.add_option("--stop", options.stop, "end before this text; may be given several times")
+  command.add_option("--stop", options.stop, "end before this text; may be repeated")
       ->expected(1)
       ->take_all();
 }
 
 /// The options of the computation, which do not change the text.
 void add_computation(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--draft", arguments.draft,
-                     "a smaller model of the same tokenizer that proposes tokens: the same text, "
-                     "sooner");
+  command.add_option(
+      "--draft", arguments.draft,
+      "smaller model with the same tokenizer that proposes tokens: the same text, faster");
   command
-      .add_option("--draft-tokens", arguments.options.draft_tokens, "that it proposes at a time")
+      .add_option("--draft-tokens", arguments.options.draft_tokens,
+                  "number of tokens that the draft model proposes at a time")
       ->check(whole_number(1, kFewTokens - 1))
       ->capture_default_str();
-  command.add_flag("--fold", arguments.fold, "fold each router into one matrix and bias first");
+  command.add_flag("--fold", arguments.fold,
+                   "fold each router into one matrix and bias before generation");
   command.add_flag("--exact", arguments.exact,
-                   "also with weights in Q4_K or Q6_K multiply activations as they are, and "
-                   "not rounded to 8 bits");
+                   "do not round activations to 8 bits for weights in Q4_K or Q6_K");
   add_threads(command, arguments.threads);
 }
 
@@ -232,7 +241,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_prompts(*command, *arguments);
   add_choice(*command, arguments->options);
   add_computation(*command, *arguments);
-  add_json(*command, arguments->json, "one JSON object, with the tokens, at the end");
+  add_json(*command, arguments->json, "print one JSON object, with the tokens, at the end");
   command->footer(
       "Examples:\n"
       "  penstock generate runs/remoe --prompt 'Once upon a time'\n"
@@ -240,9 +249,8 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       "      --seed 7 --tokens 500\n"
       "  penstock generate runs/remoe --prompt 'To be' --batch 4 --temperature 1 --json\n"
       "  penstock generate runs/upcycled --draft runs/dense --prompt 'To be'\n"
-      "The end of a document ends a text. The same seed gives the same text, whatever is "
-      "generated\n"
-      "beside it. Speeds are told on standard error. docs/generate.md says more.");
+      "A text ends at the end of a document. The same seed gives the same text, whatever else is\n"
+      "generated with it. Speeds go to standard error. docs/generate.md has more.");
   command->callback([arguments, &exit_code] { exit_code = run_generate(*arguments); });
 }
 

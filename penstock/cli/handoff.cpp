@@ -74,15 +74,15 @@ void add_handoff_command(CLI::App& app) {
   auto arguments = std::make_shared<HandoffArguments>();
   HandoffOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand(
-      "handoff", "A ReLU-routed model (ReMoE) as one of k experts per token, which exports");
+      "handoff", "Convert a ReLU-routed model (ReMoE) to k experts per token, for export");
   command->add_option("MODEL", options.model, "ReLU-routed model or run directory")->required();
-  command->add_option("--out", arguments->out, "directory to make")
+  command->add_option("--out", arguments->out, "output directory")
       ->required()
       ->transform(output_path());
   add_field_options(*command, options);
   command->get_option("--calibration")->required();
   add_threads(*command, arguments->threads);
-  add_json(*command, arguments->json, "the report as one JSON object");
+  add_json(*command, arguments->json, "print the report as one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock handoff runs/remoe --calibration corpus --k 1 --out handed\n"

@@ -92,29 +92,29 @@ CLI::Option* add_number(CLI::App& command, const char* name, double& value, cons
 /// The speeds that the estimate of a step of several processes uses.
 void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
   add_number(command, "--flops", speeds.flops,
-             "useful FLOP/s of one process, for the estimate of several processes' step");
+             "useful FLOP/s of one process, for the estimated step time of several processes");
   add_number(command, "--bandwidth", speeds.bandwidth,
              "bytes/s that one process sends to another machine");
-  add_number(command, "--latency", speeds.latency, "seconds of a message");
-  add_number(command, "--node-bandwidth", speeds.node_bandwidth,
-             "bytes/s that one process sends to another of its machine; default --bandwidth");
+  add_number(command, "--latency", speeds.latency, "latency of a message, in seconds");
   add_number(
-      command, "--memory-bandwidth", speeds.memory_bandwidth,
-      "bytes/s of memory that one process reads and writes; default: such work is not counted");
-  add_number(
-      command, "--exchange-cost", speeds.exchange_cost,
-      "seconds that a byte sent and received takes of a core that would compute; default: the "
-      "exchange has cores of its own");
+      command, "--node-bandwidth", speeds.node_bandwidth,
+      "bytes/s that one process sends to another process on its machine; default --bandwidth");
+  add_number(command, "--memory-bandwidth", speeds.memory_bandwidth,
+             "bytes/s that one process reads from and writes to memory; default: memory traffic is "
+             "not counted");
+  add_number(command, "--exchange-cost", speeds.exchange_cost,
+             "seconds of a compute core per byte sent and received; default: the exchange has its "
+             "own cores");
   command
       .add_option("--rank-load", speeds.rank_load,
-                  "rows that the experts of the busiest rank compute, over the mean of all ranks: "
-                  "rank_load.max of metrics.jsonl")
+                  "rows that the busiest rank's experts compute, divided by the mean of all ranks: "
+                  "rank_load.max in metrics.jsonl")
       ->check(CLI::Range(1.0, 1e6))
       ->check(positive_number())  // a range check accepts NaN
       ->capture_default_str();
   command
       .add_option("--node-ranks", speeds.node_ranks,
-                  "processes of one machine, whose ranks are consecutive")
+                  "number of processes per machine; their ranks are consecutive")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
 }
@@ -122,11 +122,11 @@ void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
 void add_layouts(CLI::App& command, LayoutQuestion& layouts) {
   command
       .add_option("--ranks", layouts.ranks,
-                  "the fastest layouts of so many processes, by the estimate, in the place of the "
-                  "recipe's [parallel]")
+                  "show the layouts with the shortest estimated step for this number of processes, "
+                  "in place of the recipe's [parallel]")
       ->check(CLI::Range(1, 1 << 16));
-  add_number(command, "--memory", layouts.memory, "of --ranks: bytes that each process has");
-  command.add_option("--layouts", layouts.shown, "of --ranks: how many are shown")
+  add_number(command, "--memory", layouts.memory, "memory of each process, in bytes; with --ranks");
+  command.add_option("--layouts", layouts.shown, "number of layouts shown; with --ranks")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
@@ -136,14 +136,14 @@ void add_layouts(CLI::App& command, LayoutQuestion& layouts) {
 void add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand(
-      "info", "Parameters, FLOPs and memory of a recipe, a model or a study's variants");
+      "info", "Count parameters, FLOPs and memory of a recipe, a model or a study's variants");
   command
       ->add_option(
           "RECIPE", options->target,
           "recipe or study (TOML), model (directory, llama2.c .bin or .gguf) or run directory")
       ->required();
   add_overrides(*command, options->overrides, "override a key: --set model.moe.experts=16");
-  command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
+  command->add_option("--scale", options->scale, "scale of a study: paper, desk; default desk");
   add_json(*command, options->json);
   add_speeds(*command, options->speeds);
   add_layouts(*command, options->layouts);

@@ -137,24 +137,25 @@ void init(InitOptions options) {
 
 void add_init_command(CLI::App& app) {
   auto options = std::make_shared<InitOptions>();
-  CLI::App* command = app.add_subcommand(
-      "init", "Make a recipe that fits the time there is, and say what it costs");
+  CLI::App* command =
+      app.add_subcommand("init", "Make a recipe that fits the available time, and print its cost");
   command
-      ->add_option("--for", options->purpose,
-                   "train a model from text, upcycle a dense checkpoint, or compare routers")
+      ->add_option(
+          "--for", options->purpose,
+          "purpose: train a model from text, upcycle a dense checkpoint, or compare routers")
       ->type_name("{" + word_list<StartingPurpose>() + "}");
   command->add_option("--data", options->data,
-                      "text: a file, a folder, a corpus, or system for this machine's own");
-  command->add_option("--time", options->time, "how long training may take: 90s, 30m, 2h, 1d");
-  command->add_option("--method", options->method, "router, as `penstock routers` lists them")
+                      "text: a file, a folder, a corpus, or system for the text on this machine");
+  command->add_option("--time", options->time, "time for training: 90s, 30m, 2h, 1d");
+  command->add_option("--method", options->method, "routing method, one of `penstock routers`")
       ->capture_default_str();
-  command->add_option("--model", options->model, "of upcycling: the dense model");
+  command->add_option("--model", options->model, "dense model to upcycle");
   command->add_option("--out", options->out,
-                      "file to write; default recipe.toml, of a comparison study.toml");
+                      "output file; default recipe.toml, for a comparison study.toml");
   command->footer(
-      "Asks on a terminal for what no option says; elsewhere takes train, system and 30m.\n"
-      "The size is the largest that sees 20 tokens per active parameter in that time, by a few\n"
-      "steps that are trained now; nothing else is trained.\n"
+      "On a terminal, the command asks for options that are not given; elsewhere it uses train,\n"
+      "system and 30m. It trains a few steps now to measure speed, and no more. The model is the\n"
+      "largest that can see 20 tokens per active parameter in the given time.\n"
       "Examples:\n"
       "  penstock init\n"
       "  penstock init --data text.txt --time 1h --out mine.toml\n"

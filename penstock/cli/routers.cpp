@@ -177,11 +177,14 @@ nlohmann::ordered_json routers_json() {
 
 void add_routers_command(CLI::App& app) {
   auto options = std::make_shared<RoutersOptions>();
-  CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
-  command->add_option("NAME", options->name, "one in full, as a recipe (TOML) that trains with it");
+  CLI::App* command =
+      app.add_subcommand("routers", "List methods, scorers, selectors and balancers");
+  command->add_option(
+      "NAME", options->name,
+      "method or part to describe in full, with a recipe (TOML) that trains with it");
   add_json(*command, options->json);
   command->add_flag("--markdown", options->markdown,
-                    "the table of methods, as the README shows it");
+                    "print the table of methods, as in the README");
   command->footer(
       "Examples:\n"
       "  penstock routers\n"

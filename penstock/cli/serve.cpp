@@ -67,15 +67,15 @@ int run_serve(const ServeArguments& arguments) {
 void add_limits(CLI::App& command, ServeArguments& arguments) {
   command
       .add_option("--body-bytes", arguments.serving.http.limits.body_bytes,
-                  "most of a request (413)")
+                  "largest size of a request, in bytes (413 above)")
       ->check(whole_number(1, 1 << 30))
       ->capture_default_str();
-  command.add_option("--timeout", arguments.timeout, "seconds that an answer may take")
+  command.add_option("--timeout", arguments.timeout, "longest time for an answer, in seconds")
       ->check(whole_number(1, 1000000))
       ->capture_default_str();
   command
       .add_option("--grace", arguments.serving.grace,
-                  "seconds that answers under way have once a signal has come")
+                  "seconds that answers in progress have after a signal")
       ->check(whole_number(0, 1000000))
       ->capture_default_str();
 }
@@ -84,23 +84,24 @@ void add_limits(CLI::App& command, ServeArguments& arguments) {
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* command =
-      app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's interface has it");
+  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP with OpenAI's API");
   command
       ->add_option("MODEL", arguments->serving.model,
                    "model of any format, or run directory (its best checkpoint)")
       ->required();
-  command->add_option("--host", arguments->serving.http.host, "address to listen at")
+  command->add_option("--host", arguments->serving.http.host, "address to listen on")
       ->capture_default_str();
   add_port_options(*command, arguments->serving);
   CLI::Option* const key =
       command->add_option("--api-key", arguments->key,
-                          "that clients must send; other users see it in lists of processes");
+                          "key that clients must send; other users can see it in process lists");
   command
-      ->add_option("--api-key-file", arguments->key_file,
-                   "file with that key; the environment's PENSTOCK_API_KEY does the same")
+      ->add_option(
+          "--api-key-file", arguments->key_file,
+          "file with the API key; the environment variable PENSTOCK_API_KEY can also give the key")
       ->excludes(key);
-  command->add_flag("--without-key", arguments->open, "let other machines ask without a key");
+  command->add_flag("--without-key", arguments->open,
+                    "allow requests from other machines without a key");
   add_model_options(*command, arguments->serving);
   add_limits(*command, *arguments);
   command->footer(

@@ -264,11 +264,10 @@ constexpr const char* kStudyExamples =
     "  penstock study table1.toml --scale paper             the published settings\n"
     "  penstock study big.toml --set parallel.tensor=2 --processes 4   two runs at a time, of "
     "two\n"
-    "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
-    "A run whose loss is not finite is recorded as diverged, and the others go on. It is "
-    "trained\n"
-    "again when its settings change, or with --retry-diverged.\n"
-    "Exit status: 0 when every run finished, diverged or needs one that diverged; 130 after\n"
+    "The same command continues a study: finished runs are kept, interrupted runs resume.\n"
+    "A run whose loss is not finite is recorded as diverged, and the other runs go on. It is\n"
+    "trained again when its settings change, or with --retry-diverged.\n"
+    "Exit status: 0 if every run finished, diverged or depends on a diverged run; 130 after\n"
     "Ctrl-C; 1 for an error.\n";
 
 constexpr const char* kStudyFile =
@@ -321,7 +320,7 @@ void add_study(CLI::App& command, StudyArguments& options) {
   command.add_option("--scale", options.scale,
                      "one of the study's scales, such as paper or desk; default desk");
   command.add_option("--results", options.results,
-                     "file that keeps finished rows between sittings; made if absent");
+                     "file that keeps finished rows between calls; created if absent");
   add_overrides(command, options.overrides,
                 "override a key of every recipe: --set train.steps=100, or of a fine-tuning: "
                 "--set finetune.sst2.data=DIR");
@@ -330,41 +329,41 @@ void add_study(CLI::App& command, StudyArguments& options) {
 /// The options of which runs are trained, and how many at once.
 void add_training(CLI::App& command, StudyArguments& options) {
   command.add_flag("--report-only", options.report_only,
-                   "train nothing; report what is finished (and measure it)");
+                   "train nothing; measure and report the finished runs");
   command.add_flag("--retry-diverged", options.retry_diverged,
-                   "train again, from their last good step, runs whose loss was not finite");
+                   "train diverged runs (loss not finite) again from their last good step");
   auto* jobs =
       command
-          .add_option("--jobs", options.jobs,
-                      "train so many runs side by side, which divide the cores (run.threads)")
+          .add_option(
+              "--jobs", options.jobs,
+              "number of runs trained at the same time, which share the cores (run.threads)")
           ->check(CLI::Range(1, 4096));
   command
       .add_option("--processes", options.processes,
-                  "train in so many processes on this machine: each run in as many as its "
-                  "[parallel] names, and such groups side by side (docs/cluster.md)")
+                  "number of processes on this machine: each run uses as many as its [parallel] "
+                  "names, and such groups of processes run at the same time (docs/cluster.md)")
       ->check(CLI::Range(1, 4096))
       ->excludes(jobs);
   command.add_option("--only", options.only,
-                     "VARIANT:SEED: train that run alone; no measurement, no report");
-  command.add_flag("--force", options.force,
-                   "train also where memory seems too small for it, and upcycle where memory or "
-                   "disk do");
+                     "VARIANT:SEED: train only that run; no measurement, no report");
+  command.add_flag(
+      "--force", options.force,
+      "train even if memory seems too small, and upcycle even if memory or disk seems too small");
 }
 
 void add_display(CLI::App& command, StudyArguments& options) {
   command
       .add_option("--serve", options.port,
-                  "draw the curves in a browser while the study goes on, at that port of this "
-                  "machine; 0: any that is free")
+                  "show the curves in a browser while the study runs, at this port of this "
+                  "machine; 0: any free port")
       ->expected(0, 1)
       ->default_str("8080");
-  command.add_flag("--wide", options.wide,
-                   "print every column, also in a terminal that is narrower");
-  add_json(command, options.json, "print results.json's object instead of the table");
+  command.add_flag("--wide", options.wide, "print every column, even if the terminal is narrower");
+  add_json(command, options.json, "print the object of results.json instead of the table");
   command.add_flag(
       "--keys", options.keys,
-      "list the keys of a study's file with their defaults, without those of measurements");
-  command.add_flag("--quiet", options.quiet, "no progress");
+      "list the keys of a study file with their defaults, without the measurements' keys");
+  command.add_flag("--quiet", options.quiet, "print no progress");
 }
 
 }  // namespace

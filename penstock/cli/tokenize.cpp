@@ -80,15 +80,17 @@ void run_tokenize(const TokenizeOptions& options, bool has_text) {
 
 void add_tokenize_command(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* command = app.add_subcommand("tokenize", "Token ids of a text, or the text of ids");
+  CLI::App* command =
+      app.add_subcommand("tokenize", "Print the token ids of a text, or the text of token ids");
   command->add_option("MODEL_OR_TOKENIZER", options->tokenizer, kTokenizerPlaces)->required();
-  CLI::Option* input = command->add_option("--input", options->input, "a file of text (or of ids)");
-  CLI::Option* text = command->add_option("--text", options->text, "the text itself (or ids)");
+  CLI::Option* input =
+      command->add_option("--input", options->input, "file of text (or of ids with --decode)");
+  CLI::Option* text =
+      command->add_option("--text", options->text, "the text itself (or ids with --decode)");
   text->excludes(input);
-  CLI::Option* plain =
-      command->add_flag("--plain", options->plain,
-                        "text that spells a special token (\"</s>\") is text like any other");
-  command->add_flag("--decode", options->decode, "the input is ids; print their text")
+  CLI::Option* plain = command->add_flag(
+      "--plain", options->plain, "treat special tokens in the text (\"</s>\") as ordinary text");
+  command->add_flag("--decode", options->decode, "read token ids and print their text")
       ->excludes(plain);
   add_json(*command, options->json);
   command->footer(
@@ -96,7 +98,7 @@ void add_tokenize_command(CLI::App& app) {
       "  penstock tokenize runs/remoe --text \"the gate decides\"\n"
       "  penstock tokenize qwen2/tokenizer.json --input notes.txt --json\n"
       "  penstock tokenize tok512.bin --decode --text \"403 407 261\"\n"
-      "The begin of a document (BOS) is not among the ids.");
+      "The ids do not include the token at the start of a document (BOS).");
   command->callback([options, input, text] {
     if (input->count() + text->count() == 0) throw CLI::RequiredError("--input or --text");
     run_tokenize(*options, text->count() > 0);

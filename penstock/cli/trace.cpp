@@ -74,13 +74,14 @@ void add_trace_command(CLI::App& app) {
       ->required();
   CLI::Option* text = command->add_option(
       "--text", options->text,
-      "this text, through the model's own tokenizer, with its BOS where it has one");
+      "text to trace, with the model's own tokenizer, and with its BOS if it has one");
   CLI::Option* tokens =
       command
-          ->add_option("--tokens", options->tokens,
-                       "a file of token ids: a JSON array, or numbers with white space between")
+          ->add_option(
+              "--tokens", options->tokens,
+              "file of token ids to trace: a JSON array, or numbers separated by white space")
           ->excludes(text);
-  command->add_option("--out", options->out, "the file to write (.safetensors)")
+  command->add_option("--out", options->out, "output file (.safetensors)")
       ->required()
       ->transform(output_path());
   add_threads(*command, options->threads);

@@ -103,20 +103,20 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto* recipe = command->add_option("RECIPE", options->recipe, "recipe (TOML)");
   add_overrides(*command, options->overrides, "override a key: --set train.steps=100");
   command->add_option("--out", options->out,
-                      "run directory; default runs/<recipe's file name>; with --template a file");
-  command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
+                      "run directory; default runs/<recipe's file name>; with --template: a file");
+  command->add_flag("--resume", options->resume,
+                    "continue the run in the run directory, or start a new one");
   command
       ->add_option("--processes", options->processes,
-                   "train in so many processes on this machine, which share each step's "
-                   "micro-batches (docs/cluster.md)")
+                   "number of processes on this machine, which share each step's micro-batches "
+                   "(docs/cluster.md)")
       ->check(CLI::Range(1, 4096));
-  command->add_flag("--quiet", options->quiet, "no progress");
-  command->add_flag("--force", options->force, "train also where memory seems too small for it");
+  command->add_flag("--quiet", options->quiet, "print no progress");
+  command->add_flag("--force", options->force, "train even if memory seems too small");
   command->add_flag("--keys", options->keys, "list every key of a recipe with its default");
-  auto* method = command->add_option(
-      "--template", options->method,
-      "print a commented recipe with every key for this method (`penstock routers`), or write it "
-      "to --out; trains nothing");
+  auto* method = command->add_option("--template", options->method,
+                                     "print a commented recipe with every key for this method "
+                                     "(`penstock routers`), or write it to --out; trains nothing");
   method->excludes(recipe)->excludes(command->get_option(kSetOption));
   command->footer(
       "Examples:\n"

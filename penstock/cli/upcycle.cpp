@@ -191,18 +191,19 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
 
 void add_upcycle_command(CLI::App& app) {
   auto arguments = std::make_shared<UpcycleArguments>();
-  CLI::App* command = app.add_subcommand("upcycle", "An MoE from a dense model");
+  CLI::App* command = app.add_subcommand("upcycle", "Make an MoE from a dense model");
   command->add_option("DENSE", arguments->dense, "dense model or run directory")->required();
-  command->add_option("--out", arguments->out, "directory to make")
+  command->add_option("--out", arguments->out, "output directory")
       ->required()
       ->transform(output_path());
   add_field_options(*command, arguments->options);
-  command->add_option("--seed", arguments->options.seed, "of random routers and noise")
+  command->add_option("--seed", arguments->options.seed, "seed of random routers and noise")
       ->capture_default_str()
       ->check(whole_number(0));
   command->add_flag("--force", arguments->options.force,
-                    "make it also where memory or the disk seems too small for it");
-  add_overrides(*command, arguments->overrides, "--set model.router.load-balance.coefficient=0");
+                    "upcycle even if memory or the disk seems too small");
+  add_overrides(*command, arguments->overrides,
+                "override a key of the result: --set model.router.load-balance.coefficient=0");
   add_threads(*command, arguments->threads);
   command->footer(
       "Examples:\n"

@@ -58,18 +58,18 @@ int run_view(ViewArguments arguments) {
 void add_view_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ViewArguments>();
   CLI::App* command = app.add_subcommand(
-      "view", "Show a run or a study in a browser: curves, report and, of a run, its model");
+      "view", "Show a run or a study in a browser: curves, report and a run's model");
   command->add_option("DIR", arguments->serving.model, "directory of a run or of a study")
       ->required();
   add_port_options(*command, arguments->serving);
-  command->add_flag("--without-model", arguments->without_model, "curves and report alone");
+  command->add_flag("--without-model", arguments->without_model, "show only curves and report");
   add_model_options(*command, arguments->serving);
   command->footer(
       "Examples:\n"
       "  penstock view studies/demo\n"
       "  penstock view runs/remoe --data corpora/system --port 0\n"
-      "Also of a run or a study that goes on: its curves are drawn anew every two seconds. Only "
-      "this machine reaches it.");
+      "A run or a study may still be training: its curves are redrawn every two seconds. Only this "
+      "machine can open the page.");
   command->callback([arguments, &exit_code] { exit_code = run_view(*arguments); });
 }
 

@@ -46,8 +46,8 @@ struct EvaluationKeys {
     key("sequence_length", &EvaluationKeys::sequence_length, "tokens per window in evaluation",
         otherwise.sequence_length);
     key("streams", &EvaluationKeys::streams,
-        "evaluation cuts a split into so many streams and carries memory along each; 0: windows "
-        "with nothing before them",
+        "number of streams that evaluation cuts a split into, each with its own memory; 0: windows "
+        "without memory before them",
         otherwise.streams);
     key("memory", &EvaluationKeys::memory, "positions of memory in evaluation (transformer-xl)",
         otherwise.memory);

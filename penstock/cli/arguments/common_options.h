@@ -12,7 +12,8 @@ namespace penstock {
 /// --threads: the number of threads that compute; 0 takes the physical cores.
 template <class Count>
 CLI::Option* add_threads(CLI::App& command, Count& threads) {
-  return command.add_option("--threads", threads, "0: the physical cores")
+  return command
+      .add_option("--threads", threads, "number of threads; 0: the number of physical cores")
       ->check(whole_number(0, kMostThreads));
 }
 
@@ -27,7 +28,7 @@ inline CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& o
 
 /// --json: prints the result for programs.
 inline CLI::Option* add_json(CLI::App& command, bool& json,
-                             const std::string& help = "one JSON object") {
+                             const std::string& help = "print one JSON object") {
   return command.add_flag("--json", json, help);
 }
 

@@ -70,8 +70,8 @@ struct ClosedCell {
     v("variants", variants,
       {.help = "variants of this figure; none: all variants that do not start from a model, and "
                "with k only those that have a k"});
-    v("k", k, {.help = "experts per token, for flops; not given: the recipe's k", .min = 1});
-    v("part", part, {.help = "parameters that are counted, for parameters"});
+    v("k", k, {.help = "count = flops: experts per token; not given: the recipe's k", .min = 1});
+    v("part", part, {.help = "count = parameters: the parameters that are counted"});
     v("label", label, {.help = "the paper's name of the figure; default: k, \"all\" or the part"});
     v("published", published, {.help = "the paper's number, in the table's unit"});
     v("remark", remark, {.help = "text shown where the paper's number and ours differ"});
