@@ -46,8 +46,8 @@ struct EvaluationKeys {
     key("sequence_length", &EvaluationKeys::sequence_length, "tokens per window in evaluation",
         otherwise.sequence_length);
     key("streams", &EvaluationKeys::streams,
-        "number of streams that evaluation cuts a split into, each with its own memory; 0: windows "
-        "without memory before them",
+        "number of streams that evaluation cuts a split into, with memory carried along each; 0: "
+        "separate windows",
         otherwise.streams);
     key("memory", &EvaluationKeys::memory, "positions of memory in evaluation (transformer-xl)",
         otherwise.memory);
