@@ -57,20 +57,22 @@ std::string Metrics::text(const ServiceState& state) const {
     out += fmt::format("penstock_requests_total{{path=\"{}\",status=\"{}\"}} {}\n", key.first,
                        key.second, count);
   out += single("penstock_clients_left_total", "counter",
-                "Clients that went before their answer was whole.", left_);
-  out += single("penstock_texts_running", "gauge", "Texts being written.", state.running);
-  out += single("penstock_texts_waiting", "gauge", "Texts waiting for a place.", state.waiting);
-  out += single("penstock_kept_tokens", "gauge", "Tokens kept for prompts that begin alike.",
+                "Clients that disconnected before their answer was complete.", left_);
+  out += single("penstock_texts_running", "gauge", "Texts being generated.", state.running);
+  out += single("penstock_texts_waiting", "gauge", "Texts waiting in the queue.", state.waiting);
+  out += single("penstock_kept_tokens", "gauge", "Tokens kept for prompts with the same beginning.",
                 state.kept_tokens);
   out += single("penstock_steps_total", "counter", "Passes through the model.", state.counts.steps);
-  out += single("penstock_prompt_tokens_total", "counter", "Tokens of prompts that were read.",
+  out += single("penstock_prompt_tokens_total", "counter", "Prompt tokens processed.",
                 state.counts.prompt_tokens);
   out += single("penstock_reused_tokens_total", "counter",
-                "Tokens of prompts that had been read before.", state.counts.reused_tokens);
-  out += single("penstock_written_tokens_total", "counter", "Tokens written.",
+                "Prompt tokens reused from earlier texts.", state.counts.reused_tokens);
+  out += single("penstock_written_tokens_total", "counter", "Tokens generated.",
                 state.counts.written_tokens);
-  out += first_token_.text("penstock_first_token_seconds", "From a request to its first token.");
-  return out + whole_.text("penstock_answer_seconds", "From a request to the end of its answer.");
+  out += first_token_.text("penstock_first_token_seconds",
+                           "Seconds from a request to its first token.");
+  return out +
+         whole_.text("penstock_answer_seconds", "Seconds from a request to the end of its answer.");
 }
 
 }  // namespace penstock::serve

@@ -17,9 +17,10 @@ constexpr std::array<Protocol, 4> kProtocols = {{
     {"enwik8", "bytes, the first 90 % for training, 5 % each for validation and test", "bytes",
      kNinetyFiveFive},
     {"enwik8-no-newlines",
-     "the same without newlines, as published code reads it: vocabulary 204, by frequency",
+     "enwik8 without newlines, as published code reads it: vocabulary of 204 bytes, sorted by "
+     "frequency",
      "byte-vocabulary-no-newlines", kNinetyFiveFive},
-    {"text8", "the letters and the space (vocabulary 27), cut as enwik8", "byte-vocabulary",
+    {"text8", "letters and the space (vocabulary 27), split as enwik8", "byte-vocabulary",
      kNinetyFiveFive},
     {"wikitext", "words with <eos> for each line, vocabulary of the training text; splits by name",
      "words", ""},
