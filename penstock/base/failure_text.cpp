@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include "penstock/base/error.h"
 
@@ -16,7 +17,9 @@ constexpr std::string_view kAllocator = "DefaultCPUAllocator: ", kTried = "tried
 }  // namespace
 
 bool memory_ran_out(const std::exception& error) {
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         (system != nullptr && system->code() == std::errc::not_enough_memory) ||
          std::string_view(error.what()).find(kAllocator) != std::string_view::npos;
 }
 

@@ -7,8 +7,9 @@
 
 namespace penstock {
 
-/// The first line of the exception's message. For std::bad_alloc and libtorch's out-of-memory
-/// error: "memory ran out", with the number of bytes requested if it is known.
+/// The first line of the exception's message. For std::bad_alloc, the system's ENOMEM and
+/// libtorch's out-of-memory error: "memory ran out", with the number of bytes requested if it is
+/// known.
 std::string failure_text(const std::exception& error);
 /// The same for a stored exception.  REQUIRES: it derives from std::exception.
 std::string failure_text(const std::exception_ptr& thrown);

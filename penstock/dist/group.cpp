@@ -86,7 +86,9 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    lose(what, failure_text(error));
+    if (!memory_ran_out(error)) lose(what, failure_text(error));
+    state_->lost = true;
+    throw FailedRank(name(), error);
   }
   const double taken = std::chrono::duration<double>(Clock::now() - start).count();
   *state_->seconds += taken;
@@ -248,6 +250,14 @@ void ProcessGroup::receive(const at::Tensor& values, int from) const {
   operate(
       "receive", values, [&](Transport& transport) { transport.receive(as_bytes(values), from); },
       /*alike=*/false);
+}
+
+at::Tensor ProcessGroup::shared_bytes(std::int64_t bytes) const {
+  at::Tensor out;
+  if (size() > 1)
+    operate("shared_bytes", at::empty({0}, at::kByte),
+            [&](Transport& transport) { out = transport.shared_bytes(bytes); });
+  return out;
 }
 
 void ProcessGroup::barrier(const std::string& place) const {

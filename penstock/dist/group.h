@@ -102,6 +102,10 @@ class ProcessGroup {
   /// Two ranks may so send to each other before either receives.
   std::function<void()> start_send(const at::Tensor& values, int to) const;
   void receive(const at::Tensor& values, int from) const;
+  /// Memory that all ranks of the group read and write, zeros at first. Every rank calls it with
+  /// the same size. The tensor, [bytes] of kByte, keeps the memory alive. Undefined with one
+  /// process, and if the ranks cannot share memory, as on several machines.
+  at::Tensor shared_bytes(std::int64_t bytes) const;
   /// A barrier. Throws Error if ranks name different places.
   void barrier(const std::string& place) const;
 

@@ -17,6 +17,9 @@ struct GroupOptions {
   /// `waiting_after` is the time before the first call, `waiting_every` the time between calls.
   std::function<void(const std::string& missing)> waiting = nullptr;
   std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
+  /// Whether ranks of one machine exchange large data through shared memory, and have
+  /// ProcessGroup::shared_bytes().
+  bool shared_memory = true;
   /// Compares operation, type and shape over all ranks before each operation. This costs another
   /// operation. If ranks differ, they get an Error that names them; without the check the process
   /// would be terminated.

@@ -22,9 +22,10 @@ void check_transport(int processes) {
 void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
   state_->address = table->local_address();
   try {
-    state_->transport = with_shared_memory(
-        make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table),
-        state_->rank, state_->size);
+    state_->transport =
+        make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table);
+    if (state_->options.shared_memory)
+      state_->transport = with_shared_memory(state_->transport, state_->rank, state_->size);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

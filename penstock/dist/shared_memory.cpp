@@ -83,12 +83,43 @@ class Segment {
     begin_ = begin;
     bytes_ = bytes;
   }
+  /// Has an effect only where the system's shmem_enabled is "advise".
+  void prefer_large_pages() {
+#ifdef MADV_HUGEPAGE
+    ::madvise(begin_, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
+#endif
+  }
 
  private:
   int file_ = -1;
   std::int64_t bytes_ = 0;
   void* begin_ = nullptr;
 };
+
+/// The numbers by which other ranks open a segment: process, file, and the number in its header.
+constexpr std::size_t kNumbers = 3;
+
+/// Makes a segment of that many bytes with a number in its header.
+Numbers make_marked(Segment& segment, std::int64_t bytes) {
+  const std::int64_t number = static_cast<std::int64_t>(std::random_device{}()) + 1;
+  segment = Segment::make();
+  segment.grow(bytes);
+  std::memcpy(segment.begin(), &number, sizeof number);
+  return {::getpid(), segment.file(), number};
+}
+
+/// Opens another rank's segment. False if it cannot be opened, or is another one than `made`.
+/// @param made  [kNumbers], from make_marked(); zeros if the other rank could not make it
+bool open_marked(Segment& segment, const std::int64_t* made, std::int64_t bytes) {
+  if (made[0] == 0) return false;
+  try {
+    segment = Segment::open(made[0], made[1]);
+    segment.map(bytes);
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return std::memcmp(segment.begin(), &made[2], sizeof made[2]) == 0;
+}
 
 /// Each rank has two files, which operations use alternately. A rank may overwrite a file after the
 /// next operation, which shows that all ranks have read it.
@@ -101,26 +132,25 @@ class SharedMemory : public Transport {
 
   /// Whether every rank reads every other's files.
   bool connect() {
-    std::int64_t opened = 1;
-    const std::int64_t number = static_cast<std::int64_t>(std::random_device{}()) + 1;
-    Numbers mine(4, 0);
+    bool opened = true;
+    Numbers mine(2 * kNumbers, 0);
     try {
+      mine.clear();
       for (Segment& segment : own_) {
-        segment = Segment::make();
-        segment.grow(kHead);
-        std::memcpy(segment.begin(), &number, sizeof number);
+        const Numbers made = make_marked(segment, kHead);
+        mine.insert(mine.end(), made.begin(), made.end());
       }
-      mine = {::getpid(), own_[0].file(), own_[1].file(), number};
     } catch (const std::system_error&) {
-      opened = 0;  // the others are still told
+      opened = false;  // the others are still told
+      mine.assign(2 * kNumbers, 0);
     }
     const auto all = exchanged(mine);
     others_.resize(static_cast<std::size_t>(size_));
-    for (int rank = 0; rank < size_ && opened; ++rank)
-      if (rank != rank_) opened = open_files_of(rank, all[static_cast<std::size_t>(rank)]);
-    for (const Numbers& theirs : exchanged({opened}))
-      if (theirs[0] == 0) return false;
-    return true;
+    for (std::size_t rank = 0; rank < all.size() && opened; ++rank)
+      for (std::size_t turn = 0; turn < 2 && opened; ++turn)
+        if (rank != static_cast<std::size_t>(rank_))
+          opened = open_marked(others_[rank][turn], &all[rank][turn * kNumbers], kHead);
+    return all_say(opened);
   }
 
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
@@ -169,6 +199,26 @@ class SharedMemory : public Transport {
     }
     turn_ = 1 - turn_;
   }
+  at::Tensor shared_bytes(std::int64_t bytes) override {
+    const auto memory = std::make_shared<Segment>();
+    Numbers mine(kNumbers, 0);
+    try {
+      if (rank_ == 0) mine = make_marked(*memory, kHead + bytes);
+    } catch (const std::system_error&) {
+      // the others are told by the zeros
+    }
+    mine.push_back(bytes);
+    const auto all = exchanged(mine);
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      PENSTOCK_CHECK(all[rank].back() == bytes, "rank ", rank, " shares ", all[rank].back(),
+                     " bytes, rank ", rank_, " shares ", bytes, " bytes");
+    const std::int64_t* const made = all.front().data();
+    const bool has = rank_ == 0 ? made[0] > 0 : open_marked(*memory, made, kHead + bytes);
+    if (!all_say(has)) return {};
+    memory->prefer_large_pages();
+    return at::from_blob(
+        memory->begin() + kHead, {bytes}, [memory](void*) {}, at::kByte);
+  }
   std::function<void()> start_send(at::Tensor values, int to) override {
     return carrier_->start_send(std::move(values), to);
   }
@@ -202,18 +252,10 @@ class SharedMemory : public Transport {
     return out;
   }
 
-  bool open_files_of(int rank, const Numbers& theirs) {
-    if (theirs[0] == 0) return false;
-    try {
-      for (std::size_t turn = 0; turn < 2; ++turn) {
-        Segment& segment = others_[static_cast<std::size_t>(rank)][turn];
-        segment = Segment::open(theirs[0], theirs[turn + 1]);
-        segment.map(kHead);
-        if (std::memcmp(segment.begin(), &theirs[3], sizeof theirs[3]) != 0) return false;
-      }
-    } catch (const std::system_error&) {
-      return false;
-    }
+  /// Whether all ranks say yes. Every rank calls it.
+  bool all_say(bool yes) {
+    for (const Numbers& theirs : exchanged({yes ? 1 : 0}))
+      if (theirs[0] == 0) return false;
     return true;
   }
 

@@ -10,8 +10,9 @@ namespace penstock::dist {
 
 /// Wraps the carrier so that all_to_all and large all_gathers use shared memory. Each rank writes
 /// the bytes that it sends to its own anonymous files (memfd), the carrier tells the others where
-/// they are, and the others read them there. If a rank cannot open another's files, as on another
-/// machine, it returns the carrier itself. Every rank calls it.
+/// they are, and the others read them there. shared_bytes() is a file of the first rank. If a rank
+/// cannot open another's files, as on another machine, it returns the carrier itself. Every rank
+/// calls it.
 std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> carrier, int rank,
                                               int size);
 

@@ -33,6 +33,8 @@ class Transport {
   /// from one rank to another keep their order. A message has at least one byte.
   virtual std::function<void()> start_send(at::Tensor values, int to) = 0;
   virtual void receive(at::Tensor values, int from) = 0;
+  /// See ProcessGroup::shared_bytes(). By default there is none, and the tensor is undefined.
+  virtual at::Tensor shared_bytes(std::int64_t) { return {}; }
 };
 
 /// Whether this build can connect processes.

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 namespace penstock {
 namespace {
@@ -22,6 +24,9 @@ TEST(FailureText, SaysWhatMemoryWasAskedFor) {
   EXPECT_EQ(failure_text(allocator), "memory ran out: 20480000 bytes more were asked for");
   EXPECT_TRUE(memory_ran_out(allocator));
   EXPECT_EQ(failure_text(std::bad_alloc()), "memory ran out");
+  const std::system_error mapping(ENOMEM, std::generic_category(), "memory to share");
+  EXPECT_EQ(failure_text(mapping), "memory ran out");
+  EXPECT_FALSE(memory_ran_out(std::system_error(ENOENT, std::generic_category(), "its files")));
   EXPECT_FALSE(memory_ran_out(std::runtime_error("broken")));
 }
 

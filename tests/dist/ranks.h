@@ -34,9 +34,10 @@ inline std::vector<std::exception_ptr> failures_on_ranks(
   return failures;
 }
 
-/// The same, with shapes compared before every operation; rethrows the first failure.
-inline void on_ranks(int size, const std::function<void(const dist::ProcessGroup&)>& action) {
-  for (const auto& failure : failures_on_ranks(size, action, {.check = true}))
+/// The same, by default with shapes compared before every operation. Rethrows the first failure.
+inline void on_ranks(int size, const std::function<void(const dist::ProcessGroup&)>& action,
+                     const dist::GroupOptions& options = {.check = true}) {
+  for (const auto& failure : failures_on_ranks(size, action, options))
     if (failure) std::rethrow_exception(failure);
 }
 

@@ -134,5 +134,25 @@ TEST(SharedMemory, GathersLargeTensorsOfDifferentSizes) {
   });
 }
 
+TEST(SharedMemory, IsOneMemoryForAllRanks) {
+  on_threads([](Transport& transport, int rank) {
+    const at::Tensor first = transport.shared_bytes(100000), second = transport.shared_bytes(64);
+    ASSERT_TRUE(first.defined() && second.defined());
+    EXPECT_EQ(first.sum().item<std::int64_t>(), 0);
+    const auto meet = [&] {
+      const Pieces all = at::zeros({kRanks}, at::kByte).split(1);
+      transport.all_gather(std::vector<Pieces>(kRanks, {all[0]}), {at::zeros({1}, at::kByte)});
+    };
+    meet();
+    first.slice(0, rank, 100000, kRanks).fill_(rank + 1);
+    second[rank].fill_(7 * rank);
+    meet();
+    for (int of = 0; of < kRanks; ++of) {
+      EXPECT_TRUE(first.slice(0, of, 100000, kRanks).eq(of + 1).all().item<bool>());
+      EXPECT_EQ(second[of].item<int>(), 7 * of);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace penstock::dist
