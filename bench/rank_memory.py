@@ -84,7 +84,7 @@ def keys_of(options, layout):
 def estimate(options, keys):
     axes = {"parallel.data": options.processes // (int(keys.get("parallel.tensor", 1)) * int(keys.get("parallel.pipeline", 1)))}
     found = subprocess.run([options.penstock, "info", options.recipe, "--json", "--node-ranks",
-                            str(options.processes), *words({**keys, **axes})], check=True,
+                            str(options.processes), "--shared-memory", *words({**keys, **axes})], check=True,
                            cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(found)["parallel"]
 

@@ -117,6 +117,9 @@ void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
                   "number of processes per machine; their ranks are consecutive")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  command.add_flag("--shared-memory", speeds.shared_memory,
+                   "processes share their machine's memory, as on CPUs: if all are on one machine, "
+                   "they hold one copy of the weights that parallel.zero divides");
 }
 
 void add_layouts(CLI::App& command, LayoutQuestion& layouts) {

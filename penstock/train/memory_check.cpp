@@ -111,8 +111,8 @@ Recomputation recomputation_of(const Recipe& recipe, const dist::Layout& layout)
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
   const auto total = static_cast<double>(memory_of_training(recipe, processes.all).total());
   if (processes.all == 1) return total;
-  const RankEstimate rank =
-      estimate_rank(recipe, layout_of(recipe, processes.all), {.node_ranks = processes.here});
+  const RankEstimate rank = estimate_rank(recipe, layout_of(recipe, processes.all),
+                                          {.node_ranks = processes.here, .shared_memory = true});
   const auto piece = static_cast<double>(rank.checkpoint_bytes);
   // Memory that rank 0 alone takes. The other ranks of its machine leave their shares to it.
   double of_first = static_cast<double>(rank.evaluation_bytes);

@@ -21,6 +21,7 @@
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/ranks/outer_optimizer.h"
 #include "penstock/train/ranks/shared_optimizer.h"
+#include "penstock/train/ranks/shared_weights.h"
 #include "penstock/train/ranks/tensor_exchange.h"
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/step/product_precision.h"
@@ -217,7 +218,7 @@ std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   engine_.optimizer().gather_weights();
   TensorMap all = engine_.tensors();
   if (mesh_.world.size() == 1) return all;
-  if (!engine_.apart()) check_same_weights(mesh_.world, held_tensors(*model_), part_text());
+  if (!engine_.apart()) check_weights();
   TensorMap memory, moments;
   for (const auto& [name, value] : all)
     (name.starts_with("memory.") ? memory : moments)[name] = value;
@@ -260,11 +261,17 @@ std::int64_t Trainer::largest_share_bytes() {
   return out;
 }
 
-CheckpointShare Trainer::checkpoint_share() {
-  TensorMap whole;  // with zero = 3 there are no weights of layers between passes
+/// Throws Error if ranks with the same part of the model have other weights. With zero = 3 there
+/// may be no weights of layers between passes. One copy in shared memory cannot differ.
+void Trainer::check_weights() {
+  TensorMap compared;
   for (const auto& [name, tensor] : held_tensors(*model_))
-    if (tensor.storage().nbytes() > 0) whole[name] = tensor;
-  check_same_weights(mesh_.world, whole, part_text());
+    if (tensor.storage().nbytes() > 0 && !is_shared(tensor)) compared[name] = tensor;
+  check_same_weights(mesh_.world, compared, part_text());
+}
+
+CheckpointShare Trainer::checkpoint_share() {
+  check_weights();
   CheckpointShare out = exchange_shares(mesh_.world, shares(), held_state());
   out.optimizer.merge(engine_.memory_tensors());
   return out;

@@ -99,6 +99,7 @@ class Trainer {
  private:
   GradientSharing gradient_sharing() const;
   std::string part_text() const;
+  void check_weights();
   const std::vector<TensorShare>& shares();
   HeldState held_state();
   void restore_whole(const std::map<std::string, at::Tensor>& model, const std::string& where);

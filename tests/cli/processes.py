@@ -93,10 +93,10 @@ def alive(pids):
     return [pid for pid in pids if runs(pid)]
 
 
-def start_by_hand(trial, run, *of_second, ranks=(0, 1), address_spaces=(None, None), **variables):
+def start_by_hand(trial, run, *of_second, of_all=(), ranks=(0, 1), address_spaces=(None, None), **variables):
     """As torchrun, Kubernetes or a person would start them."""
     port = str(random.SystemRandom().randrange(21000, 29000))
-    return [start(trial, run, 1, *(of_second if rank else ()), address_space=address_spaces[rank], env={
+    return [start(trial, run, 1, *of_all, *(of_second if rank else ()), address_space=address_spaces[rank], env={
                 **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                 "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **variables})
             for rank in ranks]

@@ -175,22 +175,22 @@ def test_begun_in_turn(trial):
 
 
 def test_started_by_another(trial, reference):
-    def start_ranks(run, *of_second):
-        return start_by_hand(trial, run, *of_second)
-
     run = trial.new_run()
-    for process in start_ranks(run):
+    for process in start_by_hand(trial, run):
         _, errors = process.communicate(timeout=120)
         if process.returncode != 0:
             fail("exit code", process.returncode, errors)
     same_end(run, reference)
-    first, second = start_ranks(trial.new_run(), "--set", "train.lr=0.5")
-    said, quiet = first.communicate(timeout=120)[1], second.communicate(timeout=120)[1]
-    if (first.returncode, second.returncode) != (1, 1) or "has another recipe than rank 0" not in \
-            said or "train.lr" not in said or "penstock:" in quiet:
-        fail("ranks of two recipes:", said, quiet)
+    # With zero the ranks share memory for weights, whose sizes differ with d_ffn.
+    for zero, key, value in (0, "train.lr", 0.5), (1, "model.d_ffn", 4096):
+        first, second = start_by_hand(trial, trial.new_run(), "--set", f"{key}={value}",
+                                      of_all=["--set", f"parallel.zero={zero}"])
+        said, quiet = first.communicate(timeout=120)[1], second.communicate(timeout=120)[1]
+        if (first.returncode, second.returncode) != (1, 1) or "has another recipe than rank 0" not in \
+                said or key not in said or "penstock:" in quiet:
+            fail("ranks of two recipes:", said, quiet)
     run = trial.new_run()
-    first, second = start_ranks(run)
+    first, second = start_by_hand(trial, run)
     wait_for(lambda: len(metrics(run)) >= 3, first, 60)
     second.kill()
     second.communicate()

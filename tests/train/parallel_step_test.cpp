@@ -165,7 +165,7 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
   for (std::size_t p = 0; p < parts; ++p) batches.push_back(testing::drawn_batch(0, p, 16, 256));
   std::vector<std::shared_ptr<LanguageModel>> models = {model_of("remoe"), model_of("remoe")};
   std::vector<Ending> out(2);
-  on_ranks(2, [&](const dist::ProcessGroup& group) {
+  const auto step = [&](const dist::ProcessGroup& group) {
     const auto rank = static_cast<std::size_t>(group.rank());
     LanguageModel& model = *models[rank];
     if (rank == 1 && poison) {
@@ -191,7 +191,9 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     engine.optimizer().gather_weights();
     ending.changed = !torch::equal(before, model.parameters()[3]) || engine.step() != 0;
     group.barrier("still in step");
-  });
+  };
+  // Of one copy of the weights all ranks would have the poison.
+  on_ranks(2, step, {.shared_memory = !poison, .check = true});
   return out;
 }
 

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <mutex>
 #include <optional>
 
 #include "penstock/models/formats/torch_safetensors.h"
@@ -35,7 +34,6 @@ class TrainerRanks : public ::testing::Test {
     return read_recipe(node);
   }
   std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
-    const std::scoped_lock lock(mutex_);  // initial weights come from one generator
     return std::make_unique<Trainer>(recipe, *corpus_,
                                      dist::make_mesh(group, {.data = group.size()}));
   }
@@ -101,7 +99,6 @@ class TrainerRanks : public ::testing::Test {
 
   testing::TempDirectory directory_;
   std::optional<Corpus> corpus_;
-  std::mutex mutex_;
 };
 
 TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {

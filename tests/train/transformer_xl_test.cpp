@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
@@ -28,6 +29,8 @@ class TransformerXlTraining : public ::testing::Test {
     node.set("model.transformer_xl.dropout", ConfigNode(0.1));
     return read_recipe(node);
   }
+  void expect_continues_bitwise(Recipe small) const;
+
   testing::TempDirectory directory_;
   std::optional<Corpus> corpus_;
 };
@@ -68,8 +71,8 @@ TEST_F(TransformerXlTraining, EveryMethodLearns) {
   }
 }
 
-TEST_F(TransformerXlTraining, ContinuesBitwiseWithTheMemoryAndOnlyWithIt) {
-  Recipe small = recipe("topk", 16, 64);
+/// @param small  of 16 × 64 tokens
+void TransformerXlTraining::expect_continues_bitwise(Recipe small) const {
   small.train.micro_batch = 8;
   Trainer straight(small, *corpus_), before(small, *corpus_), after(small, *corpus_),
       forgetful(small, *corpus_);
@@ -92,6 +95,18 @@ TEST_F(TransformerXlTraining, ContinuesBitwiseWithTheMemoryAndOnlyWithIt) {
     EXPECT_TRUE(torch::equal(tensor, wanted_memory.at(name))) << name;
   const std::string name = "model.layers.0.self_attn.v_proj.weight";
   EXPECT_FALSE(torch::equal(forgetful.model_tensors().at(name), wanted.at(name)));
+}
+
+TEST_F(TransformerXlTraining, ContinuesBitwiseWithTheMemoryAndOnlyWithIt) {
+  expect_continues_bitwise(recipe("topk", 16, 64));
+}
+
+TEST_F(TransformerXlTraining, ContinuesBitwiseInBf16) {
+  Recipe small = recipe("hyperrouter", 16, 64);
+  small.train.precision = ops::ProductPrecision::bf16;
+  small.run.emulate_bf16 = true;
+  expect_continues_bitwise(small);
+  ops::emulate_bf16(false);
 }
 
 TEST_F(TransformerXlTraining, BeginsAnewWithEachEpochAndRemembersMoreMeanwhile) {

@@ -29,8 +29,9 @@ void OptimizerEstimate::add(const std::vector<ParameterSize>& sizes, const Share
   gradients.add(static_cast<double>(bytes.sent_gradients), share,
                 others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
   // A rank packs its own bytes once for all other ranks, and also copies them into place.
-  sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
-           others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + more),
+  const auto sent = static_cast<double>(bytes.sent_sums + bytes.sent_weights);
+  const double gathers = steps.zero == 3 ? 2 * rounds * steps.passes : 1;
+  sums.add(sent, share, sent > 0 ? others * (units * gathers + more) : 0,
            kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, others));
   double all = 0;
   for (const ParameterSize& size : sizes) all += static_cast<double>(size.elements);

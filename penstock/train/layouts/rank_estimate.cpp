@@ -90,6 +90,7 @@ OptimizerEstimate RankEstimator::optimizer_of(const ParallelConfig& parallel,
   SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
                     .ranks = layout.data,
                     .zero = static_cast<int>(parallel.zero),
+                    .one_machine = speeds.shared_memory && layout.ranks() <= speeds.node_ranks,
                     .passes = static_cast<int>(shape.passes),
                     .moment_bytes = moment_bytes(recipe_.train.optimizer.moments)};
   OptimizerEstimate out;

@@ -75,6 +75,11 @@ std::int64_t nodes_sent(const SharedSteps& steps, bool in_a_step) {
   return static_cast<std::int64_t>(out);
 }
 
+/// See shared_weights.h.
+bool holds_one_copy(const SharedSteps& steps) {
+  return steps.zero > 0 && steps.one_machine && steps.ranks > 1;
+}
+
 void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
                 std::int64_t total, SharingBytes& out) {
   std::int64_t rest = 0, largest = 0;
@@ -84,11 +89,14 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
   const auto any = [](const ParameterUnit&) { return true; };
   const auto in_layer = [](const ParameterUnit& unit) { return unit.layer >= 0; };
   const std::int64_t own = kept(units, steps.ranks, any);
-  out.parameters =
-      kNumberBytes *
-      (steps.zero == 3 ? rest + kept(units, steps.ranks, in_layer) + 2 * largest : total);
+  std::int64_t weights = total;
+  if (holds_one_copy(steps))
+    weights = own;
+  else if (steps.zero == 3)
+    weights = rest + kept(units, steps.ranks, in_layer) + 2 * largest;
+  out.parameters = kNumberBytes * weights;
   out.of_no_layer = kNumberBytes * rest;
-  if (steps.zero == 3)
+  if (steps.zero == 3 && !holds_one_copy(steps))
     out.to_make_whole = kNumberBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
   out.optimizer = 2 * steps.moment_bytes * (steps.zero > 0 ? own : total);
   const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
@@ -139,6 +147,7 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
   const auto rounds =
       static_cast<std::int64_t>((steps.parts + static_cast<std::size_t>(steps.ranks) - 1) /
                                 static_cast<std::size_t>(steps.ranks));
+  if (holds_one_copy(steps)) return out;
   (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
       slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
   if (steps.zero == 3) {  // weights arrive at the same time, over connections of their own

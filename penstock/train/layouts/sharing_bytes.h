@@ -15,13 +15,15 @@ namespace penstock {
 struct SharedSteps {
   std::size_t parts = 1;
   int ranks = 1, zero = 0;        ///< GradientSharing::zero
+  bool one_machine = false;       ///< with zero > 0 the ranks then hold one copy of the weights
   int passes = 1;                 ///< passes of each part through the layers
   std::int64_t moment_bytes = 4;  ///< bytes of an element of one of AdamW's two moments
 };
 
 /// Each value is that of the rank where it is largest. All numbers but the moments are fp32.
 struct SharingBytes {
-  /// Weights. With zero = 3: the weights that the rank keeps, and those of two layers.
+  /// Weights. With zero = 3: the weights that the rank keeps, and those of two layers. Of one copy:
+  /// the weights that the rank updates.
   std::int64_t parameters = 0;
   /// The most bytes of gradients: the nodes of the tree. With zero >= 2: the rank's spans of the
   /// nodes, and the whole gradients of three layers and of parameters of no layer.

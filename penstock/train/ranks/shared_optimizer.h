@@ -37,15 +37,17 @@ struct OptimizerPiece {
 /// backward pass of this rank's last part has left the unit. With zero >= 2 it exchanges them after
 /// each part, so that no rank keeps whole gradients. All ranks exchange the units in the same
 /// order. Each rank sums its spans of a unit in the tree. With zero = 0 all ranks get the sums and
-/// make the same update. With zero > 0 each rank updates its spans, and the weights are gathered
-/// after the update. With zero = 3 a layer's weights are gathered only before a pass enters the
-/// layer (layer_weights.h).
+/// make the same update. With zero > 0 each rank updates its spans. Ranks of one machine then hold
+/// one copy of the weights (shared_weights.h), in which all see each other's spans. Ranks of
+/// several machines gather the weights after the update; with zero = 3 they gather a layer's
+/// weights only before a pass enters the layer (layer_weights.h).
 class SharedOptimizer {
  public:
   SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
                   const LrScale& lr_scale, GradientSharing sharing);
 
-  /// Drops the parameters' gradients. The first call makes the groups for the exchange thread.
+  /// Drops the parameters' gradients. The first call makes the groups for the exchange thread, and
+  /// moves the weights into shared memory if the ranks have it.
   /// @param parts  of all ranks;  @param passes  of each part through the layers
   void begin(std::size_t parts, int passes = 1);
   /// Whether enter() has to be called. A layer then has no weights before enter().
@@ -105,8 +107,12 @@ class SharedOptimizer {
 
   /// Whether a unit's whole weights are in memory only while a pass needs them.
   bool moves(const ParameterUnit& unit) const {
-    return divides() && sharing_.zero == 3 && unit.layer >= 0 && group(unit).size() > 1;
+    return divides() && sharing_.zero == 3 && unit.layer >= 0 && group(unit).size() > 1 &&
+           !one_copy(unit);
   }
+  /// Whether the ranks of the unit's group hold one copy of its weights.
+  bool one_copy(const ParameterUnit& unit) const { return one_copy_ && group(unit).size() > 1; }
+  void hold_one_copy();
   bool divides() const { return sharing_.zero > 0 && !sharing_.alone(); }
   const dist::ProcessGroup& group(const ParameterUnit& unit) const {
     return unit.experts ? sharing_.replicas : sharing_.data;
@@ -148,6 +154,7 @@ class SharedOptimizer {
   GradientSharing sharing_;
   std::vector<Updated> parameters_;  // whole parameters
   std::vector<ParameterUnit> units_;
+  bool one_copy_ = false;                 // before the optimizer, whose pieces depend on it
   std::vector<std::size_t> unit_of_;      // by parameter
   AdamW optimizer_;                       // of parameters_, or of this rank's spans by unit
   std::unique_ptr<LayerWeights> layers_;  // or null

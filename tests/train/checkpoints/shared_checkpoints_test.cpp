@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,7 +67,6 @@ class SharedCheckpoints : public ::testing::Test {
                                       : node.set(key, ConfigNode(value));
     const Recipe recipe = read_recipe(node);
     const dist::Mesh mesh = dist::make_mesh(group, layout_of(recipe, group.size()));
-    const std::scoped_lock lock(mutex_);  // initial weights come from one generator
     return std::make_unique<Trainer>(recipe, *corpus_, mesh);
   }
   CheckpointStore store() const { return {real_file_system(), directory_.path() / "run"}; }
@@ -112,7 +110,6 @@ class SharedCheckpoints : public ::testing::Test {
 
   testing::TempDirectory directory_;
   std::optional<Corpus> corpus_;
-  std::mutex mutex_;
 };
 
 const std::vector<LayoutCase> kDivided = {

@@ -324,18 +324,20 @@ TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
   std::int64_t half = 0;
   for (const ParameterUnit& unit : parameter_units(sizes, {}, 2, 2))
     half = std::max({half, 4 * unit.elements(0), 4 * unit.elements(1)});
-  const auto held = [](const std::string& zero, int here) {
+  const auto held = [](const std::string& zero, int here, bool shared_memory = false) {
     return estimate_rank(counted_recipe({"train.batch_sequences=2", "parallel.zero=" + zero}),
-                         {.data = 2}, {.node_ranks = here})
+                         {.data = 2}, {.node_ranks = here, .shared_memory = shared_memory})
         .exchange_bytes;
   };
   // What arrived, what is sent of it and what comes for it; with zero not at the same time.
   EXPECT_EQ(held("0", 1), 3 * half);
   EXPECT_EQ(held("1", 1), 2 * half);
   EXPECT_EQ(held("3", 1), 4 * half);  // weights come at the same time
-  // What arrived, and two files; weights have two of their own.
+  // What arrived, and two files; weights have two of their own, or none if there is one copy.
   EXPECT_EQ(held("0", 2), 3 * half);
   EXPECT_EQ(held("3", 2), 5 * half);
+  EXPECT_EQ(held("3", 2, true), 3 * half);
+  EXPECT_EQ(held("3", 1, true), 4 * half);  // on two machines
 }
 
 /// Of an even share what a rank does not hold: with zero moments, with zero = 3 or divided matrices

@@ -35,46 +35,93 @@ TEST(SharingBytes, CountWhatARankSends) {
             2 * (kPiece + 2 * 2 * kPiece));  // two nodes: parts 0-1 and 2
 }
 
-TEST(SharingBytes, AreWhatAnOptimizerHolds) {
-  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  constexpr std::size_t kParts = 8;
-  Recipe recipe = testing::small_recipe("topk", 8, 16);
-  recipe.model.vocab = 1024;
-  recipe.model.d_ffn = 512;
-  const ModelConfig config = recipe.model.resolved();
-  for (const int zero : {0, 1, 2, 3}) {
-    const SharingBytes counted =
-        sharing_bytes(parameter_sizes(config), {.parts = kParts, .ranks = 2, .zero = zero});
-    std::vector<HeldBytes> before(2), after(2);
-    testing::on_ranks(2, [&](const dist::ProcessGroup& group) {
-      const auto rank = static_cast<std::size_t>(group.rank());
-      const auto model = make_model(config);
-      SharedOptimizer optimizer(*model, {}, {}, GradientSharing::among(group, zero));
-      optimizer.begin(kParts);
-      for (int part = 0; part < 4; ++part) {
-        for (const at::Tensor& weight : model->parameters())
-          weight.mutable_grad() = at::zeros(weight.sizes());
-        if (part == 3 && zero < 2) before[rank] = optimizer.held();
-        optimizer.after_part();
-      }
-      optimizer.after_parts();
-      optimizer.finish(true);
-      after[rank] = optimizer.held();
-    });
-    const auto most = [](const std::vector<HeldBytes>& of, std::int64_t HeldBytes::*member) {
-      return static_cast<double>(std::max(of[0].*member, of[1].*member));
-    };
-    const auto near = [&](double held, std::int64_t expected) {
-      EXPECT_NEAR(held, static_cast<double>(expected), 0.05 * held) << "zero " << zero;
-    };
-    near(most(after, &HeldBytes::optimizer), counted.optimizer);
-    if (zero < 3) near(most(after, &HeldBytes::parameters), counted.parameters);
-    if (zero == 3)  // between passes, without the two layers that one holds in a pass
-      EXPECT_LT(most(after, &HeldBytes::parameters), static_cast<double>(counted.parameters));
-    if (zero < 2) near(most(before, &HeldBytes::gradients), counted.gradients);
-    if (zero > 0) near(most(after, &HeldBytes::gradients), counted.optimizer / 2);
-  }
+constexpr std::size_t kParts = 8;
+
+/// What the fuller of two ranks holds before the last gradient of a step and after the step.
+struct Held {
+  HeldBytes before, after;
+};
+
+HeldBytes most_of(const HeldBytes& one, const HeldBytes& other) {
+  return {.parameters = std::max(one.parameters, other.parameters),
+          .gradients = std::max(one.gradients, other.gradients),
+          .optimizer = std::max(one.optimizer, other.optimizer)};
 }
+
+/// @param one_machine  whether the two share memory
+Held held_by_two(const ModelConfig& config, int zero, bool one_machine) {
+  std::vector<Held> held(2);
+  const auto step = [&](const dist::ProcessGroup& group) {
+    Held& mine = held[static_cast<std::size_t>(group.rank())];
+    const auto model = make_model(config);
+    SharedOptimizer optimizer(*model, {}, {}, GradientSharing::among(group, zero));
+    optimizer.begin(kParts);
+    for (int part = 0; part < 4; ++part) {
+      for (const at::Tensor& weight : model->parameters())
+        weight.mutable_grad() = at::zeros(weight.sizes());
+      if (part == 3) mine.before = optimizer.held();
+      optimizer.after_part();
+    }
+    optimizer.after_parts();
+    optimizer.finish(true);
+    mine.after = optimizer.held();
+  };
+  testing::on_ranks(2, step, {.shared_memory = one_machine, .check = true});
+  return {most_of(held[0].before, held[1].before), most_of(held[0].after, held[1].after)};
+}
+
+void expect_near(std::int64_t held, std::int64_t expected) {
+  EXPECT_NEAR(static_cast<double>(held), static_cast<double>(expected),
+              0.05 * static_cast<double>(held));
+}
+
+class SharingBytesRanks : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+    Recipe recipe = testing::small_recipe("topk", 8, 16);
+    recipe.model.vocab = 1024;
+    recipe.model.d_ffn = 512;
+    config_ = recipe.model.resolved();
+    counted_ =
+        sharing_bytes(parameter_sizes(config_), {.parts = kParts, .ranks = 2, .zero = GetParam()});
+  }
+  ModelConfig config_;
+  SharingBytes counted_;
+};
+
+TEST_P(SharingBytesRanks, AreWhatAnOptimizerHolds) {
+  const int zero = GetParam();
+  const Held held = held_by_two(config_, zero, /*one_machine=*/false);
+  expect_near(held.after.optimizer, counted_.optimizer);
+  if (zero < 3)
+    expect_near(held.after.parameters, counted_.parameters);
+  else  // between passes, without the two layers that a rank holds in a pass
+    EXPECT_LT(held.after.parameters, counted_.parameters);
+  if (zero < 2) expect_near(held.before.gradients, counted_.gradients);
+  if (zero > 0) expect_near(held.after.gradients, counted_.optimizer / 2);
+}
+
+TEST_P(SharingBytesRanks, AreOneCopyOfTheWeightsOnOneMachine) {
+  const Held apart = held_by_two(config_, GetParam(), false);
+  const Held together = held_by_two(config_, GetParam(), true);
+  EXPECT_EQ(together.after.optimizer, apart.after.optimizer);
+  EXPECT_EQ(together.after.gradients, apart.after.gradients);
+  std::int64_t whole = 0;
+  for (const ParameterSize& each : parameter_sizes(config_)) whole += 4 * each.elements;
+  if (GetParam() == 0)
+    EXPECT_EQ(together.after.parameters, whole);
+  else  // each counts its spans, the larger half as of the moments
+    EXPECT_EQ(together.after.parameters, together.after.optimizer / 2);
+  const SharingBytes counted =
+      sharing_bytes(parameter_sizes(config_),
+                    {.parts = kParts, .ranks = 2, .zero = GetParam(), .one_machine = true});
+  expect_near(together.after.parameters, counted.parameters);
+  EXPECT_EQ(counted.sent_weights, 0);
+  EXPECT_EQ(counted.gradients, counted_.gradients);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zero, SharingBytesRanks, ::testing::Values(0, 1, 2, 3));
 
 }  // namespace
 }  // namespace penstock

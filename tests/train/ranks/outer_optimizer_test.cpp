@@ -8,7 +8,6 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <mutex>
 
 #include "penstock/dist/transport.h"
 #include "penstock/models/formats/tensor_names.h"
@@ -78,8 +77,6 @@ TEST(OuterOptimizer, RefusesAStateThatDoesNotFit) {
 }
 
 std::shared_ptr<LanguageModel> model_of(const std::string& method, at::ScalarType type) {
-  static std::mutex building;  // the default generator is one for all threads
-  const std::scoped_lock lock(building);
   Recipe recipe = testing::small_recipe(method, 8, 16);
   recipe.model.vocab = 1024;  // so that a parameter is cut
   recipe.model.init_std = 0.2;

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <mutex>
 #include <thread>
 
 #include "penstock/dist/transport.h"
@@ -34,7 +33,6 @@ TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
   ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
   node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
   node.set("train.gradient_sum", ConfigNode(std::string("tree")));
-  std::mutex mutex;  // initial weights come from one generator
   for (const SlowCase& one : {SlowCase{{.data = 2}},
                               {{.data = 2}, 1},
                               {{.data = 2}, 2},
@@ -47,9 +45,7 @@ TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
       Recipe recipe = read_recipe(node);
       recipe.parallel.zero = one.zero;
       const dist::Mesh mesh = dist::make_mesh(group, one.layout);
-      std::unique_lock lock(mutex);
       Trainer trainer(recipe, corpus, mesh);
-      lock.unlock();
       const StepOutcome outcome = step_of(trainer, group.rank() == 1);
       const std::vector<double>& seconds = outcome.report.rank_seconds;
       ASSERT_EQ(seconds.size(), 2U);

@@ -1,0 +1,94 @@
+// Weights in one memory: values stay, all ranks see what one writes, and where ranks cannot share
+// memory nothing changes.
+#include "penstock/train/ranks/shared_weights.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "penstock/dist/transport.h"
+#include "tests/dist/message_of.h"
+#include "tests/dist/ranks.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kRanks = 3;
+
+std::vector<at::Tensor> weights() {
+  return {torch::arange(1000, at::kFloat).view({10, 100}), torch::arange(7, at::kDouble),
+          torch::full({3}, 2.5f)};
+}
+
+/// Whether the ranks could share memory; then the weights are there.
+bool share(const dist::ProcessGroup& group, const std::vector<at::Tensor>& weights) {
+  const at::Tensor memory = shared_memory_for(group, weights);
+  if (memory.defined()) move_weights(group, weights, memory);
+  return memory.defined();
+}
+
+class SharedWeights : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_F(SharedWeights, AreOneMemoryForAllRanks) {
+  testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {
+    const std::vector<at::Tensor> mine = weights(), before = weights();
+    const at::Tensor view = mine[0][3];  // made before: it moves with the storage
+    EXPECT_FALSE(is_shared(mine[0]));
+    ASSERT_TRUE(share(group, mine));
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      EXPECT_TRUE(is_shared(mine[i]));
+      EXPECT_TRUE(torch::equal(mine[i], before[i]));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mine[i].data_ptr()) % 64, 0U);
+    }
+    group.barrier("read");
+    mine[1][group.rank()] = -group.rank() - 1.0;
+    group.barrier("written");
+    EXPECT_TRUE(
+        torch::equal(mine[1], torch::tensor({-1.0, -2.0, -3.0, 3.0, 4.0, 5.0, 6.0}, at::kDouble)));
+    const at::Tensor span = mine[1].slice(0, 2, 5).clone();
+    join_weight(span, mine[1], 2);
+    EXPECT_TRUE(torch::equal(span, torch::tensor({-3.0, 3.0, 4.0}, at::kDouble)));
+    EXPECT_EQ(span.data_ptr(), mine[1][2].data_ptr());
+    EXPECT_TRUE(torch::equal(view, before[0][3]));
+    EXPECT_EQ(view.data_ptr(), mine[0][3].data_ptr());
+  });
+}
+
+TEST_F(SharedWeights, StayWhereRanksShareNoMemory) {
+  const auto stay = [](const dist::ProcessGroup& group) {
+    const std::vector<at::Tensor> mine = weights();
+    const void* const place = mine[0].data_ptr();
+    EXPECT_FALSE(share(group, mine));
+    EXPECT_EQ(mine[0].data_ptr(), place);
+    EXPECT_FALSE(is_shared(mine[0]));
+  };
+  testing::on_ranks(kRanks, stay, {.shared_memory = false, .check = true});
+  stay({});  // one process
+}
+
+TEST_F(SharedWeights, AreRefusedWhereRanksHaveOtherSizes) {
+  const auto failures = testing::failures_on_ranks(
+      2,
+      [](const dist::ProcessGroup& group) {
+        shared_memory_for(group, {torch::zeros({100 * (1 + group.rank())})});
+      },
+      {});
+  EXPECT_EQ(testing::message_of(failures[0]), "rank 1 shares 832 bytes, rank 0 shares 448 bytes");
+  EXPECT_EQ(testing::message_of(failures[1]), "rank 0 shares 448 bytes, rank 1 shares 832 bytes");
+}
+
+TEST_F(SharedWeights, StayWhereOneIsAPartOfAnotherTensor) {
+  testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {
+    const at::Tensor whole = torch::zeros({4, 4});
+    EXPECT_FALSE(share(group, {weights()[0], whole[1]}));
+    EXPECT_FALSE(share(group, {torch::zeros({4, 4}).t()}));
+  });
+}
+
+}  // namespace
+}  // namespace penstock
