@@ -9,7 +9,7 @@ import pty
 import subprocess
 import sys
 
-from shell import tiny
+from shell import has_terminals, tiny
 
 SHORT = ("--set", "train.steps=2", "--set", "train.warmup_steps=1", "--quiet")
 
@@ -83,6 +83,8 @@ def check_mistakes(shell):
 
 
 def check_terminal(shell):
+    if not has_terminals():
+        return
     said, code = on_terminal(shell, "war\ntrain\ncorpus\n2s\n", "init", "--out", "asked.toml")
     shell.expect("questions", code == 0 and "'war' is none of" in said and "asked.toml is written" in said, said)
     said, code = on_terminal(shell, "")

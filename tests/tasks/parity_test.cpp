@@ -51,7 +51,8 @@ void expect_equal_requests(const nlohmann::json& known, TaskProtocol protocol,
     add_examples(task, items_of(known.value("pool", known.at("file"))).items, shots, items);
   }
   EXPECT_EQ(items.items.size(), known.at("items").get<std::size_t>());
-  EXPECT_EQ(sha_of(bytes_of(joined(task, items.items)), ShaKind::kSha256), known.at("sha256"));
+  EXPECT_EQ(sha_of(bytes_of(joined(task, items.items)), ShaKind::kSha256),
+            known.at("sha256").get<std::string>());
 }
 
 const std::string kHere = std::string(PENSTOCK_SOURCE_DIR) + "/tests/tasks/";
@@ -103,8 +104,8 @@ TEST(RequestParity, OfPublishedRequests) {
   for (const Item& item : items)
     for (const TextRequest& request : item.requests) {
       const Row& published = rows[at++].row.at("request");
-      EXPECT_EQ(request.context, published.at("context"));
-      EXPECT_EQ(request.continuation, published.at("continuation"));
+      EXPECT_EQ(request.context, published.at("context").get<std::string>());
+      EXPECT_EQ(request.continuation, published.at("continuation").get<std::string>());
     }
   EXPECT_EQ(at, 2281u);
 }
