@@ -1,5 +1,5 @@
-// Complete or absent: every operation is once the last before the power fails, every byte once the
-// last that fits on the disk.
+// Atomic files and directories are complete or absent. The tests stop the machine before each
+// operation and fill the disk after each byte.
 #include "penstock/base/atomic_files.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ void write_directory(FileSystem& fs, const std::filesystem::path& path,
   directory.commit();
 }
 
-/// The content that write_directory gave, "" when there is no directory; fails on a mixture.
+/// The content that write_directory() wrote; "" without a directory. Fails on a mixture of two
+/// contents.
 std::string read_directory(FileSystem& fs, const std::filesystem::path& path) {
   if (!fs.exists(path)) return {};
   EXPECT_EQ(fs.list(path), (std::vector<std::string>{"a", "b"}));
@@ -38,8 +39,8 @@ std::string read_directory(FileSystem& fs, const std::filesystem::path& path) {
   return content;
 }
 
-/// Runs `action` once for each operation of it as the last one and each kind of crash; calls
-/// `check(finished)` on the machine that came up again.
+/// Runs `action` once with a crash before each of its operations, for each kind of crash, and once
+/// without a crash. Then restarts the machine and calls `check` with whether `action` finished.
 void crash_everywhere(
     const std::function<void(FileSystem&, const std::filesystem::path&)>& prepare,
     const std::function<void(FileSystem&, const std::filesystem::path&)>& action,
@@ -78,7 +79,7 @@ TEST(AtomicFile, OldOrNewAfterACrash) {
 }
 
 TEST(AtomicFile, UnsyncedRenameWouldBeNoticed) {
-  // The same with the sync left out: the pretended file system must be able to show the fault.
+  // Leaves out the sync. The faulty file system must show this error.
   int torn = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const TempDirectory temp;
@@ -166,7 +167,7 @@ TEST(AtomicDirectory, TheOldOneStaysWhenTheNewOneCannotTakeItsPlace) {
   const TempDirectory temp;
   FaultyFileSystem fs(temp.path());
   write_directory(fs, temp.path() / "d", "old");
-  for (const std::uint64_t rename : {0, 1}) {  // aside, and into place
+  for (const std::uint64_t rename : {0, 1}) {  // move the old one away, move the new one into place
     fs.refuse_rename(rename);
     EXPECT_THROW(write_directory(fs, temp.path() / "d", "new!"), Error);
     EXPECT_EQ(read_directory(fs, temp.path() / "d"), "old") << rename;
@@ -205,7 +206,7 @@ TEST(CleanLeftovers, SparesOthersAndTheLiving) {
   for (const std::string name : {"d", ".d.tmp-x", ".tmp-5", ".hidden", ".d.tmp-0"})
     fs.create_directory(temp.path() / name);
   fs.create_directory(temp.path() / (".d.tmp-" + parent));
-  fs.create_directory(temp.path() / ".d.tmp-2147483646");  // above any process number of Linux
+  fs.create_directory(temp.path() / ".d.tmp-2147483646");  // above every process number of Linux
   fs.create_directory(temp.path() / ".d.old-2147483646");
   fs.create_directory(temp.path() / ".e-1.old-2147483646");
   clean_leftovers(fs, temp.path());
@@ -256,13 +257,14 @@ TEST(AtomicDirectory, IsMadeWhereALinkLeads) {
   FileSystem& fs = real_file_system();
   const auto real = temp.path() / "real", link = temp.path() / "link";
   stdfs::create_directory_symlink("real", link);
-  for (const char* const content : {"first", "second"}) {  // what the link leads to comes, and goes
+  // The link's target is created, then replaced.
+  for (const char* const content : {"first", "second"}) {
     write_directory(fs, link, content);
     EXPECT_EQ(read_directory(fs, real), content);
     EXPECT_TRUE(stdfs::is_symlink(link));
   }
   EXPECT_EQ(fs.list(temp.path()), (std::vector<std::string>{"link", "real"}));
-  stdfs::create_directory_symlink("real/", temp.path() / "slash");  // as a shell completes it
+  stdfs::create_directory_symlink("real/", temp.path() / "slash");  // as a shell completes the path
   write_directory(fs, temp.path() / "slash/", "third");
   EXPECT_EQ(read_directory(fs, real), "third");
   stdfs::remove(temp.path() / "slash");

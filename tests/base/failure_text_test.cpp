@@ -1,4 +1,4 @@
-// One line for people of what other libraries throw.
+// The one-line messages for exceptions that other libraries throw.
 #include "penstock/base/failure_text.h"
 
 #include <gtest/gtest.h>

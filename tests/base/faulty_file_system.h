@@ -34,18 +34,18 @@ class FaultyFileSystem : public FileSystem {
     nodes_.push_back({.directory = true});
   }
 
-  /// Stops the machine before the operation of that index (counted from now on).
+  /// Stops the machine before the operation of index `operation`, counted from now on.
   void crash_at(std::uint64_t operation) {
     operations_ = 0;
     crash_at_ = operation;
   }
-  /// Refuses the rename of that index (counted from now on) with an Error.
+  /// Refuses the rename of index `index`, counted from now on, with an Error.
   void refuse_rename(std::uint64_t index) { renames_left_ = index; }
   /// Allows this many more bytes to be written.
   void set_free_bytes(std::uint64_t bytes) { free_bytes_ = bytes; }
   std::uint64_t operations() const { return operations_; }
 
-  /// The machine comes up again; `seed` chooses among the torn outcomes.
+  /// Starts the machine again after a crash. `seed` chooses among the torn outcomes.
   void restart(Unsynced unsynced, std::uint64_t seed) {
     std::uint64_t draws = 0;
     const auto below = [&](std::uint64_t bound) {
@@ -126,7 +126,7 @@ class FaultyFileSystem : public FileSystem {
   }
   void remove_all(const Path& path) override {
     if (!alive() || !exists(path)) return;
-    // One entry after another, so that a crash can leave a directory half empty.
+    // Removes the entries one by one, so that a crash can leave a directory half empty.
     const auto [parent, name] = locate(path);
     const std::size_t node = nodes_[parent].entries.at(name);
     const auto entries = nodes_[node].entries;
@@ -182,7 +182,7 @@ class FaultyFileSystem : public FileSystem {
     std::unique_ptr<OutputFile> real_;
   };
 
-  /// Counts an operation; false once the machine has stopped (destructors still run then).
+  /// Counts an operation. Returns false once the machine has stopped (destructors still run then).
   bool alive() {
     if (dead_) return false;
     if (operations_++ < crash_at_) return true;

@@ -1,5 +1,5 @@
-// Config fields as a recipe meets them: types, ranges, unknown keys with the nearest known one, and
-// where an error says that a value was set.
+// Config fields as a recipe uses them: types, ranges, unknown keys with the nearest known key, and
+// the place where a value was set, as errors name it.
 #include "penstock/base/fields.h"
 
 #include <gtest/gtest.h>
@@ -190,10 +190,10 @@ TEST(WithOrigins, PutsTheFirstNamedKeysLineFirstAndTheOthersBehind) {
   EXPECT_EQ(with_origins(root, "model.router.k = 9 is above model.moe.experts = 8"),
             "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: "
             "--set model.moe.experts=8)");
-  // A key that was not set has no line; the next that was is first.
+  // A key that was not set has no line. The line of the next named key comes first.
   EXPECT_EQ(with_origins(root, "model.heads = 3 does not divide model.d_model = 8."),
             "r.toml:2: model.heads = 3 does not divide model.d_model = 8.");
-  // Parts of longer keys are not named, nor is anything twice.
+  // A part of a longer key is not a named key, and no line is given twice.
   EXPECT_EQ(with_origins(root, "model.router.kind, xmodel.d_model"),
             "model.router.kind, xmodel.d_model");
   EXPECT_EQ(with_origins(root, "r.toml:2: model.d_model = 8 is odd"),

@@ -14,7 +14,7 @@ TEST(FileLock, OneHolderAtATime) {
   const testing::TempDirectory directory;
   const std::string path = (directory.path() / ".lock").string();
   std::optional<FileLock> first(path);
-  // Another descriptor counts as another holder, also within one process.
+  // A second descriptor counts as a second holder, also within one process.
   EXPECT_THROW(FileLock second(path), Error);
   first.reset();
   EXPECT_NO_THROW(FileLock third(path));

@@ -1,5 +1,5 @@
-// The system's files with one change: a base for tests of programs that also read their files by
-// other ways than the interface. (faulty_file_system.h lives in memory.)
+// The system's files with one change: a base for tests of programs that also read their files
+// without the FileSystem interface. It does not model crashes: faulty_file_system.h does.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace penstock::testing {
 
-/// Passes everything on; `on_write(path, bytes)` is called before each write and says how many of
-/// the bytes still fit. Fewer than all: those are written and DiskFullError is thrown.
+/// Forwards every operation to the system's files. Calls `on_write(path, bytes)` before each write,
+/// which returns how many of the bytes fit on the disk. If not all fit, writes those that fit and
+/// throws DiskFullError.
 class ForwardingFileSystem : public FileSystem {
  public:
   using OnWrite = std::function<std::size_t(const Path& path, Bytes bytes)>;

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// HOME is another while one lives.
+/// Sets HOME, or removes it for nullptr. Restores it on destruction.
 class Home {
  public:
   explicit Home(const char* value) : before_(std::getenv("HOME") ? std::getenv("HOME") : "") {
@@ -38,7 +38,7 @@ TEST(Home, StandsInPlaceOfATildeAtTheBeginningAlone) {
   const Home home("/home/weir");
   EXPECT_EQ(with_home("~/corpora/x"), "/home/weir/corpora/x");
   EXPECT_EQ(with_home("~"), "/home/weir");
-  EXPECT_EQ(with_home("~gate/x"), "~gate/x");  // another user's, which only the shell knows
+  EXPECT_EQ(with_home("~gate/x"), "~gate/x");  // another user's home, which only the shell knows
   EXPECT_EQ(with_home("a/~/b"), "a/~/b");
   EXPECT_EQ(with_home(""), "");
 }

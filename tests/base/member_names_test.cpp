@@ -20,7 +20,8 @@ TEST(WithMembers, LeavesAllElse) {
   EXPECT_EQ(with_members("", named), "");
   EXPECT_EQ(with_members("keys, my_options.keys, options., options.3", named),
             "keys, my_options.keys, options., options.3");
-  EXPECT_EQ(with_members("options.key", named), "options.key");  // a member's whole name
+  // Only a member's whole name is replaced.
+  EXPECT_EQ(with_members("options.key", named), "options.key");
 }
 
 }  // namespace

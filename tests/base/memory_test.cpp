@@ -1,4 +1,4 @@
-// Memory limits of control groups and what they leave, on made-up /proc and /sys trees.
+// Memory limits of control groups and the memory that they leave, on made-up /proc and /sys trees.
 #include "penstock/base/memory.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST_F(CgroupMemory, Version2TakesTheSmallestOnTheWayUp) {
   write("sys/fs/cgroup/a/memory.max", "2000");
   EXPECT_EQ(limit(), 2000);
   write("sys/fs/cgroup/memory.max", "max");
-  write("sys/fs/cgroup/c/memory.max", "1000");  // another's
+  write("sys/fs/cgroup/c/memory.max", "1000");  // another group's limit
   EXPECT_EQ(limit(), 2000);
 }
 
@@ -55,7 +55,7 @@ TEST_F(CgroupMemory, Version1AndBothAtOnce) {
   write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "5000");
   write("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "1");
   EXPECT_EQ(limit(), 5000);
-  // No limit is a number beyond every machine.
+  // Without a limit, the file contains a number larger than any machine's memory.
   write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_GT(*limit(), 1e18);
   write("sys/fs/cgroup/memory.max", "700");
@@ -79,7 +79,7 @@ TEST_F(CgroupMemory, AvailableIsWhatALimitLeavesCachesOfFilesNotCounted) {
   write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 4000\nactive_file 1000\nfile 7");
   EXPECT_EQ(available(), 25000);
   write("sys/fs/cgroup/a/b/memory.max", "9000");
-  write("sys/fs/cgroup/a/b/memory.current", "9500");  // a limit that was lowered
+  write("sys/fs/cgroup/a/b/memory.current", "9500");  // as after a limit was lowered
   EXPECT_EQ(available(), 0);
   write("proc/self/cgroup", "4:memory:/c");
   write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "8000");

@@ -1,4 +1,4 @@
-// What is not finite, in words and in print.
+// The words and the printed form of values that are not finite.
 #include "penstock/base/nonfinite.h"
 
 #include <gtest/gtest.h>

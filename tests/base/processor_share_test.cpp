@@ -14,7 +14,7 @@ namespace {
 
 class ProcessorShareTest : public ::testing::Test {
  protected:
-  /// Milliseconds on a processor and in the queue.
+  /// Writes a thread's milliseconds on a processor and in the queue.
   void thread(const std::string& id, int running, int waiting) const {
     std::filesystem::create_directories(tasks_.path() / id);
     std::ofstream(tasks_.path() / id / "schedstat")
@@ -24,12 +24,12 @@ class ProcessorShareTest : public ::testing::Test {
 };
 
 TEST_F(ProcessorShareTest, IsOfWhatThreadsWereReadyToUseSinceTheLastLook) {
-  thread("7", 5000, 9000);  // before
+  thread("7", 5000, 9000);  // before the share is measured
   thread("8", 100, 0);
   ProcessorShare share(tasks_.path());
   thread("7", 5300, 9600);
   thread("8", 200, 0);
-  EXPECT_NEAR(*share.look(), 0.4, 1e-12);  // 300 + 100 of 1000
+  EXPECT_NEAR(*share.look(), 0.4, 1e-12);  // 300 + 100 of 1000 ms
   thread("7", 5500, 9600);
   EXPECT_EQ(share.look(), 1);
 }

@@ -1,4 +1,4 @@
-// The progress line on a terminal of a given width, and cut without one.
+// The progress line on a terminal of a given width, and its shortened forms without a terminal.
 #include "penstock/base/progress.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ TEST(Progress, GivesUpFieldsByRank) {
   EXPECT_EQ(fitted_line(fields, 0), "step 3/20  9s left");
 }
 
-/// What reaches a terminal of that many columns when `text` is shown.
+/// What a terminal with `columns` columns receives when `text` is shown.
 std::string shown_on_terminal(unsigned short columns, const std::string& text,
                               std::size_t room = 0) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
@@ -80,7 +80,8 @@ TEST(Progress, StaysWithinTheTerminal) {
   EXPECT_EQ(wide, "\r\033[K" + text);
   EXPECT_EQ(shown_on_terminal(20, text), "\r\033[Kstep 3/20  loss 5.1");
   EXPECT_EQ(shown_on_terminal(19, text), "\r\033[Kstep 3/20");
-  EXPECT_EQ(shown_on_terminal(0, text), "\r\033[K" + text);  // a terminal that does not say
+  // The terminal does not report its width.
+  EXPECT_EQ(shown_on_terminal(0, text), "\r\033[K" + text);
 }
 
 TEST(Progress, ALineThatCannotBeWrittenIsNoError) {

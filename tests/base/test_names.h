@@ -1,4 +1,4 @@
-// The names that GoogleTest prints for parameters that are names.
+// Names of test parameters in the form that GoogleTest accepts.
 #pragma once
 
 #include <gtest/gtest.h>
