@@ -1,4 +1,5 @@
-// Numbers that ranks take: each once, in order of asking, none after the end.
+// Deal gives each number to one rank, in the order of the requests, and nothing after the last
+// number.
 #include "penstock/dist/deal.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Collective operations between ranks, of which every one arrives and goes on: what they return.
+// What collective operations return when every rank takes part and no rank fails.
 #include "penstock/dist/group.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,8 @@ TEST_P(Group, ReducesSumsAndMaxima) {
 TEST_P(Group, ExchangesUnevenRows) {
   const int size = GetParam();
   on_ranks(size, [&](const ProcessGroup& group) {
-    // Rank r sends (r + to) mod 3 rows, each naming both: some send and receive nothing.
+    // Rank r sends (r + to) mod 3 rows to rank `to`. Each row names the sender and the receiver.
+    // Some ranks send and receive no row.
     Counts counts;
     std::vector<at::Tensor> rows = {torch::empty({0, 2}, at::kLong)};
     for (int to = 0; to < size; ++to) {
@@ -59,7 +60,8 @@ TEST_P(Group, ExchangesUnevenRows) {
     }
     const at::Tensor sent = torch::cat(rows).contiguous();
     const at::Tensor found = group.all_to_all(sent, counts);
-    EXPECT_TRUE(torch::equal(found, group.all_to_all(sent, counts, counts)));  // symmetric
+    // The counts are symmetric.
+    EXPECT_TRUE(torch::equal(found, group.all_to_all(sent, counts, counts)));
     std::int64_t row = 0;
     for (int from = 0; from < size; ++from)
       for (int i = 0; i < (group.rank() + from) % 3; ++i, ++row) {
@@ -70,13 +72,14 @@ TEST_P(Group, ExchangesUnevenRows) {
   });
 }
 
-/// Whoever starts goes on though others have not: each rank but the last waits, once it has
-/// started, for that one, which starts when all others have.
+/// start_all_to_all() returns before the other ranks have started. The last rank starts after all
+/// others have started. Each other rank starts first, and then waits for the last rank.
 TEST_P(Group, ExchangesRowsWhileRanksGoOn) {
   const int size = GetParam();
   std::latch started(size - 1);
   const auto action = [&](const ProcessGroup& group) {
-    for (const std::int64_t rows : {3, 50000}) {  // by sockets' buffers, and beyond them
+    // Fewer bytes than sockets' buffers hold, and more.
+    for (const std::int64_t rows : {3, 50000}) {
       const Counts counts(static_cast<std::size_t>(size), rows);
       const at::Tensor sent = torch::full({rows * size, 4}, group.rank());
       if (group.rank() == size - 1) started.wait();
@@ -87,7 +90,7 @@ TEST_P(Group, ExchangesRowsWhileRanksGoOn) {
         EXPECT_TRUE(found.narrow(0, from * rows, rows).eq(from).all().item<bool>());
     }
   };
-  // Not compared before, which waits for all.
+  // No comparison before the operation, because the comparison waits for all ranks.
   for (const auto& failure : failures_on_ranks(size, action, {}))
     EXPECT_EQ(message_of(failure), "nothing");
 }
@@ -105,8 +108,8 @@ TEST_P(Group, HasNoOtherOperationWhileRowsAreUnderWay) {
   });
 }
 
-/// Of as many numbers as the sum of the ranks, counted from 100 times the sender; in so many
-/// pieces.
+/// The numbers that rank `from` sends to rank `to`, in `pieces` pieces: scale · (from + to)
+/// numbers, counted from 100 · from. Filled with -1 if not `filled`.
 Pieces pieces_of(int from, int to, std::int64_t scale, int pieces, bool filled) {
   const at::Tensor all = torch::arange(scale * (from + to), at::kLong).add(100 * from);
   Pieces out;
@@ -118,7 +121,7 @@ Pieces pieces_of(int from, int to, std::int64_t scale, int pieces, bool filled) 
 TEST_P(Group, ExchangesWhatLiesInPieces) {
   const int size = GetParam();
   on_ranks(size, [&](const ProcessGroup& group) {
-    for (const std::int64_t scale : {1, 20000}) {  // the second by shared memory
+    for (const std::int64_t scale : {1, 20000}) {  // the larger one goes through shared memory
       std::vector<Pieces> received, sent, gathered;
       for (int other = 0; other < size; ++other) {
         sent.push_back(pieces_of(group.rank(), other, scale, 3, true));

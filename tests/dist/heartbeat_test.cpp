@@ -1,5 +1,5 @@
-// Who is still there: what the table knows of ranks, what a rank says and hears, and the links that
-// it cuts where another is lost. Whole processes that are stopped are in
+// Heartbeats: what the table knows of ranks, what a rank sends and receives, and the links that a
+// rank cuts when another rank is lost. Whole processes that are stopped are tested in
 // tests/cli/processes_test.py.
 #include "penstock/dist/heartbeat.h"
 
@@ -80,7 +80,7 @@ TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
   EXPECT_EQ(beats.most_silent(begun + 1s)->since, 0ms);
 }
 
-/// A rank of the table at that port, and whether its thread said that one is lost.
+/// A rank that uses the table at `port`. `told` counts how often its thread reported a lost rank.
 struct Rank {
   explicit Rank(int port, HeartbeatOptions options = {.silence = 300ms}, int rank = 0) {
     options.lost = [this] { ++told; };
@@ -111,7 +111,7 @@ TEST(Heartbeat, MissesARankThatFallsSilent) {
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 7);
   EXPECT_EQ(lost->how, RankState::given_up);
-  while (mine.told < 2) std::this_thread::sleep_for(5ms);  // again and again
+  while (mine.told < 2) std::this_thread::sleep_for(5ms);  // the report is repeated
 }
 
 TEST(Heartbeat, MissesARankThatEndsWithoutAWord) {
@@ -149,7 +149,8 @@ TEST(Heartbeat, LosesOneThatFails) {
   while (mine.told == 0) std::this_thread::sleep_for(5ms);
 }
 
-/// The first that was lost is the one to name, not those that end since they lost it.
+/// The rank to name is the one that was lost first. Ranks that end because they lost it are not
+/// named.
 TEST(Heartbeat, IsNoFailureWhereAnotherWasLostBefore) {
   const KeyServer server("127.0.0.1", 0);
   const Rank mine(server.port(), {.silence = 60s});
@@ -163,7 +164,7 @@ TEST(Heartbeat, IsNoFailureWhereAnotherWasLostBefore) {
   EXPECT_EQ(lost->rank, 2);
 }
 
-/// Gloo has told it before the table did.
+/// Gloo told the rank of the loss before the table did.
 TEST(Heartbeat, DoesNotSayThatItFailedWhereAnOperationLostAnother) {
   const KeyServer server("127.0.0.1", 0);
   const Rank mine(server.port());
@@ -177,7 +178,8 @@ TEST(Heartbeat, DoesNotSayThatItFailedWhereAnOperationLostAnother) {
   EXPECT_EQ(lost->how, RankState::followed);
 }
 
-/// It was stopped, and goes on when all others have given it up: whatever it waits for has to end.
+/// This rank was stopped, and resumes after all others have given it up. Every operation that it
+/// waits for must end.
 TEST(Heartbeat, HearsThatTheOthersHaveGivenThisRankUp) {
   const KeyServer server("127.0.0.1", 0);
   const Rank mine(server.port());
@@ -211,7 +213,7 @@ TEST(Heartbeat, DoesNotMissATableThatIsEnded) {
   EXPECT_FALSE(mine.lost_within(900ms));
 }
 
-/// Whoever keeps the table has heard of the loss first and ends before the others ask again.
+/// The process with the table learns of the loss first. It ends before the other ranks ask again.
 TEST(Heartbeat, IsToldWhoIsLostByATableThatEnds) {
   std::optional<KeyServer> server(std::in_place, "127.0.0.1", 0);
   const Rank waits(server->port(), {.silence = 60s}), asks(server->port(), {.silence = 250ms}, 1);
@@ -230,7 +232,7 @@ TEST(Heartbeat, IsToldWhoIsLostByATableThatEnds) {
   }
 }
 
-/// A socket that lets programs connect and answers none, as that of a process that is stopped.
+/// A socket that lets programs connect and never answers, like the socket of a stopped process.
 class Mute {
  public:
   Mute() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -243,7 +245,7 @@ class Mute {
     port = ntohs(address.sin_port);
   }
   ~Mute() { die(); }
-  /// The system ends its connections.
+  /// Closes the socket. The system then ends its connections.
   void die() {
     if (listener_ >= 0) ::close(listener_);
     listener_ = -1;
@@ -286,7 +288,7 @@ TEST(KeyClient, IsAsPatientAsItIsTold) {
   EXPECT_THROW(client.get("a"), SilentTable);
 }
 
-/// Two ends of a connection on this machine.
+/// Both ends of a connection on this machine.
 struct Ends {
   Ends() {
     sockaddr_in address{.sin_family = AF_INET};
@@ -305,7 +307,7 @@ struct Ends {
     ::close(one);
     ::close(other);
   }
-  /// Whether a byte still passes.
+  /// Whether a byte still arrives.
   bool passes() const {
     char byte = 'x';
     return ::send(one, &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(other, &byte, 1, 0) == 1;
@@ -344,7 +346,7 @@ TEST(Links, AreForgottenOnceTheyAreClosed) {
   watched.watch([&] { links.emplace(); });
   const std::pair numbers{links->one, links->other};
   links.reset();
-  const Ends others;  // of the same descriptors, mostly
+  const Ends others;  // the system usually assigns the same descriptors again
   EXPECT_EQ(std::minmax(others.one, others.other), std::minmax(numbers.first, numbers.second));
   watched.cut();
   EXPECT_TRUE(others.passes());

@@ -1,4 +1,4 @@
-// Which rank a process is by the variables of each launcher.
+// The rank of a process, by the variables of each launcher.
 #include "penstock/dist/identity.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Identity, IsASingleProcessUnlessALauncherSaysMore) {
   for (const Variables& variables :
        {Variables{}, Variables{{"RANK", ""}},
         Variables{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}},
-        // A batch script of Slurm's, outside a step.
+        // A batch script of Slurm, outside a step.
         Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}}) {
     const Identity found = identity(variables);
     EXPECT_EQ(found.size, 1);
@@ -53,7 +53,7 @@ TEST(Identity, IsTheLaunchersOwnFirst) {
   EXPECT_EQ(found.local_size, 2);
   EXPECT_EQ(found.address, "127.0.0.1");
   EXPECT_EQ(found.port, 4000);
-  EXPECT_FALSE(found.hosts_store);  // the launcher does
+  EXPECT_FALSE(found.hosts_store);  // the launcher hosts the store
   EXPECT_TRUE(found.launched);
 }
 
@@ -101,10 +101,10 @@ TEST(Identity, MeetsOnThisMachineWhereMpiStartedAllRanksHere) {
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.address, "127.0.0.1");
   variables["OMPI_COMM_WORLD_RANK"] = "0";
-  EXPECT_EQ(identity(variables).port, found.port);  // of the job
+  EXPECT_EQ(identity(variables).port, found.port);  // all ranks of a job have the same port
   variables["PMIX_NAMESPACE"] = "prterun-a-2";
   EXPECT_NE(identity(variables).port, found.port);
-  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";  // each on a machine of its own
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";  // each rank is on its own machine
   variables["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
   EXPECT_NE(refusal(variables).find("set MASTER_ADDR"), std::string::npos) << refusal(variables);
   for (const char* local : {"0", "5"})

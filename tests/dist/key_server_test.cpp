@@ -1,4 +1,4 @@
-// The table by which ranks find each other, and who may not use it.
+// The table by which ranks find each other, and the programs that it turns away.
 #include "penstock/dist/key_server.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A connection of another program: whether the server hangs up once it has sent that.
+/// Connects as another program and sends `text`. Returns whether the server closes the connection.
 bool turned_away(int port, const std::string& text) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -82,7 +82,7 @@ TEST(KeyServer, SaysWhereItCannotListen) {
               std::string::npos)
         << error.what();
   }
-  EXPECT_THROW(KeyServer("192.0.2.1", 0), Error);  // an address of no machine
+  EXPECT_THROW(KeyServer("192.0.2.1", 0), Error);  // no machine has this address
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Groups along the axes of a layout: who is in which, and that each carries what its ranks send.
+// Groups along the axes of a layout: the ranks of each group, and that each group carries what its
+// ranks send.
 #include "penstock/dist/mesh.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +80,7 @@ TEST_F(MeshTest, DividesWholeExpertsOverTensorRanksToo) {
     EXPECT_EQ(rank_at(layout, first), rank % 2);
     const Mesh all = make_mesh(world, {.tensor = 4, .expert = 4, .whole_experts = true});
     EXPECT_EQ(members(all.expert, rank), (Ranks{0, 1, 2, 3}));
-    // Rows may be under way in one of them while the other adds up.
+    // Rows may be in transit in the expert group while the tensor group runs an all_reduce.
     const std::vector<std::int64_t> one(4, 1);
     const auto arrived = all.expert.start_all_to_all(torch::full({4}, rank), one, one);
     const at::Tensor sum = torch::ones({1});

@@ -34,7 +34,8 @@ inline std::vector<std::exception_ptr> failures_on_ranks(
   return failures;
 }
 
-/// The same, by default with shapes compared before every operation. Rethrows the first failure.
+/// Like failures_on_ranks(), by default with shapes compared before every operation. Rethrows the
+/// first failure.
 inline void on_ranks(int size, const std::function<void(const dist::ProcessGroup&)>& action,
                      const dist::GroupOptions& options = {.check = true}) {
   for (const auto& failure : failures_on_ranks(size, action, options))

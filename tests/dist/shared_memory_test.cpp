@@ -1,5 +1,5 @@
-// Shared memory between ranks: what arrives, in sizes that grow and shrink, and that no socket
-// carries it.
+// Messages through shared memory between ranks: they arrive whole while their sizes grow and
+// shrink, and no socket carries them.
 #include "penstock/dist/shared_memory.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kRanks = 3;
 
-/// What ranks that are threads leave for each other.
+/// The messages that ranks leave for each other. The ranks are threads.
 struct Board {
   std::barrier<> barrier{kRanks};
   std::array<std::vector<Pieces>, kRanks> sent;
 };
 
-/// Carries numbers between threads, and nothing large.
+/// A transport between threads that carries small messages only. It fails for a large one.
 class Carrier : public Transport {
  public:
   Carrier(Board& board, int rank) : board_(board), rank_(static_cast<std::size_t>(rank)) {}
@@ -69,13 +69,13 @@ void on_threads(const std::function<void(Transport&, int rank)>& action) {
   for (auto& thread : threads) thread.join();
 }
 
-/// Bytes that one rank sends another in that operation.
+/// The number of bytes that rank `from` sends to rank `to` in operation `operation`.
 std::int64_t bytes_of(int operation, int from, int to) {
   const std::int64_t scale = operation % 3 == 1 ? 100000 : 10;
   return (from + 2 * to + operation) % 4 * scale * (operation + 1);
 }
 
-/// As many bytes, cut in that many places, which the two sides choose differently.
+/// `bytes` divided into about `pieces` pieces. The sender and the receiver divide differently.
 Pieces cut(const at::Tensor& bytes, std::int64_t pieces) {
   const std::int64_t each = std::max<std::int64_t>(1, bytes.numel() / pieces);
   Pieces out;
@@ -106,7 +106,7 @@ TEST(SharedMemory, CarriesPiecesOfAnySizeToEveryRank) {
 TEST(SharedMemory, ReadsNothingWhereRanksExpectOtherSizes) {
   on_threads([](Transport& transport, int rank) {
     const auto bytes = [](std::int64_t count) { return Pieces{at::zeros({count}, at::kByte)}; };
-    // Rank 0 has 100,000 bytes for each, of which rank 2 expects another number.
+    // Rank 0 sends 100,000 bytes to each rank. Rank 2 expects 300,000.
     std::vector<Pieces> sent(kRanks, bytes(rank == 0 ? 100000 : 8)), received(kRanks, bytes(8));
     received[0] = bytes(rank == 2 ? 300000 : 100000);
     const auto arrived = transport.start_all_to_all(received, sent);

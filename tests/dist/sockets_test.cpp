@@ -1,4 +1,4 @@
-// Connections that notice where the other machine is lost.
+// Connections that notice the loss of the other machine.
 #include "penstock/dist/sockets.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ int option(int descriptor, int level, int name) {
 TEST(Sockets, ALostMachineIsAskedForThreeTimesInTwentyFiveSeconds) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GE(descriptor, 0);
-  EXPECT_FALSE(connections().contains(descriptor));  // with nobody yet
+  EXPECT_FALSE(connections().contains(descriptor));  // not connected yet
   watch_machine(descriptor);
   EXPECT_EQ(option(descriptor, SOL_SOCKET, SO_KEEPALIVE), 1);
   EXPECT_EQ(option(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT), 25000);
@@ -34,7 +34,7 @@ TEST(Sockets, ALostMachineIsAskedForThreeTimesInTwentyFiveSeconds) {
   ::close(descriptor);
 }
 
-/// The bytes go over 127.0.0.1 here: from each of two ranks to the other.
+/// Each of the two ranks sends bytes to the other over 127.0.0.1.
 TEST(Sockets, RanksWatchEachOther) {
   if (!has_transport()) GTEST_SKIP() << "built without Gloo";
   const std::set<int> before = connections();

@@ -1,4 +1,5 @@
-// What a rank does and says where another differs, fails, is late, left or never arrived.
+// What a rank does and reports when the other rank differs, fails, is late, has left or never
+// arrived.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -37,7 +38,8 @@ class TwoRanks : public ::testing::Test {
   }
 };
 
-/// A thread that read sockets at once would interrupt one that sends and holds a lock.
+/// Threads that read sockets run as SCHED_BATCH. A thread that reads at once would interrupt a
+/// thread that sends and holds a lock.
 TEST_F(TwoRanks, HaveThreadsThatInterruptNobody) {
   on_ranks(2, [](const ProcessGroup&) {
     EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER);
@@ -48,7 +50,7 @@ TEST_F(TwoRanks, HaveThreadsThatInterruptNobody) {
   });
 }
 
-/// Gloo writes to connections that the other side, or Links::cut, may just have ended.
+/// Gloo writes to connections that the other side or Links::cut() may have ended just before.
 TEST_F(TwoRanks, AreNotEndedByASignalOfABrokenConnection) {
   on_ranks(2, [](const ProcessGroup&) {
     std::array<int, 2> ends{};
@@ -114,7 +116,7 @@ TEST_F(TwoRanks, NoticeThatTheOtherLeft) {
       << message_of(failures[0]);
 }
 
-/// Gloo tells no thread that waits to send that the other side is gone.
+/// Gloo does not tell a thread that waits to send that the other side is gone.
 TEST_F(TwoRanks, NameTheOneThatFailsAndWaitForNothingOfIt) {
   for (const bool sends : {true, false}) {
     const auto start = std::chrono::steady_clock::now();
@@ -137,7 +139,7 @@ TEST_F(TwoRanks, NameTheOneThatFailsAndWaitForNothingOfIt) {
   }
 }
 
-/// Wherever the bytes of a large message are when the links are cut.
+/// The links are cut at any point of the transfer of a large message.
 TEST_F(TwoRanks, EndAMessageThatIsCutInTheMiddle) {
   for (const int milliseconds : {1, 10}) {
     const auto start = std::chrono::steady_clock::now();
@@ -231,7 +233,7 @@ TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
                             .port = table.port(),
                             .source = "RANK and WORLD_SIZE"};
   const GroupOptions hasty{.start_timeout = std::chrono::seconds(1)};
-  EXPECT_THROW(ProcessGroup::join(same, hasty), Error);  // alone
+  EXPECT_THROW(ProcessGroup::join(same, hasty), Error);  // the other rank does not arrive
   try {
     ProcessGroup::join(same, hasty);
     FAIL() << "two ranks 0";
