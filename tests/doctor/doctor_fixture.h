@@ -15,7 +15,7 @@
 
 namespace penstock::testing {
 
-/// A parent, a text, and an upcycled model that tests damage.
+/// A parent, a text, and an upcycled model that the tests damage.
 class Doctor : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -31,7 +31,7 @@ class Doctor : public ::testing::Test {
   Diagnosis look() const {
     return examine(path("moe"), {.dense = path("dense"), .text = path("text")});
   }
-  /// Rewrites the model's tensors after a change.
+  /// Applies `change` to the model's tensors and writes the model again.
   void damage(const std::function<void(TensorMap&)>& change) const {
     TensorMap tensors = load_tensors(path("moe"));
     change(tensors);

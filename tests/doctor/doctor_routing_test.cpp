@@ -1,4 +1,5 @@
-// What the doctor finds where a sound model's routers, or the losses that train them, do badly.
+// The doctor's findings for models whose weights are sound, but whose routers or balance losses
+// work badly.
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -30,16 +31,16 @@ TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
   make({.method = "vanilla"});
   damage([](TensorMap& tensors) {
     at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // every token is the same one
+    table.copy_(table[65].clone().expand_as(table));  // all tokens have the same embedding
   });
-  const Diagnosis balanced = look();  // by its loss
+  const Diagnosis balanced = look();  // with balance losses
   for (const LayerFigures& layer : balanced.layers) EXPECT_NEAR(layer.load_experts, 2, 1e-9);
   const Check* check = find(balanced, "entropy and balance");
   ASSERT_TRUE(check);
   EXPECT_EQ(check->state, CheckState::warning);
   EXPECT_NE(check->finding.find("2 of 2 MoE layers"), std::string::npos) << check->finding;
   EXPECT_NE(check->remedy.find("model.router.load-balance.coefficient"), std::string::npos);
-  // The same fact, the same verdict.
+  // Checks of the same fact give the same verdict.
   EXPECT_EQ(find(balanced, "idle experts")->state, CheckState::warning);
   EXPECT_EQ(find(balanced, "dead experts")->state, CheckState::warning);
   EXPECT_NE(find(balanced, "dead experts")->finding.find("12 of 16"), std::string::npos);
@@ -76,11 +77,11 @@ TEST_F(Doctor, ALossThatOutweighsTheCrossEntropy) {
         << check->finding;
     EXPECT_NE(check->remedy.find("model.router.z-loss.coefficient"), std::string::npos);
   }
-  // As logits grow a thousandfold, so does logsumexp, whose square the loss is.
+  // The logits grow a thousandfold, and so does logsumexp. The z-loss is the square of logsumexp.
   EXPECT_GT(diagnosis.objective[2].loss, 1e3 * sound.objective[2].loss);
 }
 
-/// The norms beside those of whole backward passes.
+/// The doctor's norms equal those of whole backward passes.
 TEST_F(Doctor, TheNormsAreThoseOfTheGradients) {
   make({.method = "vanilla"});
   const Diagnosis diagnosis = look();
@@ -117,7 +118,7 @@ TEST_F(Doctor, MostExpertsIdle) {
   EXPECT_EQ(find(look(), "idle experts")->state, CheckState::ok);
   damage([](TensorMap& tensors) {
     at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // two experts of eight get all tokens
+    table.copy_(table[65].clone().expand_as(table));  // two experts of eight receive all tokens
   });
   const Diagnosis diagnosis = look();
   for (const LayerFigures& layer : diagnosis.layers) EXPECT_EQ(layer.nearly_idle, 6);
@@ -133,7 +134,7 @@ TEST_F(Doctor, EveryExpertIsSeenToLearnThoughNoneIsChosen) {
   make({.method = "vanilla"});
   damage([](TensorMap& tensors) {
     at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // two experts of eight get all tokens
+    table.copy_(table[65].clone().expand_as(table));  // two experts of eight receive all tokens
   });
   const Diagnosis diagnosis = look();
   EXPECT_NE(find(diagnosis, "experts learn")->finding.find("16 of 16 experts"), std::string::npos)

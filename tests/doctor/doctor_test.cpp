@@ -1,4 +1,5 @@
-// The doctor is silent on healthy upcycles of every kind, and names every seeded fault of weights.
+// The doctor reports nothing on healthy upcycles of every kind, and names every seeded fault of
+// weights.
 #include "penstock/doctor/doctor.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +79,7 @@ TEST_F(Doctor, GateAndUpSwappedInASharedCopy) {
   expect_fault("experts", stem + "gate_proj.weight");
 }
 
-/// A shared expert that gives 0 leaves the sum of the experts what the parent computes.
+/// The sum of the experts stays what the parent computes if the shared expert's output is 0.
 TEST_F(Doctor, ExactWeightsBesideASharedExpertThatGivesNothing) {
   make({.method = "vanilla", .shared_width = 16});
   const auto relation = [this] {
@@ -114,7 +115,7 @@ TEST_F(Doctor, AnUnscaledVirtualGroup) {
     });
     expect_fault("virtual groups", "experts.");
   }
-  // Asked for, it is a warning.
+  // If the user asked for no scale, the doctor warns.
   make({.method = "vanilla", .granularity = 2, .scale = ShardScale::none});
   EXPECT_EQ(look().worst(), CheckState::warning);
 }
@@ -131,7 +132,7 @@ TEST_F(Doctor, WeightsThatAreNotFinite) {
 TEST_F(Doctor, OtherWeightsThanTheParents) {
   make({.method = "vanilla"});
   damage([](TensorMap& tensors) { tensors["model.layers.0.self_attn.o_proj.weight"] *= 1.5; });
-  const Diagnosis trained = look();  // as after training: no fault, but said
+  const Diagnosis trained = look();  // as after training: reported, but no fault
   EXPECT_EQ(trained.worst(), CheckState::ok);
   EXPECT_NE(find(trained, "other weights")->finding.find("1 tensors"), std::string::npos);
   ModelConfig other = testing::tiny_config(4);
@@ -147,7 +148,7 @@ TEST_F(Doctor, OtherWeightsThanTheParents) {
   EXPECT_FALSE(find(small, "dense logits"));
 }
 
-/// Experts exact, the rest exact, and still another function: what a wrong reader would do.
+/// All weights are exact, but the model computes another function, as with a wrong reader.
 TEST_F(Doctor, ExactWeightsThatComputeSomethingElse) {
   make({.method = "vanilla"});
   ModelConfig config = open_model_source(path("moe"))->config();
