@@ -68,14 +68,14 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
   TwoTensors model;
   AdamW optimizer(model, {.weight_decay = 0.5, .clip = 1.0});
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
-  // Norm of (3, 3, 4) = sqrt(34).
+  // The norm of (3, 3, 4) is sqrt(34).
   EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 5.830951894845301, 1e-6);
   // First AdamW step: m̂/√v̂ = sign(g). Matrix: w − 0.1·(0.5·w + 1); vector: 3 − 0.1.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.1 * (0.5 + 1), 1e-5);
   EXPECT_NEAR(model.matrix[0][1].item<double>(), -2 - 0.1 * (-1 + 1), 1e-5);
   EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
   EXPECT_EQ(model.unused[0].item<double>(), 5.0);
-  // The clipped gradient is what the moments saw: (1−β1)·3/√34.
+  // The moments use the clipped gradient: (1−β1)·3/√34.
   EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(), 0.1 * 3 / 5.830951894845301,
               1e-6);
 }
@@ -86,13 +86,13 @@ TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
                   {.beta1 = 0.5, .weight_decay = 0.25, .decay = Decay::coupled, .clip = 5.0});
   (model.matrix.sum() * 6 + model.vector.sum() * 8).backward();
   EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 11.661903789690601, 1e-6);  // sqrt(36 + 36 + 64)
-  // Moments see the clipped gradient plus 0.25·w: (1−β1)·(6·5/√136 + 0.25·1), and so on.
+  // The moments use the clipped gradient plus 0.25·w: (1−β1)·(6·5/√136 + 0.25·1), and so on.
   EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(),
               0.5 * (2.572478777137633 + 0.25), 1e-5);
   EXPECT_NEAR(optimizer.state().at("m.vector")[0].item<double>(), 0.5 * (3.429971702850177 + 0.75),
               1e-5);
   EXPECT_NEAR(optimizer.state().at("m.unused")[0].item<double>(), 0.5 * 1.25, 1e-5);
-  // The first step still has length lr, against the gradient's sign; nothing decays besides.
+  // The first step still has length lr, against the gradient's sign. No other decay is applied.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 0.9, 1e-5);
   EXPECT_NEAR(model.unused[0].item<double>(), 4.9, 1e-5);
 }
@@ -103,7 +103,7 @@ TEST(AdamW, SomeParametersHaveALearningRateOfTheirOwn) {
                   [](const std::string& name) { return name == "matrix" ? 3.0 : 1.0; });
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
   optimizer.update(0.1);
-  // The first step has the length lr; decay is lr·0.5·w.
+  // The first step has length lr. The decay is lr·0.5·w.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.3 * (0.5 + 1), 1e-5);
   EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
   // Both groups count the same steps: the second step of each has length lr again.
@@ -147,7 +147,7 @@ TEST(AdamW, KeepsAndRestoresMomentsInBf16) {
   first.update(0.01);
   for (const auto& [name, moment] : first.state())
     EXPECT_EQ(moment.scalar_type(), at::kBFloat16) << name;
-  // From fp32 they are rounded to nearest: a run that changes its type may do that once.
+  // Moments in fp32 are rounded to nearest. This happens once, when a run changes their type.
   std::map<std::string, at::Tensor> wide;
   for (const auto& [name, moment] : first.state()) wide[name] = moment.to(at::kFloat);
   second.load_state(wide, 1);
@@ -167,7 +167,7 @@ TEST(AdamW, NamesTheParameterWhoseGradientIsNotFiniteAndUpdatesNothing) {
   optimizer.zero_gradients();
   model.vector.sum().backward();
   EXPECT_EQ(optimizer.update(0.1).failure, "");
-  EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);  // the first step's length is lr
+  EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);  // the first step has length lr
 }
 
 }  // namespace
