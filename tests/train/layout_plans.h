@@ -1,5 +1,5 @@
-// Layouts of 1,024 ranks over all axes: who is in which group, and who holds what, as pure
-// functions say it. No process is started and no model is built.
+// Layouts of 1,024 ranks over all axes: the groups of each rank and the slices that each rank
+// holds, as pure functions compute them. No process is started and no model is built.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace penstock::testing {
 
 using dist::Layout;
 
-/// ReMoE's 978M with 64 experts. Nothing of it is built.
+/// ReMoE's 978M model with 64 experts. The tests never build it.
 inline ModelConfig large_model() {
   ModelConfig out;
   out.vocab = 51200;
@@ -68,7 +68,7 @@ inline int color_of(const Layout& layout, int rank, Axis axis) {
   return by_axis.at(axis);
 }
 
-/// By axis and color, the ranks in the order that ProcessGroup::split() gives them.
+/// The ranks of each group by axis and color, in the order of ProcessGroup::split().
 using Groups = std::map<std::pair<Axis, int>, std::vector<int>>;
 
 inline Groups groups_of(const Layout& layout) {
@@ -82,7 +82,7 @@ inline Groups groups_of(const Layout& layout) {
 
 using Slices = std::map<std::string, Slice>;
 
-/// What each rank holds; ranks that hold the same share it.
+/// The slices of each rank. Ranks that hold the same slices share an entry.
 class Holdings {
  public:
   explicit Holdings(const PlanCase& plan)

@@ -1,4 +1,4 @@
-// The text of a small recipe with experts, and the results of reading it.
+// The text of a small recipe with experts, and the results of reading the text.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace penstock::testing {
 
-/// Line 9 is k, line 11 the learning rate.
+/// Line 9 sets k, line 11 the learning rate.
 inline const std::string kRecipeText = R"([model]
 d_model = 32
 layers = 2
@@ -31,7 +31,7 @@ inline std::string replaced(const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
 
-/// The recipe that `r.toml` of that text is, with --set of the overrides.
+/// The recipe of a file `r.toml` with the content `text`, with --set of `overrides`.
 inline Recipe recipe_from(const std::vector<std::string>& overrides,
                           const std::string& text = kRecipeText) {
   ConfigNode node = parse_toml(text, "r.toml");

@@ -1,4 +1,4 @@
-// Shared by the tests of whole runs: a small recipe, its runs, and signals during a run.
+// The fixture of tests of whole runs: a small recipe, its runs, and signals during a run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace penstock::testing {
 
 constexpr std::int64_t kRunSteps = 16;
 
-/// A recipe of sixteen steps, which runs in folders of its own.
+/// A recipe of sixteen steps. Each run has its own folder.
 class TrainRun : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,7 +44,8 @@ class TrainRun : public ::testing::Test {
     const auto search = CheckpointStore(real_file_system(), path(name)).latest();
     return search.found ? std::optional(search.found->step) : std::nullopt;
   }
-  /// Runs the whole recipe aside and compares the last checkpoints, bit for bit, and the logs.
+  /// Runs the whole recipe in another folder. Compares the last checkpoints bit for bit, and checks
+  /// the steps of the log.
   void expect_end_of_an_undisturbed_run(const std::string& name) const {
     ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
     const auto model = [&](const std::string& of) {
@@ -64,7 +65,7 @@ class TrainRun : public ::testing::Test {
 
   TempDirectory directory_;
   ConfigNode recipe_;
-  bool validates_ = false;  // then the log has a step 0
+  bool validates_ = false;  // if so, the log has a step 0
 };
 
 /// Sends the signal to this process when the run writes its `step`-th line of the log.

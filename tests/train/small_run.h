@@ -1,4 +1,4 @@
-// A corpus and a recipe that train in moments.
+// A corpus and a recipe that train within seconds.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace penstock::testing {
 
-/// A corpus of seeded words, learnable in a few steps.
+/// A corpus of seeded words that a model learns in a few steps.
 inline Corpus small_corpus(const std::filesystem::path& directory) {
   const char* const words[] = {"weir ", "gate ", "flow ", "turbine ", "head race ", "spill.\n"};
   std::ofstream out(directory / "text.txt");
@@ -24,7 +24,7 @@ inline Corpus small_corpus(const std::filesystem::path& directory) {
   return Corpus::open(options.out);
 }
 
-/// Two layers of width 32, forty steps; `corpus` is only named.
+/// Two layers of width 32, forty steps. `corpus` is only named, not opened.
 inline ConfigNode small_recipe_node(const std::string& method, std::int64_t batch,
                                     std::int64_t length, const std::string& corpus) {
   ConfigNode node;

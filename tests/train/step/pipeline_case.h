@@ -45,7 +45,7 @@ struct Case {
       out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
     return out.resolved();
   }
-  /// In f64: this rank's part; the whole without a mesh.
+  /// The model in f64: this rank's part of it, or the whole model without a mesh.
   std::shared_ptr<LanguageModel> model(const dist::Mesh& mesh = {}) const {
     const ModelConfig all = config();
     const auto out = make_model(all, 1, place_in(all, mesh, chunks));
@@ -61,7 +61,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 struct History {
   std::vector<double> numbers;
   Tensors gradients;  // of the first step
-  Tensors state;      // weights and what balancers keep
+  Tensors state;      // weights and the balancers' state
 };
 
 inline LanguageWork work_of(const Case& is, LanguageModel& model, std::int64_t step,
@@ -97,7 +97,8 @@ inline History train(const Case& is, LanguageModel& model, const GradientSharing
               .world = sharing.world,
               .peers = sharing.peers,
               .counts = sharing.counts});
-  for (const auto& item : model.named_parameters())  // with data ranks those of its parts alone
+  // data ranks hold gradients of their own parts only
+  for (const auto& item : model.named_parameters())
     if (item.value().grad().defined() && sharing.data.size() == 1)
       out.gradients[item.key()] = item.value().grad().clone();
   StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = is.clip}, {},
@@ -116,7 +117,7 @@ inline History train(const Case& is, LanguageModel& model, const GradientSharing
   return out;
 }
 
-/// The largest difference of two tensors, of the largest element.
+/// The largest difference of two tensors, relative to the largest element of `expected`.
 inline double relative(const at::Tensor& found, const at::Tensor& expected) {
   const double size = expected.abs().max().item<double>();
   return (found - expected).abs().max().item<double>() / std::max(size, 1e-12);
@@ -156,7 +157,7 @@ inline History train_on(const Case& is, const dist::Mesh& mesh) {
   return train(is, *model, sharing_on(mesh, *model));
 }
 
-/// By rank.
+/// The history of each rank, indexed by rank.
 inline std::vector<History> train_on_ranks(const Case& is) {
   std::vector<History> out(static_cast<std::size_t>(is.layout.ranks()));
   on_ranks(is.layout.ranks(), [&](const dist::ProcessGroup& world) {
