@@ -1,5 +1,5 @@
-// A checkpoint whose pieces several ranks write, under power that fails before each operation, a
-// disk that is full after each byte, and ranks that never write.
+// A checkpoint whose pieces are written by several ranks: with a crash before each operation, with
+// a disk that becomes full, and with ranks that never write.
 #include "penstock/train/checkpoints/checkpoint_pieces.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using testing::Unsynced;
 
 constexpr int kRanks = 3;
 
-/// Rank 2 has moments alone.
+/// Rank 2 has moments only.
 CheckpointContents contents_of(std::int64_t step, int rank) {
   const std::string name = concat("w", rank);
   const auto value = static_cast<double>(10 * step + rank);
@@ -87,7 +87,7 @@ TEST(CheckpointPieces, AreShardsUnderHuggingFacesNames) {
   expect_step(open_checkpoint(fs, store.directory(4)), 4);
   EXPECT_EQ(store.latest().found->validation_loss, 1.5);
   EXPECT_EQ(SafetensorsModel(store.directory(4)).metadata().at("format"), "pt");
-  // One piece less is damage.
+  // A missing piece is damage.
   fs.remove_all(store.directory(4) / "optimizer-00002-of-00003.safetensors");
   EXPECT_FALSE(store.latest().found);
 }
@@ -126,7 +126,7 @@ TEST(CheckpointPieces, AreEarlierOrNewAfterACrashAnywhere) {
   EXPECT_GT(new_ones, 3);
 }
 
-/// Whoever's disk it is.
+/// The full disk may be the disk of any rank.
 TEST(CheckpointPieces, LeaveTheEarlierOneOnAFullDisk) {
   std::uint64_t room = 0;
   for (bool finished = false; !finished; room += 97) {
@@ -170,7 +170,7 @@ TEST(CheckpointPieces, AreWaitedForUntilTheWriterIsGivenUp) {
     save_pieces(fs, store, *directory, 1);
     writer.wait();
     expect_step(store.load(1), 1);
-    // What a rank says is as good as its note.
+    // A piece that a rank reports by a message counts as a piece with a note.
     DueCheckpoint second = due(2);
     const auto told = second.shared->told;
     const auto place = second.shared->directory->temporary();
@@ -188,7 +188,7 @@ TEST(CheckpointPieces, AreWaitedForUntilTheWriterIsGivenUp) {
   EXPECT_EQ(fs.list(temp.path() / "checkpoints"), (std::vector<std::string>{"step-1", "step-2"}));
 }
 
-/// Rank 0 commits as soon as it sees the last note.
+/// Moves the folder as soon as the note appears, as rank 0 does when it commits.
 class TakenAtOnce : public testing::ForwardingFileSystem {
  public:
   TakenAtOnce() : ForwardingFileSystem([](const Path&, Bytes bytes) { return bytes.size(); }) {}

@@ -1,4 +1,5 @@
-// Which rank writes what of a checkpoint: every number once, from who holds it, in even shares.
+// Which rank writes which part of a checkpoint: every number once, from a rank that holds it, in
+// even shares.
 #include "penstock/train/checkpoints/checkpoint_shares.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ ModelConfig model(std::int64_t layers = 4) {
   return read_recipe(node).model.resolved();
 }
 
-/// Of a rank of the stage, by its slices.
+/// The sizes of the parameters that a rank of the stage trains, by its slices.
 std::vector<ParameterSize> trained(const ModelConfig& config, const dist::Layout& layout,
                                    int stage) {
   std::set<std::string> buffers;
@@ -67,7 +68,7 @@ TEST(CheckpointShares, HaveEveryTensorOnce) {
     }
 }
 
-/// Counts how often each number of a tensor is sent, and looks whether the sender has it.
+/// Counts how often each number of a tensor is sent, and checks that the sender holds it.
 TEST(CheckpointShares, ComeFromRanksThatHoldThem) {
   const ModelConfig config = model(2);
   const auto tensors = model_tensors(config.resolved());
@@ -98,7 +99,7 @@ TEST(CheckpointShares, ComeFromRanksThatHoldThem) {
           EXPECT_TRUE(torch::equal(counts, torch::ones(share.shape))) << share.name;
         }
       }
-  EXPECT_GT(most, 1U);  // several ranks have numbers of one slice
+  EXPECT_GT(most, 1U);  // several ranks hold numbers of one slice
 }
 
 TEST(CheckpointShares, AreEvenAmongThoseWhoHoldTheSame) {
@@ -118,7 +119,7 @@ TEST(CheckpointShares, AreEvenAmongThoseWhoHoldTheSame) {
     }
 }
 
-/// An expert that lies on one rank, or whose copies do, is sent to nobody.
+/// Experts are not sent: the rank that writes an expert holds it, alone or as a copy.
 TEST(CheckpointShares, LeaveExpertsAndStagesWhereTheyAre) {
   const ModelConfig config = model();
   for (const dist::Layout& layout : {kLayouts[3], kLayouts[4], kLayouts[5]})

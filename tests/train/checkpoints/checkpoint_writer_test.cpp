@@ -1,5 +1,5 @@
-// Checkpoints that are written while training goes on: what they hold, who waits for whom, and
-// where a write that fails is said.
+// Checkpoints that are written while training continues: their contents, what waits for what, and
+// where a failed write is reported.
 #include "penstock/train/checkpoints/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using testing::TempDirectory;
 using testing::TrainRun;
 using namespace std::chrono_literals;
 
-/// Lines of the log, which another thread waits for.
+/// The number of lines of the log. Another thread waits for lines.
 class Lines {
  public:
   int add() {
@@ -39,12 +39,12 @@ class Lines {
     changed_.notify_all();
     return ++count_;
   }
-  /// Whether there are so many, in the end.
+  /// Waits for `count` lines. Returns whether they came in time.
   bool reach(int count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, 30s, [&] { return count_ >= count; });
   }
-  /// How many there are after a while in which more could come.
+  /// The number of lines after a pause in which more lines could come.
   int after_a_while() {
     std::this_thread::sleep_for(50ms);
     const std::scoped_lock lock(mutex_);
@@ -57,7 +57,7 @@ class Lines {
   int count_ = 0;
 };
 
-/// Counts the lines of the log, and asks `fits(bytes)` before the weights of step 4 are written.
+/// Counts the lines of the log. Calls `fits(bytes)` before the weights of step 4 are written.
 ForwardingFileSystem held_up(Lines& lines, const std::function<std::size_t(std::size_t)>& fits,
                              const std::function<void(int)>& at_line = {}) {
   return ForwardingFileSystem([&lines, fits, at_line](const FileSystem::Path& path, Bytes bytes) {
@@ -71,7 +71,7 @@ ForwardingFileSystem held_up(Lines& lines, const std::function<std::size_t(std::
   });
 }
 
-/// Its model and its optimizer count the steps, in place.
+/// A task whose model and optimizer count the steps, in place.
 class CountingTask : public RunTask {
  public:
   RunPlan planned{.steps = 10,
@@ -119,7 +119,8 @@ class CountingTask : public RunTask {
   at::Tensor weight_ = torch::zeros({5}), moment_ = torch::zeros({5});
 };
 
-/// Its model is gathered for each checkpoint, as one tensor of which those of the file are views.
+/// A task that gathers its model for each checkpoint as one tensor. The file's tensors are views of
+/// this tensor.
 class GatheringTask : public CountingTask {
  public:
   explicit GatheringTask(bool keeps) : keeps_(keeps) {}
@@ -131,7 +132,7 @@ class GatheringTask : public CountingTask {
     if (step() == 4) begin_ = static_cast<const std::byte*>(whole.data_ptr());
     return out;
   }
-  /// Whether these bytes lie in what was gathered for step 4.
+  /// Whether the bytes lie in the tensor that was gathered for step 4.
   bool gathered(Bytes bytes) const {
     return bytes.data() >= begin_ && bytes.data() < begin_ + 10 * sizeof(float);
   }
@@ -157,7 +158,7 @@ class CheckpointsBeside : public ::testing::Test {
     EXPECT_TRUE(torch::equal(found.model.at("w"), torch::full({5}, double(step)))) << step;
     EXPECT_TRUE(torch::equal(found.optimizer.at("m.w"), torch::full({5}, 2.0 * step))) << step;
   }
-  /// The failed run's message, which names step 4 and the full disk.
+  /// Expects that the run fails with a message that names step 4 and the full disk.
   void expect_full_disk(CountingTask& task, FileSystem* files) const {
     try {
       run(task, files);
@@ -196,7 +197,7 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
   for (const std::int64_t copy : {0, 2}) {
     Lines lines;
     CountingTask task;
-    task.planned.copy_bytes = copy;  // of 1 that is left
+    task.planned.copy_bytes = copy;  // 1 byte of memory is left
     auto files = held_up(lines, [&](std::size_t bytes) {
       EXPECT_EQ(lines.after_a_while(), 4);
       return bytes;
@@ -297,7 +298,7 @@ TEST_F(CheckpointsBeside, ASignalAtTheStepThatIsBeingWrittenDoesNotHideItsFailur
 }
 
 TEST_F(CheckpointsBeside, OnlyWhatOthersReferToIsCopiedIntoMemoryThatIsKept) {
-  std::map<std::size_t, const void*> written;  // the last of each size
+  std::map<std::size_t, const void*> written;  // the last buffer of each size
   ForwardingFileSystem files([&](const FileSystem::Path&, Bytes bytes) {
     written[bytes.size()] = bytes.data();
     return bytes.size();

@@ -1,5 +1,5 @@
-// Checkpoints under everything that can go wrong: power failing before each operation, a disk full
-// after each byte, damage to each file.
+// Checkpoints with a crash before each operation, a disk that is full after each byte, and damage
+// to each file.
 #include "penstock/train/checkpoints/checkpoints.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using testing::FaultyFileSystem;
 using testing::TempDirectory;
 using testing::Unsynced;
 
-/// Contents in which every file tells `step`.
+/// Contents whose every file contains `step`.
 CheckpointContents contents_of(std::int64_t step) {
   const auto value = static_cast<double>(step);
   return {
@@ -62,7 +62,7 @@ std::optional<std::int64_t> latest_step(CheckpointStore& store) {
 TEST(Checkpoints, StepsAreThoseOfTheFolderAlone) {
   const TempDirectory temp;
   CheckpointStore store(real_file_system(), temp.path(), {.keep_last = 3});
-  EXPECT_EQ(store.steps(), std::vector<std::int64_t>());  // there is no folder
+  EXPECT_EQ(store.steps(), std::vector<std::int64_t>());  // the folder does not exist
   for (const std::int64_t step : {20, 5, 100}) store.save(step, contents_of(step));
   for (const char* name : {"step-x", "step-07", "other"})
     std::filesystem::create_directory(temp.path() / "checkpoints" / name);
@@ -126,7 +126,7 @@ TEST(Checkpoints, ANewOneIsNeverPushedOutByLaterSteps) {
   std::ofstream(store.directory(9) / "model.safetensors", std::ios::in) << "damaged";
   store.save(4, contents_of(4));
   EXPECT_EQ(latest_step(store), 4);
-  store.save(9, contents_of(9));  // in place of the damaged one
+  store.save(9, contents_of(9));  // replaces the damaged checkpoint
   EXPECT_EQ(latest_step(store), 9);
   expect_contents(store, 9);
 }
@@ -168,7 +168,7 @@ TEST(Checkpoints, WhatIsPassedOverIsNamedNewestFirst) {
   auto& fs = real_file_system();
   CheckpointStore store(fs, temp.path(), {.keep_last = 4});
   for (const int step : {8, 9, 10, 11}) store.save(step, contents_of(step));
-  // Some damage shows at a glance, some only when the contents are read.
+  // Some damage shows in the list of files, some only when the contents are read.
   fs.remove_all(store.directory(9) / kManifestName);
   fs.remove_all(store.directory(11) / "config.json");
   write_file_atomically(fs, store.directory(10) / "config.json", "{\"step\": 11}");
@@ -205,15 +205,16 @@ TEST(Checkpoints, ManifestsFromOutsideAreChecked) {
     std::string changed = text;
     changed[i] ^= 1;
     try {
-      EXPECT_EQ(manifest_text(parse_manifest(changed)), text) << changed;  // white space at most
+      // Only white space may differ.
+      EXPECT_EQ(manifest_text(parse_manifest(changed)), text) << changed;
     } catch (const Error&) {
     }
     EXPECT_THROW(parse_manifest(text.substr(0, i)), Error);
-    if (i + 2 == text.size()) break;  // without its last newline it is whole
+    if (i + 2 == text.size()) break;  // complete without its last newline
   }
 }
 
-/// Saves step 1, then runs the machine into a crash while step 2 is saved.
+/// Saves step 1, then crashes the machine while step 2 is saved.
 TEST(Checkpoints, EarlierOrNewAfterACrashAnywhere) {
   int crashes = 0, new_ones = 0;
   for (const auto unsynced : {Unsynced::kLost, Unsynced::kKept, Unsynced::kTorn}) {

@@ -1,5 +1,5 @@
-// The checkpoint of a run that still trains: what is removed while it is read is chosen anew. The
-// removals come at fixed places of the reading, not by chance.
+// The choice of a checkpoint of a run that still trains. If the checkpoint is removed while it is
+// read, another is chosen. The removals come at fixed points of the reading, not by chance.
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class LiveRun : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-/// Trains on, as another process would, when a directory has been listed for the n-th time.
+/// Calls `train(n)` after the n-th listing of a directory, as if another process trained.
 class TrainingOnWhenListed : public testing::ForwardingFileSystem {
  public:
   explicit TrainingOnWhenListed(std::function<void(int)> train)
@@ -66,7 +66,7 @@ TEST_F(LiveRun, ReadingIsRepeatedWhenItsCheckpointIsRemoved) {
       [&] { return choose(); },
       [&](const Model& model) {
         read.push_back(model.path);
-        if (read.size() == 1) save(4);  // which removes step 2
+        if (read.size() == 1) save(4);  // this removes step 2
         return real_file_system().read(fs::path(model.path) / "config.json") + model.path;
       },
       [&](const Model& model) { gone.push_back(model.path); });
@@ -103,7 +103,7 @@ TEST_F(LiveRun, WhatIsRemovedDuringTheSearchIsSearchedAgainAndNotCalledDamaged) 
   save(2);
   TrainingOnWhenListed files([&](int lists) {
     if (lists <= 2)
-      save(2 + lists);  // after the search for the best, and after that for the newest
+      save(2 + lists);  // after the search for the best, then after the search for the newest
   });
   const CheckpointSearch search = chosen_checkpoint(files, run());
   EXPECT_EQ(search.found->step, 4);

@@ -1,5 +1,5 @@
-// Checkpoints that the ranks of a layout write together, beside what one rank gathers, and opened
-// by other layouts.
+// Checkpoints that the ranks of a layout write together: compared with what one rank gathers, and
+// opened by other layouts.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -55,7 +55,8 @@ class SharedCheckpoints : public ::testing::Test {
   ConfigNode node(const std::string& method) const {
     ConfigNode out = testing::small_recipe_node(method, 8, 16, "unused");
     out.set("model.layers", ConfigNode(std::int64_t{4}));
-    out.set("model.d_model", ConfigNode(std::int64_t{64}));  // moments of a matrix are divided
+    // Large enough to divide a matrix's moments.
+    out.set("model.d_model", ConfigNode(std::int64_t{64}));
     out.set("train.micro_batch", ConfigNode(std::int64_t{1}));
     out.set("train.gradient_sum", ConfigNode(std::string("tree")));
     return out;
@@ -71,7 +72,7 @@ class SharedCheckpoints : public ::testing::Test {
   }
   CheckpointStore store() const { return {real_file_system(), directory_.path() / "run"}; }
 
-  /// Two steps, and a checkpoint of them that all ranks write.
+  /// A checkpoint after two steps that all ranks write.
   struct Written {
     TensorMap model, optimizer;  // as rank 0 gathers them
     std::filesystem::path directory;
@@ -129,7 +130,7 @@ std::string name_of(const LayoutCase& layout) {
   return out;
 }
 
-/// What rank 0 would have written alone is the oracle.
+/// The expected contents are those that rank 0 would write alone.
 TEST_F(SharedCheckpoints, HoldWhatOneRankWouldGather) {
   for (const LayoutCase& layout : kDivided) {
     const Written expected = written(node("remoe"), layout);
@@ -151,7 +152,7 @@ TEST_F(SharedCheckpoints, OpenInAnyOtherLayout) {
   for (const LayoutCase& layout : kDivided)
     on_ranks(layout.ranks, [&](const dist::ProcessGroup& group) {
       const auto mine = trainer(node("topk"), layout.settings, group);
-      for (const bool files : {true, false}) {  // or, without files, from rank 0
+      for (const bool files : {true, false}) {  // from files, or from rank 0's tensors
         if (files)
           mine->restore_from_files(group.rank() == 0 ? 2 : 0, found.model, found.optimizer, "here");
         else if (group.rank() == 0)
@@ -162,7 +163,7 @@ TEST_F(SharedCheckpoints, OpenInAnyOtherLayout) {
         const TensorMap model = mine->model_tensors(), optimizer = mine->optimizer_tensors();
         if (group.rank() == 0) expect_same(model, expected.model, name_of(layout));
         if (group.rank() == 0) expect_same(optimizer, expected.optimizer, name_of(layout));
-        mine->advance();  // the next is to change it
+        mine->advance();  // the next restore has to change the state
       }
     });
   const auto alone = trainer(node("topk"), {});
@@ -171,7 +172,7 @@ TEST_F(SharedCheckpoints, OpenInAnyOtherLayout) {
   expect_same(alone->optimizer_tensors(), expected.optimizer, "alone");
 }
 
-/// Ranks that divide no layer go on to the bits of one process.
+/// Ranks that divide no layer continue with the same bits as one process.
 TEST_F(SharedCheckpoints, GoOnToTheSameBits) {
   const auto straight = trainer(node("remoe"), {});
   while (straight->step() < 4) straight->advance();
@@ -229,7 +230,7 @@ TEST_F(SharedCheckpoints, AreRefusedWhereWeightsDriftedApart) {
   });
 }
 
-/// What a rank sees of another machine's folder: nothing, or something else.
+/// A rank's view of another machine's folder: the folder does not exist, or is read-only.
 class OtherMachine : public testing::ForwardingFileSystem {
  public:
   explicit OtherMachine(bool reads)
@@ -268,7 +269,7 @@ TEST_F(SharedCheckpoints, AreWrittenWhereAllRanksSeeTheDirectory) {
   };
   FullDisk full;
   on_ranks(2, [&](const dist::ProcessGroup& group) {
-    // All learn of it, where rank 1 would else wait.
+    // All ranks learn of the error. Otherwise rank 1 would wait.
     if (group.rank() == 0)
       EXPECT_THROW(first_rank_without(group, directory_.path(), full), Error);
     else
