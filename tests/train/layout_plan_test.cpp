@@ -1,5 +1,5 @@
-// The plans of 1,024 ranks under layouts over all axes: groups that divide them, a model held once
-// by each replica, and ranks that hold about as much as each other.
+// The plans of 1,024 ranks under layouts over all axes: groups divide the ranks, each replica holds
+// the model once, and all ranks hold about as much.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using testing::name_of;
 using testing::PlanCase;
 using testing::Slices;
 
-/// The ranks that a rank is with, from its coordinates alone.
+/// The ranks of a rank's group, from the rank's coordinates alone.
 std::vector<int> seen_from(const Layout& layout, int rank, Axis axis) {
   const dist::Coordinates at = dist::coordinates_of(layout, rank);
   std::vector<int> out;
@@ -35,7 +35,7 @@ std::vector<int> seen_from(const Layout& layout, int rank, Axis axis) {
     for (int i = 0; i < layout.pipeline; ++i) add({at.data, at.tensor, i});
   if (axis == Axis::data)
     for (int i = 0; i < layout.data; ++i) add({i, at.tensor, at.pipeline});
-  // Those that share experts, in their order: along data, or also along tensor.
+  // The ranks that share experts, in their order: along data, or along data and tensor.
   const int own = t == 1 ? at.data : at.data * t + at.tensor;
   for (int i = 0; i < layout.data * t; ++i)
     if ((axis == Axis::expert && i / e == own / e) || (axis == Axis::replicas && i % e == own % e))
@@ -72,7 +72,7 @@ bool overlap(const Slice& a, const Slice& b) {
   return true;
 }
 
-/// The slices that ranks of one replica hold: they cover each tensor of the model once.
+/// Expects that the slices of one replica's ranks cover each tensor of the model once.
 void expect_covered(const std::map<std::string, std::vector<Slice>>& held, const Slices& whole) {
   ASSERT_EQ(held.size(), whole.size());
   for (const auto& [name, slice] : whole) {
@@ -93,7 +93,7 @@ TEST(LayoutPlan, EachReplicaHoldsEveryTensorOnce) {
     SCOPED_TRACE(name_of(plan));
     const Layout& l = plan.layout;
     Holdings holdings(plan);
-    // Data ranks that hold all of a layer between them.
+    // The number of data ranks that together hold whole layers.
     const int rows = std::max(1, l.whole_experts ? l.expert / l.tensor : l.expert);
     for (const int block : {0, l.data / rows - 1}) {
       std::map<std::string, std::vector<Slice>> held;
@@ -133,7 +133,8 @@ std::int64_t elements(const Slices& slices) {
   return out;
 }
 
-/// No rank holds more than the mean and what lies at one end of the model, or a layer more.
+/// No rank holds more than the mean plus one end of the model and, if stages differ in size, one
+/// layer.
 TEST(LayoutPlan, RanksAreBalanced) {
   for (const PlanCase& plan : kPlanCases) {
     SCOPED_TRACE(name_of(plan));

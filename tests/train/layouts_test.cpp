@@ -1,6 +1,6 @@
-// One step after another under every layout: the numbers are those of one process. In f64, for
-// every registered method; the same layout twice, through shared memory and through sockets, is
-// bitwise the same.
+// Training steps under every layout, in f64 and for every registered method: the numbers are those
+// of one process. A layout that runs once through shared memory and once through sockets has the
+// same bits.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -87,7 +87,7 @@ ModelConfig config_of(const std::string& method) {
   recipe.model.kv_heads = 2;
   recipe.model.init_std = 0.2;
   recipe.model.qk_norm_per_head = true;
-  recipe.model.tie_embeddings = method.size() % 2 == 0;  // of about half of the methods
+  recipe.model.tie_embeddings = method.size() % 2 == 0;  // tied for about half of the methods
   if (method != "dense") {
     recipe.model.moe.shared_width = 16;
     recipe.model.moe.shared_gate = true;
@@ -97,7 +97,7 @@ ModelConfig config_of(const std::string& method) {
   return recipe.model.resolved();
 }
 
-/// What steps came to: numbers in an order of their own, and whole tensors by name.
+/// The results of training steps: numbers in a fixed order, and whole tensors by name.
 struct History {
   std::vector<double> numbers;
   TensorMap weights, moments;  // on rank 0
@@ -145,8 +145,8 @@ History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how
   return out;
 }
 
-/// On rank 0; where another rank fails, all do.
-/// @param shared_memory  false: everything goes through sockets, as between machines
+/// The history of rank 0. Where another rank fails, all ranks fail.
+/// @param shared_memory  false: all messages go through sockets, as between machines
 History train_on_ranks(const ModelConfig& config, const Case& how, bool shared_memory = true) {
   History out;
   const auto action = [&](const dist::ProcessGroup& world) {
@@ -179,14 +179,14 @@ void expect_same_bits(const History& found, const History& expected) {
       EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
 }
 
-/// Whether a covering selection takes that pair: every layout meets some methods and every method
-/// some layouts. PENSTOCK_ALL_LAYOUTS=1 takes all.
+/// Whether the covering selection contains this pair: every layout runs with some methods and every
+/// method with some layouts. PENSTOCK_ALL_LAYOUTS=1 selects all pairs.
 bool is_selected(std::size_t method, std::size_t layout) {
   return std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr || (method + layout) % 4 == 0;
 }
 
-/// Whether a pair is run a second time, through sockets. With zero one copy of the weights then
-/// becomes a copy for each rank: half of the selected pairs show that the bits are the same.
+/// Whether a pair runs a second time, through sockets. With zero, each rank then holds its own copy
+/// of the weights. Half of the selected pairs with zero test that the bits stay the same.
 bool is_run_again(const Case& how, std::size_t method, std::size_t layout) {
   return how.zero > 0 ? (method + layout) % 8 == 0 : method % 5 == layout % 5;
 }
@@ -221,7 +221,7 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Methods, Layouts, ::testing::ValuesIn(method_registry().names()),
                          testing::test_name);
 
-/// A pass with all experts before each part's own, wherever a layout has an order for it.
+/// Distillation runs a pass with all experts before each part's own pass.
 TEST(DistilledLayouts, HaveTheNumbersOfOneProcess) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   ModelConfig config = config_of("topk");

@@ -1,4 +1,4 @@
-// The search over layouts beside every layout tried by hand.
+// The search over layouts, compared with an estimate of every layout.
 #include "penstock/train/layouts/layout_search.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Recipe searched_recipe(std::vector<std::string> overrides = {}) {
   return recipe_from(overrides);
 }
 
-/// The fastest of all products of axes, each tried by itself.
+/// The shortest time of all products of axes. Each product is estimated by itself.
 double fastest_by_hand(const Recipe& recipe, int ranks, double memory, std::size_t& taken) {
   double best = 1e300;
   for (std::int64_t code = 0; code < 4 * 4 * 4 * 3 * 4 * 2; ++code) {

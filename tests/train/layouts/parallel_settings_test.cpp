@@ -1,4 +1,4 @@
-// What several processes ask of a recipe.
+// The settings of a recipe that several processes require.
 #include "penstock/train/layouts/parallel_settings.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(ParallelSettings, DivideProcessesAlongTheAxes) {
   EXPECT_EQ(layout({"parallel.tensor=2", "parallel.pipeline=2"}, 8),
             (dist::Layout{.data = 2, .tensor = 2, .pipeline = 2}));
   EXPECT_EQ(layout({"parallel.expert=2"}, 4), (dist::Layout{.data = 4, .expert = 2}));
-  // Experts within the data-parallel ranks, or on as many times more.
+  // Experts are divided within the data-parallel ranks, or there are data × expert processes.
   const std::vector<std::string> both = {"parallel.data=2", "parallel.expert=2"};
   EXPECT_EQ(layout(both, 2), (dist::Layout{.data = 2, .expert = 2}));
   EXPECT_EQ(layout(both, 4), (dist::Layout{.data = 4, .expert = 2}));
@@ -122,8 +122,8 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
                "or with experts on processes of their own 4", "but 3 processes train"});
   expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
               {"6 are not a multiple of 4"});
-  // The nearest value fits all that it divides: here 3 ranks of 6 and 4 experts, 8 of 4 heads and
-  // 18 neurons.
+  // The nearest value divides all that it must divide: 6 ranks and 4 experts, or 8 heads and 18
+  // neurons.
   expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=4"}, 6),
               {"does not divide the 6 data-parallel ranks", "the nearest value that does is 2"});
   expect_said(refusal({"train.micro_batch=1", "model.vocab=256", "model.heads=8",
@@ -263,7 +263,7 @@ TEST(ParallelSettings, ArePartOfTheResultOnlyByTheOrderOfSumsAndLocalSteps) {
 
 TEST(ParallelSettings, DivideTheCoresAndCountTheCopiesOfGradients) {
   Recipe recipe = recipe_from({"train.micro_batch=1"});
-  EXPECT_EQ(threads_of_process(recipe, 1), 0);  // all
+  EXPECT_EQ(threads_of_process(recipe, 1), 0);  // 0: all threads
   EXPECT_EQ(threads_of_process(recipe, 2), std::max(1, physical_cores() / 2));
   EXPECT_EQ(threads_of_process(recipe, 1000), 1);
   recipe.run.threads = 3;

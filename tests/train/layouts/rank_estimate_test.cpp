@@ -1,4 +1,4 @@
-// What a rank is estimated to hold and to send, counted by hand.
+// The estimates of what a rank holds and sends, compared with counts by hand.
 #include "penstock/train/layouts/rank_estimate.h"
 
 #include <gtest/gtest.h>
@@ -47,11 +47,12 @@ TEST(RankEstimate, CountsRowsBetweenStagesAndOfHeads) {
   const Recipe r = counted_recipe();
   const double parts = static_cast<double>(r.train.batch_sequences), layers = r.model.layers;
   EXPECT_EQ(sent(estimate_rank(r, {.pipeline = 2}))["stages"], 2 * parts * rows_bytes(r));
-  // Two sums of a layer on either way, of which a rank sends twice a half.
+  // A layer has two sums in each direction. For each sum, a rank sends a half twice.
   EXPECT_EQ(sent(estimate_rank(r, {.tensor = 2}))["tensor"], 4 * layers * parts * rows_bytes(r));
 }
 
-/// Experts are three matrices of d_model × d_ffn; forward and backward are 6 FLOPs a multiply-add.
+/// An expert has three matrices of d_model × d_ffn. A multiply-add costs 6 FLOPs, forward and
+/// backward together.
 TEST(RankEstimate, WaitsForTheRankWithTheMostRows) {
   const Recipe r = counted_recipe();
   const dist::Layout layout{.data = 2, .expert = 2};
@@ -67,13 +68,14 @@ TEST(RankEstimate, WaitsForTheRankWithTheMostRows) {
       1e-12);
   EXPECT_NEAR(static_cast<double>(sent(at_uneven)["tokens"]),
               1.5 * static_cast<double>(sent(at_even)["tokens"]), 1);
-  // Without divided experts a rank computes those of its own tokens.
+  // Without divided experts, a rank computes the experts of its own tokens.
   EXPECT_EQ(estimate_rank(r, {.data = 2}, uneven).step_seconds,
             estimate_rank(r, {.data = 2}, even).step_seconds);
 }
 
 TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
-  // Top-1 of two ranks: half of the tokens go to the other one, and come back; twice.
+  // Top-1 on two ranks: half of the tokens go to the other rank and return, in the forward and in
+  // the backward pass.
   const Recipe r = counted_recipe();
   const dist::Layout layout{.data = 2, .expert = 2};
   const double parts = static_cast<double>(r.train.batch_sequences) / 2;
@@ -82,7 +84,7 @@ TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
 }
 
 TEST(RankEstimate, DividesTokensInPlaceOfNeurons) {
-  // Two tensor ranks with half of the tokens each: half of these go to the other one.
+  // Each of two tensor ranks has half of the tokens. Half of these go to the other rank.
   const Recipe r = counted_recipe();
   const dist::Layout whole{.tensor = 2, .expert = 2, .whole_experts = true}, cut{.tensor = 2};
   const double parts = static_cast<double>(r.train.batch_sequences);
@@ -90,10 +92,11 @@ TEST(RankEstimate, DividesTokensInPlaceOfNeurons) {
   EXPECT_NEAR(static_cast<double>(sent(found)["tokens"]),
               4.0 * static_cast<double>(r.model.moe_layers()) * parts * 0.5 * rows_bytes(r) / 2, 1);
   EXPECT_EQ(sent(found)["tensor"], sent(estimate_rank(r, cut))["tensor"]);
-  // As many experts' numbers as where neurons are divided, and nobody else has them.
+  // A rank holds as many numbers of experts as where neurons are divided. No other rank holds the
+  // same experts.
   EXPECT_EQ(found.memory.parameter_bytes, estimate_rank(r, cut).memory.parameter_bytes);
   EXPECT_EQ(sent(found).count("gradients"), 0U);
-  // Each with all experts: they exchange these experts' gradients.
+  // Each rank holds all experts. The ranks exchange the gradients of these experts.
   found = estimate_rank(r, {.tensor = 2, .whole_experts = true});
   EXPECT_EQ(sent(found).count("tokens"), 0U);
   EXPECT_GT(sent(found)["gradients"], 0);
@@ -109,7 +112,7 @@ TEST(RankEstimate, HidesTokensBehindASharedExpert) {
     return found.compute_seconds + found.exchange_seconds - found.step_seconds;
   };
   EXPECT_EQ(step("false", 16), 0);
-  // The gradients are hidden in both.
+  // The gradients are hidden with and without a shared expert.
   const Recipe r = counted_recipe();
   const double tokens =
       static_cast<double>(sent(estimate_rank(r, layout, speeds))["tokens"]) / speeds.bandwidth;
@@ -121,7 +124,7 @@ TEST(RankEstimate, DividesWhatTheAxesDivide) {
   const TrainingMemory zero =
       estimate_rank(counted_recipe({"parallel.zero=1"}), {.data = 2}).memory;
   EXPECT_EQ(zero.parameter_bytes, one.parameter_bytes);
-  // A half, as far as small parameters, which are not cut, can be dealt out.
+  // About a half: small parameters are not cut, each goes to one rank.
   EXPECT_GE(2 * zero.optimizer_bytes, one.optimizer_bytes);
   EXPECT_LT(4 * zero.optimizer_bytes, 3 * one.optimizer_bytes);
   const TrainingMemory experts = estimate_rank(counted_recipe(), {.data = 2, .expert = 2}).memory;
@@ -143,12 +146,13 @@ TEST(RankEstimate, CountsAnOuterStepOnceInItsLocalSteps) {
   EXPECT_NEAR(ten.exchange_seconds, every.exchange_seconds / 10, 1e-6);
   EXPECT_NEAR(ten.step_seconds, ten.compute_seconds + ten.exchange_seconds, 1e-12);
   EXPECT_EQ(ten.compute_seconds, every.compute_seconds);
-  // The outer optimizer's weights and momentum are divided: about a whole moment more.
+  // The outer optimizer's weights and momentum are divided over two ranks. They add about one whole
+  // moment.
   const double moments = static_cast<double>(every.memory.optimizer_bytes);
   EXPECT_GE(static_cast<double>(ten.memory.optimizer_bytes), 1.5 * moments);
   EXPECT_LT(static_cast<double>(ten.memory.optimizer_bytes), 1.75 * moments);
   EXPECT_EQ(ten.memory.parameter_bytes, every.memory.parameter_bytes);
-  // And nothing is hidden behind the backward pass.
+  // No exchange is hidden behind the backward pass.
   const RankEstimate beside =
       estimate_rank(counted_recipe({"parallel.local_steps=10"}), two, speeds);
   EXPECT_EQ(beside.step_seconds, ten.step_seconds);
@@ -160,7 +164,7 @@ TEST(RankEstimate, AddsComputingBubbleAndExchange) {
   const RankEstimate alone = estimate_rank(r, {}, speeds);
   const RankEstimate staged = estimate_rank(r, {.pipeline = 2}, speeds);
   const double parts = static_cast<double>(r.train.batch_sequences);
-  // The second of two layers is in the stage of the head, which sets the pace.
+  // The second of two layers is in the stage of the head. This stage is the slowest.
   const double head = 6.0 * static_cast<double>(r.train.sequence_length * r.model.d_model * 256) *
                       parts / (alone.compute_seconds * speeds.flops);
   EXPECT_NEAR(staged.compute_seconds,
@@ -179,25 +183,26 @@ TEST(RankEstimate, DividesActivationsByHeadsAndNeurons) {
   };
   const auto [layers, besides] = activations(r.model, {.sequence_length = r.train.sequence_length});
   EXPECT_NEAR(held({}), layers + besides, 1);
-  // The rows between layers, 4d of each and 3d at the ends, are on both.
+  // Both ranks hold the rows between layers: 4d of each layer and 3d at the ends.
   EXPECT_LT(held({.tensor = 2}), layers + besides);
   EXPECT_GT(held({.tensor = 2}), (layers + besides) / 2);
-  // The first of two stages holds two micro-batches, of one layer each.
+  // The first of two stages holds two micro-batches of one layer each.
   EXPECT_NEAR(held({.pipeline = 2}), layers + besides, 1);
 }
 
-/// With divided rows, of two ranks.
+/// The rows are divided over two ranks.
 TEST(RankEstimate, CountsDividedRows) {
   const Recipe r = counted_recipe({"parallel.overlap=false"});
   const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e6, .latency = 0};
   const auto of = [&](const dist::Layout& layout) { return estimate_rank(r, layout, speeds); };
   const RankEstimate whole = of({.tensor = 2}), divided = of({.tensor = 2, .sequence = true});
-  // A layer's rows are sent as often; gradients of norms, embedding and head, which are shares,
+  // A layer's rows are sent as often. The gradients of norms, embedding and head are shares, which
   // are summed once in a step.
   const std::int64_t d = r.model.d_model, shared = (2 * r.model.layers + 1) * d + 2 * 256 * d;
   EXPECT_EQ(sent(divided)["tensor"], sent(whole)["tensor"] + 4 * shared);
   EXPECT_EQ(sent(divided).size(), sent(whole).size());
-  // Half of the residuals of the layers, of their gradients, and of the rows at the ends.
+  // A rank saves half of the layers' residuals, of the residuals' gradients, and of the rows at the
+  // ends.
   const double rows = rows_bytes(r);
   EXPECT_NEAR(static_cast<double>(whole.memory.activation_bytes - divided.memory.activation_bytes),
               (static_cast<double>(r.model.layers) + 1 + 1.5) * rows, 1);
@@ -206,13 +211,13 @@ TEST(RankEstimate, CountsDividedRows) {
   // The head's rows are divided too.
   EXPECT_NEAR(divided.compute_seconds, of({}).compute_seconds / 2, 1e-12);
   EXPECT_GT(whole.compute_seconds, 1.05 * divided.compute_seconds);
-  // Stages hand on half of the rows.
+  // Stages send half of the rows.
   auto stages = sent(of({.tensor = 2, .pipeline = 2}));
   EXPECT_EQ(2 * sent(of({.tensor = 2, .pipeline = 2, .sequence = true}))["stages"],
             stages["stages"]);
 }
 
-/// Of ranks on machines of two, a neighbour is near.
+/// With two ranks on each machine, one neighbour is on the same machine.
 TEST(RankEstimate, SendsFasterWithinAMachine) {
   const Recipe r = counted_recipe({"parallel.overlap=false"});
   const MachineSpeeds near{.bandwidth = 1e6, .latency = 0, .node_ranks = 2, .node_bandwidth = 1e8};
@@ -222,9 +227,9 @@ TEST(RankEstimate, SendsFasterWithinAMachine) {
   };
   EXPECT_NEAR(seconds({.tensor = 2}, near), seconds({.tensor = 2}, far) / 100, 1e-9);
   EXPECT_NEAR(seconds({.pipeline = 2}, near), seconds({.pipeline = 2}, far) / 100, 1e-9);
-  // Of three others one is near.
+  // One of the three other ranks is on the same machine.
   EXPECT_NEAR(seconds({.data = 4}, near), seconds({.data = 4}, far) * (2 + 0.01) / 3, 1e-9);
-  // Stages are two ranks apart, and their messages all go to another machine.
+  // Stages are two ranks apart, so all their messages go to another machine.
   const dist::Layout both{.tensor = 2, .pipeline = 2};
   auto bytes = sent(estimate_rank(r, both));
   EXPECT_NEAR(
@@ -233,8 +238,9 @@ TEST(RankEstimate, SendsFasterWithinAMachine) {
       1e-9);
 }
 
-/// AdamW reads weight, gradient and moments and writes all but the gradient, the norm reads the
-/// gradient: 32 bytes a number. A gradient that is added to another: 12.
+/// AdamW reads weight, gradient and moments, and writes weight and moments. The norm reads the
+/// gradient. Together these are 32 bytes a number. Adding a gradient to another moves 12 bytes a
+/// number.
 TEST(RankEstimate, CountsTheUpdateAsWorkOnMemory) {
   const MachineSpeeds speeds{.memory_bandwidth = 1e9};
   const Recipe r = counted_recipe();
@@ -254,8 +260,8 @@ TEST(RankEstimate, CountsTheUpdateAsWorkOnMemory) {
   EXPECT_EQ(estimate_rank(r, {}).update_seconds, 0);
 }
 
-/// Packing and adding up touch 5 bytes of memory for a byte of gradients; of sums 2 that
-/// arrived and, once for all others, 4 of its own.
+/// For a byte of gradients, packing and adding move 5 bytes of memory. For a byte of sums,
+/// receiving moves 2 bytes, and a rank's own sums move 4 bytes once for all other ranks.
 TEST(RankEstimate, CountsWhatTheExchangeDoesToMemory) {
   const Recipe r = counted_recipe({"parallel.overlap=false"});
   const MachineSpeeds network{.bandwidth = 1e6, .latency = 0};
@@ -275,8 +281,8 @@ TEST(RankEstimate, CountsWhatTheExchangeDoesToMemory) {
   }
 }
 
-/// The first gradients are there when the pass has left the last of two layers, and the first
-/// layer's with the embedding's are exchanged after it.
+/// The first gradients are ready when the backward pass has left the second of two layers. The
+/// gradients of the first layer and of the embedding are exchanged after the pass.
 TEST(RankEstimate, HidesNeitherTheFirstLayersTimeNorTheLastExchange) {
   const Recipe r = counted_recipe();
   const dist::Layout two{.data = 2};
@@ -299,14 +305,15 @@ TEST(RankEstimate, HidesNeitherTheFirstLayersTimeNorTheLastExchange) {
   EXPECT_NEAR(hidden(fast), backward / 2, 1e-9);
 }
 
-/// A byte that goes beside the computation takes a core's time, one that is waited for does not.
+/// A byte that is sent beside the computation costs time of a core. A byte that the rank waits for
+/// does not.
 TEST(RankEstimate, ChargesTheProcessorForWhatIsHidden) {
   const dist::Layout two{.data = 2};
   MachineSpeeds speeds{.flops = 1e6, .bandwidth = 1e9, .latency = 0};
   const RankEstimate free = estimate_rank(counted_recipe(), two, speeds);
   const double hidden = free.compute_seconds + free.exchange_seconds - free.step_seconds;
   ASSERT_GT(hidden, 0);
-  speeds.exchange_cost = 0.25e-9;  // a quarter of what the network takes
+  speeds.exchange_cost = 0.25e-9;  // a quarter of the network's time
   EXPECT_NEAR(estimate_rank(counted_recipe(), two, speeds).step_seconds - free.step_seconds,
               hidden / 4, 1e-9);
   const Recipe waits = counted_recipe({"parallel.overlap=false"});
@@ -315,8 +322,9 @@ TEST(RankEstimate, ChargesTheProcessorForWhatIsHidden) {
   EXPECT_EQ(estimate_rank(waits, two, speeds).step_seconds, waited);
 }
 
-/// Of two ranks one sends half of a unit, gets the other half, and has the sums in that while it
-/// packs its half once more and gathers both. Through memory each writes two files in turn.
+/// Each of two ranks sends half of a unit and receives the other half, to which it adds its own. It
+/// then packs its half once more and gathers both halves. Through shared memory, each rank writes
+/// two files in turn.
 TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
   const Recipe r = counted_recipe();
   std::vector<ParameterSize> sizes = parameter_sizes(r.model.resolved());
@@ -329,19 +337,21 @@ TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
                          {.data = 2}, {.node_ranks = here, .shared_memory = shared_memory})
         .exchange_bytes;
   };
-  // What arrived, what is sent of it and what comes for it; with zero not at the same time.
+  // The half that arrived, the half that is sent, and the half that comes for it. With zero, at
+  // most two of them exist at the same time.
   EXPECT_EQ(held("0", 1), 3 * half);
   EXPECT_EQ(held("1", 1), 2 * half);
-  EXPECT_EQ(held("3", 1), 4 * half);  // weights come at the same time
-  // What arrived, and two files; weights have two of their own, or none if there is one copy.
+  EXPECT_EQ(held("3", 1), 4 * half);  // weights arrive at the same time
+  // The half that arrived, and two files. With zero = 3, weights have two files of their own, or no
+  // file if all ranks share one copy.
   EXPECT_EQ(held("0", 2), 3 * half);
   EXPECT_EQ(held("3", 2), 5 * half);
   EXPECT_EQ(held("3", 2, true), 3 * half);
   EXPECT_EQ(held("3", 1, true), 4 * half);  // on two machines
 }
 
-/// Of an even share what a rank does not hold: with zero moments, with zero = 3 or divided matrices
-/// weights too.
+/// The part of an even share of the checkpoint that a rank does not hold: moments with zero; also
+/// weights with zero = 3 or with divided matrices.
 TEST(RankEstimate, CountsWhatRanksGetOfEachOtherToSave) {
   const Recipe r = counted_recipe();
   const auto besides = [](const dist::Layout& layout, const std::string& zero) {
@@ -355,17 +365,18 @@ TEST(RankEstimate, CountsWhatRanksGetOfEachOtherToSave) {
   EXPECT_EQ(besides({.data = 2}, "3"), 3 * weights / 2);
   EXPECT_EQ(besides({.tensor = 2}, "0"), 3 * weights / 2);
   EXPECT_EQ(besides({.data = 2, .tensor = 2}, "1"), 3 * weights / 4);
-  // Layers and experts lie whole where they are written.
+  // The rank that writes a layer or an expert holds it whole.
   EXPECT_EQ(besides({.pipeline = 2}, "0"), 0);
   EXPECT_EQ(besides({.data = 2, .expert = 2}, "0"), 0);
-  // The larger of the two stages.
+  // The larger of the two stages counts.
   EXPECT_GT(besides({.data = 2, .pipeline = 2}, "1"), weights / 2);
   EXPECT_LT(besides({.data = 2, .pipeline = 2}, "1"), weights);
   EXPECT_EQ(estimate_rank(counted_recipe({"parallel.local_steps=5"}), {.data = 3}).checkpoint_bytes,
             5 * weights);
 }
 
-/// The whole weights twice, where the model is divided: as they arrive, and in a model.
+/// Where the model is divided, rank 0 holds the whole weights twice: as they arrive, and in a
+/// model.
 TEST(RankEstimate, CountsWhatRankZeroGathersToEvaluate) {
   const Recipe r = counted_recipe();
   const auto besides = [](const dist::Layout& layout, const std::string& zero) {
@@ -373,7 +384,8 @@ TEST(RankEstimate, CountsWhatRankZeroGathersToEvaluate) {
   };
   const std::int64_t weights = estimate_rank(r, {}).memory.parameter_bytes;
   EXPECT_EQ(besides({.data = 2}, "1"), 0);
-  EXPECT_EQ(besides({.data = 2}, "3"), 0);  // two layers are always there, and it has no more
+  // A rank always holds two layers, and the model has no more.
+  EXPECT_EQ(besides({.data = 2}, "3"), 0);
   for (const dist::Layout& layout : {dist::Layout{.tensor = 2}, dist::Layout{.pipeline = 2},
                                      dist::Layout{.data = 2, .expert = 2}})
     EXPECT_EQ(besides(layout, "0"), 2 * weights);

@@ -1,4 +1,4 @@
-// What metrics.jsonl says of the ranks of a step.
+// What metrics.jsonl records of the ranks of a step.
 #include "penstock/train/layouts/rank_spread.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ TEST(RankSpread, StaysSmallForManyRanks) {
 }
 
 TEST(RankSpread, LoadsAreOfConsecutiveExperts) {
-  // Two layers of four experts on two ranks: 3 + 1 and 1 + 1 of 8 assignments on the first.
+  // Two layers of four experts on two ranks. The first rank has 3 + 1 and 1 + 1 of the 8
+  // assignments.
   const auto load = expert_rank_load({{3, 1, 0, 0}, {1, 1, 1, 1}}, 2);
   EXPECT_EQ(load.at("by_rank"), (std::vector<double>{1.5, 0.5}));
   EXPECT_EQ(load.at("mean"), 1);
@@ -32,7 +33,7 @@ TEST(RankSpread, LoadsAreOfConsecutiveExperts) {
   EXPECT_TRUE(expert_rank_load({{0, 0}}, 2).is_null());
 }
 
-/// Each rank has half of all, but the layers wait for 3 of 4 and for 3 of 4.
+/// Each rank has half of all assignments, but each layer waits for a rank with 3 of its 4.
 TEST(RankSpread, EachLayerWaitsForItsBusiestRank) {
   const auto load = expert_rank_load({{2, 1, 1, 0}, {0, 1, 2, 1}}, 2);
   EXPECT_EQ(load.at("by_rank"), (std::vector<double>{1, 1}));

@@ -1,4 +1,4 @@
-// What ranks hold and send, counted before, beside what an optimizer holds.
+// The counts of what ranks hold and send, compared with what an optimizer holds.
 #include "penstock/train/layouts/sharing_bytes.h"
 
 #include <gtest/gtest.h>
@@ -23,21 +23,22 @@ TEST(SharingBytes, CountWhatARankSends) {
   const auto four = [](std::size_t parts, int zero) {
     return sharing_bytes(two_layers(), {.parts = parts, .ranks = 4, .zero = zero});
   };
-  // One rank has all of `embed`, each a piece of every layer; others send it all of theirs.
-  EXPECT_EQ(four(8, 0).sent_gradients, kAll - 2 * kPiece);  // one node of two parts
+  // One rank owns all of `embed`, and each rank owns a piece of every layer. A rank sends its
+  // gradients of all other pieces.
+  EXPECT_EQ(four(8, 0).sent_gradients, kAll - 2 * kPiece);  // one tree node of two parts
   EXPECT_EQ(four(8, 2).sent_gradients, 2 * (kAll - 2 * kPiece));
-  EXPECT_EQ(four(8, 0).sent_sums, 3 * 3 * kPiece);  // slots of equal size for three others
+  EXPECT_EQ(four(8, 0).sent_sums, 3 * 3 * kPiece);  // slots of equal size for three other ranks
   EXPECT_EQ(four(8, 0).sent_weights, 0);
   EXPECT_EQ(four(8, 1).sent_weights, 3 * 3 * kPiece);
   EXPECT_EQ(four(8, 3).sent_weights, 3 * kPiece + 2 * 2 * 3 * 2 * kPiece);  // two rounds
   EXPECT_EQ(four(8, 1).optimizer, 2 * 3 * kPiece);
   EXPECT_EQ(sharing_bytes(two_layers(), {.parts = 6, .ranks = 2}).sent_gradients,
-            2 * (kPiece + 2 * 2 * kPiece));  // two nodes: parts 0-1 and 2
+            2 * (kPiece + 2 * 2 * kPiece));  // two tree nodes: parts 0-1 and 2
 }
 
 constexpr std::size_t kParts = 8;
 
-/// What the fuller of two ranks holds before the last gradient of a step and after the step.
+/// The bytes of the fuller of two ranks, before the last gradient of a step and after the step.
 struct Held {
   HeldBytes before, after;
 };
@@ -48,7 +49,7 @@ HeldBytes most_of(const HeldBytes& one, const HeldBytes& other) {
           .optimizer = std::max(one.optimizer, other.optimizer)};
 }
 
-/// @param one_machine  whether the two share memory
+/// @param one_machine  whether the two ranks share memory
 Held held_by_two(const ModelConfig& config, int zero, bool one_machine) {
   std::vector<Held> held(2);
   const auto step = [&](const dist::ProcessGroup& group) {
@@ -111,7 +112,7 @@ TEST_P(SharingBytesRanks, AreOneCopyOfTheWeightsOnOneMachine) {
   for (const ParameterSize& each : parameter_sizes(config_)) whole += 4 * each.elements;
   if (GetParam() == 0)
     EXPECT_EQ(together.after.parameters, whole);
-  else  // each counts its spans, the larger half as of the moments
+  else  // each rank counts its spans: half of the bytes of the spans' two moments
     EXPECT_EQ(together.after.parameters, together.after.optimizer / 2);
   const SharingBytes counted =
       sharing_bytes(parameter_sizes(config_),
