@@ -1,4 +1,5 @@
-// How a model is evaluated: as its run was at its end, but for what is asked for.
+// How a model is evaluated: with the settings of its run's last evaluation, except for those that
+// the user gives.
 #include "penstock/train/evaluation_settings.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,8 @@ TEST(EvaluationSettings, AreTheRunsOwn) {
   EXPECT_EQ(own.streams, 0);
   EXPECT_EQ(own.memory_length, -1);
   EXPECT_TRUE(own.isolate_documents);
-  // All of the split is a wish too, and windows of another length make passes of their own.
+  // max_tokens = 0 is a setting too: the whole split. Windows of another length have their own
+  // batch size.
   const EvaluateOptions other =
       evaluation_settings(decoder(16), &run, {.max_tokens = 0, .keys = {.sequence_length = 64}});
   EXPECT_EQ(other.sequence_length, 64);

@@ -1,5 +1,5 @@
-// Expert Choice trained and evaluated: by thresholds about as many experts work as in training,
-// what comes later changes nothing, and as trained it does.
+// Expert Choice in training and in evaluation. With thresholds, about as many experts work as in
+// training, and later tokens change nothing. As trained, later tokens change logits.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,4 +1,5 @@
-// Training that begins with a model: its config, its weights, what may be said beside it, resuming.
+// Training that begins with a model: its config, its weights, the settings that a recipe may add,
+// and resuming.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ struct InitFrom : ::testing::Test {
     node.set("run.report", ConfigNode(false));
     return node;
   }
-  /// A recipe of that model with no [model] of its own.
+  /// A recipe that continues the model, without a [model] table of its own.
   ConfigNode continued(std::int64_t steps) const {
     ConfigNode node, whole = recipe("topk", steps);
     for (const char* table : {"train", "data", "run"}) node.set(table, *whole.find(table));
@@ -68,7 +69,7 @@ TEST_F(InitFrom, TheFirstStepHasTheModelsWeights) {
   const Recipe read = read_recipe(continued(4));
   EXPECT_EQ(read.model.moe.experts, 4);
   EXPECT_EQ(read.model.router.method, "topk");
-  EXPECT_EQ(read.train.init_hash, "");  // which takes reading the whole model
+  EXPECT_EQ(read.train.init_hash, "");  // the hash requires reading the whole model
   EXPECT_EQ(with_initial_hash(read).train.init_hash, model_content_hash(model.string()));
   Trainer trainer(read, Corpus::open(corpus));
   const auto expected = tensors(model);
@@ -109,7 +110,7 @@ TEST_F(InitFrom, WhatTheRecipeSaysOfTheModelMustBeSo) {
     return std::string();
   };
   EXPECT_EQ(error_of("model.d_model", std::int64_t{32}), "");
-  EXPECT_EQ(error_of("model.vocab", std::int64_t{0}), "");  // the corpus's
+  EXPECT_EQ(error_of("model.vocab", std::int64_t{0}), "");  // 0: the corpus's vocabulary
   EXPECT_EQ(error_of("model.router.method", std::string("topk")), "");
   EXPECT_NE(error_of("model.d_model", std::int64_t{64}).find("model.d_model: 32 -> 64"),
             std::string::npos);
@@ -133,7 +134,8 @@ TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
   EXPECT_EQ(after.loss, before.loss);
   const double usual = before.auxiliary_losses.at("load-balance");
   EXPECT_GT(usual, 0);
-  EXPECT_NEAR(after.auxiliary_losses.at("load-balance"), 50 * usual, 1e-4 * usual);  // of 0.01
+  // The run's checkpoint and config.toml have the new coefficient.
+  EXPECT_NEAR(after.auxiliary_losses.at("load-balance"), 50 * usual, 1e-4 * usual);
   // In what the run leaves behind, and from there on.
   run(node, "tuned");
   const auto coefficient = [](const ModelConfig& model) {
@@ -201,7 +203,7 @@ TEST_F(InitFrom, WhatIsNoModelIsToldWithItsKey) {
 }
 
 TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
-  // Three checkpoints of one run, of which the middle one is the best.
+  // Three checkpoints of one run. The middle one is the best.
   CheckpointStore store(real_file_system(), folder / "parent", {.keep_last = 9});
   const CheckpointContents contents = store.load(6);
   CheckpointContents better = contents;
@@ -218,7 +220,8 @@ TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
   ASSERT_EQ(recipe.notes.size(), 1U);
   EXPECT_EQ(recipe.notes[0], "r.toml:7: train.init_from = " + (folder / "parent").string() +
                                  " is a run; training begins with its best checkpoint, " + best);
-  // What the run is of is written down: a later best checkpoint does not change it.
+  // The recipe records the checkpoint that training began with. A later best checkpoint does not
+  // change it.
   EXPECT_EQ(difference(recipe, read_recipe(written_out(recipe))), "");
   run(node, "child");
   EXPECT_EQ(read_recipe(read_toml((folder / "child/config.toml").string())).train.init_from, best);
@@ -232,7 +235,7 @@ TEST_F(InitFrom, ARecordedRecipeIsReadWithoutTheModelThatItBeganWith) {
   const Recipe without = read_recorded_recipe(read_toml(config));
   EXPECT_EQ(difference(with, without), "");
   EXPECT_THROW(with_initial_hash(without), Error);
-  EXPECT_THROW(read_recipe(continued(4)), Error);  // which says nothing of the model itself
+  EXPECT_THROW(read_recipe(continued(4)), Error);  // this recipe does not describe the model
 }
 
 TEST_F(InitFrom, ARunIsNotTakenUpWithAnotherModelInItsPlace) {
@@ -293,7 +296,7 @@ TEST_F(InitFrom, ARouterMayLearnAtARateOfItsOwn) {
                      (value("model.embed_tokens.weight") - head).abs().max().item<double>());
   };
   const auto usual = moved(1), slow = moved(0.25);
-  EXPECT_NEAR(usual.first, 3e-3, 1e-5);  // the first step of Adam has the length lr
+  EXPECT_NEAR(usual.first, 3e-3, 1e-5);  // Adam's first step has length lr
   EXPECT_NEAR(slow.first, 0.75e-3, 1e-5);
   EXPECT_EQ(slow.second, usual.second);
 }

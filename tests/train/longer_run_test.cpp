@@ -1,5 +1,5 @@
-// A run whose steps are raised: it goes on where its steps so far are those of the longer run, bit
-// for bit, and is refused with the way out where they are not.
+// A run whose number of steps is raised. The run continues where its steps so far are those of the
+// longer run, bit for bit. Otherwise it is refused with a remedy.
 #include "penstock/train/longer_run.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ struct LongerRun : ::testing::Test {
 
 TEST_F(LongerRun, AConstantRateGoesOnAsIfItHadBeenAskedForAtOnce) {
   run(recipe(200, "constant"), "part");
-  // The warm-up of 200 steps is 2; that of 260 would be 2 as well, that of 400 is 4.
+  // The warm-up is 2 steps of 200, would be 2 of 260, and is 4 of 400.
   run(recipe(400, "constant"), "part");
   ConfigNode whole = recipe(400, "constant");
   whole.set("train.warmup_steps", ConfigNode(std::int64_t{2}));
@@ -70,8 +70,8 @@ TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
   EXPECT_NE(what.find("train.steps: 6 -> 12"), std::string::npos) << what;
   EXPECT_NE(what.find("train.lr_schedule = \"cosine\" is laid over"), std::string::npos) << what;
   EXPECT_NE(what.find("train.init_from = " + path("decayed")), std::string::npos) << what;
-  EXPECT_TRUE(fs::exists(path("decayed/finished.json")));  // nothing is touched
-  // Fewer steps, and more steps with another rate, are another recipe.
+  EXPECT_TRUE(fs::exists(path("decayed/finished.json")));  // the run is unchanged
+  // Fewer steps are another recipe. So are more steps with another rate.
   EXPECT_NE(refusal(recipe(5, "cosine"), "decayed").find("choose another folder"),
             std::string::npos);
   ConfigNode other = recipe(12, "constant");

@@ -1,5 +1,5 @@
-// Balancing by a bias of the choice in training: the loads even out, evaluation chooses by the
-// biases too, and they continue bit for bit.
+// Balancing in training by a bias on the choice of experts: the loads even out, evaluation uses the
+// biases too, and a restored training continues bit for bit.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -25,7 +25,7 @@ Recipe loss_free(double rate) {
   return recipe;
 }
 
-/// Standard deviation of the experts' shares over their mean, mean over layers.
+/// The standard deviation of the experts' shares over their mean, averaged over layers.
 double variation(const std::vector<std::vector<double>>& load) {
   double sum = 0;
   for (const auto& layer : load) {
@@ -69,7 +69,7 @@ TEST_F(LossFreeTraining, EvaluationChoosesByTheBiasesThatTheModelHas) {
     return out;
   };
   for (const double share : shares()) EXPECT_LT(share, 1);
-  trainer.model_tensors().at(kBias).select(1, 3).fill_(2);  // above any sigmoid
+  trainer.model_tensors().at(kBias).select(1, 3).fill_(2);  // larger than any sigmoid
   EXPECT_EQ(shares(), (std::vector<double>{1, 1}));
 }
 

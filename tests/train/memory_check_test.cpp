@@ -1,4 +1,5 @@
-// Trainings that memory is too small for are refused with both figures and a remedy that fits.
+// Training that needs more memory than there is: it is refused with both figures and a remedy that
+// fits.
 #include "penstock/train/memory_check.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +93,8 @@ TEST(TrainingMemoryCheck, NamesTheLargestPartOfTheModel) {
       << refusal(network, 1000);
 }
 
-/// HyperRouter's network is held, and has no gradient and no moments, on one process or on two.
+/// HyperRouter's network takes memory for weights, but has no gradient and no moments. This holds
+/// on one process and on two.
 TEST(TrainingMemoryCheck, FrozenParametersAreWeightsAlone) {
   const auto with = [](std::int64_t hidden) {
     Recipe out = recipe_of("hyperrouter", 4, 16);
@@ -118,7 +120,7 @@ TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {
   Recipe recipe = recipe_of("topk", 4, 16);
   recipe.train.micro_batch = 1;
   const RunProcesses other{.all = 2, .here = 2, .first = false}, first{.all = 2, .here = 2};
-  recipe.parallel.zero = 1;  // all ranks write alike, and each has the weights
+  recipe.parallel.zero = 1;  // all ranks write equal shares, and each rank holds all weights
   EXPECT_EQ(bytes_of_process(recipe, first), bytes_of_process(recipe, other));
   recipe.parallel.zero = 0;
   recipe.parallel.tensor = 2;

@@ -97,7 +97,7 @@ inline History train(const Case& is, LanguageModel& model, const GradientSharing
               .world = sharing.world,
               .peers = sharing.peers,
               .counts = sharing.counts});
-  // data ranks hold gradients of their own parts only
+  // With data ranks, the gradients are those of the rank's own parts only.
   for (const auto& item : model.named_parameters())
     if (item.value().grad().defined() && sharing.data.size() == 1)
       out.gradients[item.key()] = item.value().grad().clone();
