@@ -22,7 +22,7 @@ Gradients gradients_of(std::size_t part) {
           torch::full({2, 3}, 1.0 / (3 + seed), at::kFloat)};
 }
 
-/// On one rank, the parts' gradients in the order in which they come.
+/// The sum on one rank of the parts' gradients, which come in the order `order`.
 Gradients sum_of(std::size_t parts, const std::vector<std::size_t>& order) {
   GradientTree tree(parts);
   for (const std::size_t part : order)
@@ -50,7 +50,7 @@ TEST(GradientTree, AddsPairsOfPairs) {
   const at::Tensor three = (part(0) + part(1)) + part(2);
   EXPECT_TRUE(torch::equal(sum_of(3)[0], three));
   const at::Tensor in_turn = ((((part(0) + part(1)) + part(2)) + part(3)) + part(4)) + part(5);
-  EXPECT_FALSE(torch::equal(in_turn, six));  // else this test could not fail
+  EXPECT_FALSE(torch::equal(in_turn, six));  // otherwise this test could not fail
 }
 
 TEST(GradientTree, GivesPartsToRanksInEqualPieces) {
@@ -96,7 +96,8 @@ TEST(GradientTree, LeavesBorrowedMemoryAlone) {
   expect_same_bits(third, gradients_of(2));
 }
 
-/// Three units: a layer's tensors of 40,000 and 5 elements, its experts' 20,000, and 3 of the rest.
+/// Three units: a layer's tensors of 40,000 and 5 elements, the layer's experts of 20,000 elements,
+/// and the rest of 3 elements.
 std::vector<ParameterUnit> units_of(int ranks) {
   return parameter_units(
       {{"embed", 3}, {"layer_0.a", 40000}, {"layer_0.mlp.experts.down", 20000}, {"layer_0.z", 5}},

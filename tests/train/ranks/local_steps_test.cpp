@@ -1,5 +1,5 @@
-// Trainings whose ranks train apart between outer steps: what a checkpoint holds and what a run
-// goes on to from it, with as many ranks and with others.
+// Training whose ranks train apart between outer steps: what a checkpoint contains, and how a run
+// continues from it, with the same number of ranks and with others.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -19,7 +19,7 @@ using testing::on_ranks;
 
 constexpr std::int64_t kLocal = 4;
 
-/// Of rank 0.
+/// The state on rank 0.
 struct State {
   std::int64_t step = 0;
   TensorMap model, optimizer;
@@ -47,13 +47,13 @@ class LocalStepsTrainer : public ::testing::Test {
       out.optimizer[name] = value.clone();
     return out;
   }
-  /// The states that a training has at these steps, from another one's or from the beginning.
+  /// The states of a training at `steps`, begun from the state `from` or from the beginning.
   std::vector<State> history(const Recipe& recipe, int ranks,
                              const std::vector<std::int64_t>& steps, const State* from = nullptr) {
     std::vector<State> out;
     on_ranks(ranks, [&](const dist::ProcessGroup& group) {
       const dist::Mesh mesh = dist::make_mesh(group, {.data = ranks});
-      std::unique_lock lock(mutex_);  // the default generator is one for all threads
+      std::unique_lock lock(mutex_);  // all threads share the default generator
       Trainer trainer(recipe, *corpus_, mesh);
       lock.unlock();
       const bool first = group.rank() == 0;
@@ -88,8 +88,8 @@ TEST_F(LocalStepsTrainer, GoOnFromTheMiddleOfAPhaseToTheSameEnd) {
     expect_equal(history(recipe, 2, {4, 6, 8, 12}).back(), straight.back());
     for (const std::size_t i : {0, 1, 2})
       expect_equal(history(recipe, 2, {12}, &straight[i]).back(), straight.back());
-    // In the middle of a phase the model is that of the last outer step, but for what balancers
-    // keep.
+    // In the middle of a phase, the model is that of the last outer step, except for the balancers'
+    // state.
     for (const auto& [name, value] : straight[0].model) {
       if (name.find("balancer") != std::string::npos) continue;
       EXPECT_TRUE(torch::equal(straight[1].model.at(name), value)) << name;

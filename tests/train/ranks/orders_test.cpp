@@ -1,5 +1,5 @@
-// Rank 0's orders where what it does with the others fails: on all of them, or on rank 0 alone,
-// while the others wait for it in the middle of their part.
+// Rank 0's orders where its work with the other ranks fails: on all ranks, or on rank 0 alone while
+// the other ranks wait in the middle of their part.
 #include "penstock/train/ranks/orders.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using dist::ProcessGroup;
 
-/// What rank 0 and rank 1 threw, where rank 0 does `part` after an order and rank 1 `other`.
+/// The exceptions of rank 0 and rank 1. After an order, rank 0 runs `part` and rank 1 runs `other`.
 std::vector<std::exception_ptr> failures(const std::function<void(const ProcessGroup&)>& part,
                                          const std::function<void(const ProcessGroup&)>& other) {
   return testing::failures_on_ranks(2,

@@ -1,5 +1,5 @@
-// Ranks that train apart and come together in outer steps: the outer optimizer's formula, and steps
-// of an engine beside the same made by hand.
+// Ranks that train apart and meet in outer steps: the outer optimizer's formula, and an engine's
+// steps compared with steps by hand.
 #include "penstock/train/ranks/outer_optimizer.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::size_t kParts = 4;
 
 at::Tensor f64(const std::vector<double>& values) { return torch::tensor(values, at::kDouble); }
 
-/// Numbers of outer_optimizer_numbers.py.
+/// The expected numbers come from outer_optimizer_numbers.py.
 TEST(OuterOptimizer, IsSgdWithNesterovMomentum) {
   const at::Tensor weight = f64({1, -2, 0.5});
   OuterOptimizer outer({{.name = "w", .weight = weight}}, {}, {.steps = 2});
@@ -78,7 +78,7 @@ TEST(OuterOptimizer, RefusesAStateThatDoesNotFit) {
 
 std::shared_ptr<LanguageModel> model_of(const std::string& method, at::ScalarType type) {
   Recipe recipe = testing::small_recipe(method, 8, 16);
-  recipe.model.vocab = 1024;  // so that a parameter is cut
+  recipe.model.vocab = 1024;  // large enough that a parameter is cut
   recipe.model.init_std = 0.2;
   auto out = make_model(recipe.model, 1);
   out->to(type);
@@ -86,7 +86,7 @@ std::shared_ptr<LanguageModel> model_of(const std::string& method, at::ScalarTyp
   return out;
 }
 
-/// A step with parts [first, first + count) of each rank's kParts, of which it has `mine`.
+/// A step over the parts [first, first + count), of which this rank computes `mine`.
 StepOutcome step_of(StepEngine& engine, LanguageModel& model, std::size_t first, std::size_t count,
                     PartRange mine) {
   const std::vector<std::int32_t> bytes(1024, 1);
@@ -110,8 +110,8 @@ void expect_same_bits(const std::vector<at::Tensor>& found, const std::vector<at
     EXPECT_TRUE(torch::equal(found[i], wanted[i])) << what << " tensor " << i;
 }
 
-/// Two ranks' phases, each by an engine of one process over its own two parts, and outer steps in
-/// plain tensors.
+/// The phases of two ranks by hand. Each rank is an engine of one process over its own two parts.
+/// The outer steps are operations on plain tensors.
 class ByHand {
  public:
   ByHand() : shared_(state_of(*models_[0])) {

@@ -1,4 +1,5 @@
-// Which rank a step says was slow, where one sleeps in its layers and the other waits for it.
+// Which rank a step reports as slow, where one rank sleeps in its layers and the other waits for
+// it.
 #include <gtest/gtest.h>
 
 #include <chrono>

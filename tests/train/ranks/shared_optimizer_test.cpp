@@ -1,5 +1,5 @@
 // The optimizer of several ranks by itself: experts whose gradients come as sums over rounds, the
-// global norm where ranks hold different parameters, and what is not finite.
+// global norm where ranks hold different parameters, and gradients that are not finite.
 #include "penstock/train/ranks/shared_optimizer.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Layer : public torch::nn::Module {
   at::Tensor dense, expert;
 };
 
-/// What all ranks hold, and an expert.
+/// Parameters that all ranks hold, and an expert.
 class Shared : public torch::nn::Module {
  public:
   Shared() {
@@ -49,12 +49,13 @@ at::Tensor gradient(double seed, std::size_t part, const at::Tensor& like) {
       .mul(std::exp(-number / 9));
 }
 
-/// The gradient of the experts of that index among those that a group of ranks holds.
+/// The gradient of the experts with index `index` among those of a group of ranks.
 at::Tensor expert_gradient(int index, std::size_t part, const at::Tensor& like) {
   return gradient(3.0 + index, part, like);
 }
 
-/// Two ranks hold different experts, and two others the same; a round has two parts.
+/// Two ranks hold different experts. The two other ranks hold the same experts again. A round has
+/// two parts.
 GradientSharing sharing_of(const dist::ProcessGroup& group, int zero) {
   GradientSharing out = GradientSharing::among(group, zero);
   out.replicas = group.split("replicas", group.rank() % 2);
@@ -63,7 +64,7 @@ GradientSharing sharing_of(const dist::ProcessGroup& group, int zero) {
   return out;
 }
 
-/// What two steps come to for who holds the experts of that index.
+/// The results of two steps for a rank that holds the experts with index `index`.
 struct Expected {
   at::Tensor dense, expert, rest;
   double norm = 0;
@@ -123,7 +124,7 @@ TEST_F(SharedOptimizerRanks, SumsExpertsOverRoundsAndClipsByTheNormOfAll) {
         optimizer.begin(kParts);
         const PartRange mine = parts_of_rank(kParts, group.rank(), 4);
         for (std::size_t part = mine.first; part < mine.last; ++part) {
-          // The partner of the expert group computes the part two before or behind.
+          // The other rank of the expert group computes the part two before or two after.
           const std::size_t first = index == 0 ? part : part - 2;
           model.dense.mutable_grad() = gradient(0, part, model.dense);
           model.rest.mutable_grad() = gradient(1, part, model.rest);
@@ -147,7 +148,7 @@ TEST_F(SharedOptimizerRanks, SumsExpertsOverRoundsAndClipsByTheNormOfAll) {
 
 TEST_F(SharedOptimizerRanks, CountsInTheNormWhatTheSharingSays) {
   testing::on_ranks(2, [&](const dist::ProcessGroup& group) {
-    // Two ranks that share no step: both hold `rest`, of which the first alone counts.
+    // Two ranks that share no step. Both hold `rest`, but only the first rank's counts.
     GradientSharing sharing{.tree = true, .world = group};
     sharing.counted = [&](const std::string& name) { return name != "rest" || group.rank() == 0; };
     Shared model;

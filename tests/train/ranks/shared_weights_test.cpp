@@ -1,5 +1,5 @@
-// Weights in one memory: values stay, all ranks see what one writes, and where ranks cannot share
-// memory nothing changes.
+// Weights in shared memory: their values stay, and all ranks see what one rank writes. Where ranks
+// cannot share memory, nothing changes.
 #include "penstock/train/ranks/shared_weights.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<at::Tensor> weights() {
           torch::full({3}, 2.5f)};
 }
 
-/// Whether the ranks could share memory; then the weights are there.
+/// Moves the weights to shared memory. Returns whether the ranks could share memory.
 bool share(const dist::ProcessGroup& group, const std::vector<at::Tensor>& weights) {
   const at::Tensor memory = shared_memory_for(group, weights);
   if (memory.defined()) move_weights(group, weights, memory);
@@ -37,7 +37,7 @@ class SharedWeights : public ::testing::Test {
 TEST_F(SharedWeights, AreOneMemoryForAllRanks) {
   testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {
     const std::vector<at::Tensor> mine = weights(), before = weights();
-    const at::Tensor view = mine[0][3];  // made before: it moves with the storage
+    const at::Tensor view = mine[0][3];  // made before the move: it moves with the storage
     EXPECT_FALSE(is_shared(mine[0]));
     ASSERT_TRUE(share(group, mine));
     for (std::size_t i = 0; i < mine.size(); ++i) {

@@ -1,4 +1,4 @@
-// Sums of tensors that each rank has a share of.
+// Sums over ranks of tensors of which each rank has a share.
 #include "penstock/train/ranks/tensor_exchange.h"
 
 #include <gtest/gtest.h>
