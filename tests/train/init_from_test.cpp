@@ -134,9 +134,9 @@ TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
   EXPECT_EQ(after.loss, before.loss);
   const double usual = before.auxiliary_losses.at("load-balance");
   EXPECT_GT(usual, 0);
-  // The run's checkpoint and config.toml have the new coefficient.
+  // The model's own coefficient is 0.01.
   EXPECT_NEAR(after.auxiliary_losses.at("load-balance"), 50 * usual, 1e-4 * usual);
-  // In what the run leaves behind, and from there on.
+  // The run's checkpoint and config.toml have the new coefficient.
   run(node, "tuned");
   const auto coefficient = [](const ModelConfig& model) {
     const ResolvedRouter router = resolve(model.router);

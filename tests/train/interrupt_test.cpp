@@ -31,7 +31,7 @@ TEST(Interrupt, AGuardWithinAnotherHasItsSignalAndLeavesItOne) {
   ::raise(SIGTERM);
   {
     const InterruptGuard inner;
-    EXPECT_EQ(inner.signal(), SIGTERM);  // else a run that begins just then would go on
+    EXPECT_EQ(inner.signal(), SIGTERM);  // otherwise a run that begins now would continue
   }
   EXPECT_EQ(outer.signal(), SIGTERM);
 }

@@ -1,4 +1,4 @@
-// Which numbers of a line of metrics.jsonl TensorBoard gets, and under which names.
+// The numbers of a line of metrics.jsonl that TensorBoard receives, and their names.
 #include "penstock/train/metrics_events.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The recipes at published settings against the papers' tables, value by value. Sizes and FLOPs are
-// read_recipe_test.cpp's.
+// The recipes at published settings, compared with the papers' tables value by value.
+// read_recipe_test.cpp tests sizes and FLOPs.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -17,7 +17,7 @@ Recipe recipe_of(const std::string& file) {
   return read_recipe(read_toml(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/" + file + ".toml"));
 }
 
-/// An option of a part in use, by its dotted key.
+/// The value of an option of a part in use, by the option's dotted key.
 double number(const Recipe& recipe, const std::string& part, const std::string& key) {
   const ResolvedRouter router = resolve(recipe.model.router);
   const ConfigNode* node = &router.options.at(part);
@@ -122,15 +122,15 @@ TEST(PaperRecipes, HyperRouter) {
       EXPECT_EQ(t.evaluation.memory, 896);
       EXPECT_EQ(t.evaluation.streams, 10);
       expect_adam(t, 0.999, 0, 0.25);
-      // No script of the authors leaves out blocks of neurons, or drops out less elsewhere.
+      // No script of the authors drops blocks of neurons, or sets another dropout for the FFN.
       EXPECT_EQ(m.xl.ffn_block_dropout, 0);
       EXPECT_EQ(m.xl.ffn_dropout, -1);
       if (method ==
-          "thor") {  // arXiv:2110.04260: one expert at random, two passes that are to agree
+          "thor") {  // arXiv:2110.04260: one random expert, and two passes that should agree
         EXPECT_EQ(m.router.k, 1);
         EXPECT_EQ(number(recipe, "thor", "consistency"), 5);
       } else if (!dense) {
-        // SMoE as the scripts behind its published row; the text has no k of it.
+        // SMoE has the k of the scripts behind its published row. The text gives no k for it.
         EXPECT_EQ(m.router.k, 16);
         EXPECT_EQ(number(recipe, "topk", "schedule.start"), method == "smoe" ? 8 : 2);
       }

@@ -24,11 +24,11 @@ using testing::on_ranks;
 constexpr std::int64_t kSteps = 3;
 constexpr OptimizerConfig kOptimizer{.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5};
 
-/// In f64, with routers that know something.
+/// A model in f64. Its initial weights are large enough for routers to prefer some experts.
 std::shared_ptr<LanguageModel> model_of(const std::string& method, std::int64_t layers = 2) {
   Recipe recipe = testing::small_recipe(method, 8, 16);
   recipe.model.layers = layers;
-  recipe.model.vocab = 1024;  // so that a parameter is cut
+  recipe.model.vocab = 1024;  // large enough that a parameter is cut
   recipe.model.init_std = 0.2;
   if (method == "lory")
     recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
@@ -39,10 +39,10 @@ std::shared_ptr<LanguageModel> model_of(const std::string& method, std::int64_t 
   return out;
 }
 
-/// What steps came to; compared bit for bit.
+/// The results of training steps. They are compared bit for bit.
 struct History {
   std::vector<double> numbers;
-  std::vector<at::Tensor> state;  // weights and what balancers keep
+  std::vector<at::Tensor> state;  // weights and the balancers' state
 };
 
 History train(LanguageModel& model, const GradientSharing& sharing, std::size_t parts = 4) {
@@ -90,10 +90,10 @@ class Ranks : public ::testing::Test {
   }
 };
 
-/// Trains the same model on so many ranks, and compares with what one process came to.
+/// Trains the same model on `ranks` ranks and compares the results with those of one process.
 void expect_bits_of_one(const std::string& method, int ranks, int zero, const History& expected,
                         std::size_t parts = 4, bool overlap = true, std::int64_t layers = 2) {
-  // The generator that draws initial weights is one for all threads.
+  // All threads share the generator that draws initial weights.
   std::vector<std::shared_ptr<LanguageModel>> models;
   for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method, layers));
   on_ranks(ranks, [&](const dist::ProcessGroup& group) {
@@ -106,7 +106,8 @@ void expect_bits_of_one(const std::string& method, int ranks, int zero, const Hi
 }
 
 TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
-  const bool all = std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr;  // of which a fourth covers all
+  // Otherwise a fourth that covers all.
+  const bool all = std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr;
   int methods = 0;
   for (const std::string& method : method_registry().names()) {
     ++methods;
@@ -131,8 +132,8 @@ TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
   }
 }
 
-/// While the first rank computes its second part, the second has none left; more layers than
-/// exchanges that may wait.
+/// While the first rank computes its second part, the second rank has no part left. There are more
+/// layers than exchanges that may wait.
 TEST_F(Ranks, TrainDeepModelsWithPartsThatDoNotDivideEvenly) {
   const History expected = train(*model_of("remoe", 8), {.tree = true}, 3);
   for (const int zero : {2, 3}) expect_bits_of_one("remoe", 2, zero, expected, 3, true, 8);
@@ -151,11 +152,11 @@ TEST_F(Ranks, AddUpToWhatOneProcessAddsInTurn) {
   }
 }
 
-/// One step on each of two ranks, the second of which does `action` before its parts' first layer.
+/// One step on each of two ranks. The second rank calls `action` at each place of its step.
 struct Ending {
-  std::string thrown;  // by the step: "" for none
+  std::string thrown;  // what the step threw; "" for nothing
   StepOutcome outcome;
-  bool changed = false;  // a weight
+  bool changed = false;  // whether a weight changed
 };
 
 std::vector<Ending> endings_of(const std::function<void()>& action, bool poison = false,
@@ -192,13 +193,13 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     ending.changed = !torch::equal(before, model.parameters()[3]) || engine.step() != 0;
     group.barrier("still in step");
   };
-  // Of one copy of the weights all ranks would have the poison.
+  // With one copy of the weights, all ranks would have the NaN.
   on_ranks(2, step, {.shared_memory = !poison, .check = true});
   return out;
 }
 
-/// With two parts each the first rank goes on with exchanges and weights of layers that the second
-/// has no use for.
+/// With two parts for each rank, the first rank starts exchanges and gathers weights of layers that
+/// the second rank does not use.
 TEST_F(Ranks, StopTogether) {
   for (const int zero : {0, 1, 2, 3})
     for (const std::size_t parts : {2, 4})
@@ -210,7 +211,7 @@ TEST_F(Ranks, StopTogether) {
 
 TEST_F(Ranks, StopTogetherAlsoInTheMiddleOfABackwardPass) {
   for (const int zero : {0, 1, 2, 3}) {
-    int calls = 0;  // of the second rank: two layers and the head forward, the same backward
+    int calls = 0;  // of the second rank: two layers and the head forward, then backward
     const auto stop = [&] {
       if (++calls == 6) throw StepStopped(15);
     };

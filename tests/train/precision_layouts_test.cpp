@@ -1,5 +1,5 @@
-// Products in bf16 on several ranks, emulated so that any processor takes them: the numbers of one
-// process as near as in fp32, and bit for bit where fp32's are.
+// Products in bf16 on several ranks, emulated so that every processor runs the tests. The numbers
+// are as near to those of one process as in fp32, and bit for bit the same where fp32's are.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -26,7 +26,7 @@ struct Case {
   std::int64_t zero = 0;
   bool recompute = false;
   bool same_bits = false;
-  bool layers = false;  // computed again, the first at least
+  bool layers = false;  // layers are computed again, at least the first
   Moments moments = Moments::fp32;
 };
 
@@ -58,7 +58,7 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     return out;
   }
 
-  /// Model and moments after four steps, whole on rank 0.
+  /// The model and the moments after four steps, gathered on rank 0.
   static TensorMap history(Trainer& trainer) {
     while (trainer.step() < 4) EXPECT_EQ(trainer.advance().failure, "");
     TensorMap out;
@@ -100,7 +100,7 @@ TEST_P(PrecisionLayouts, HaveTheNumbersOfOneProcess) {
       if (GetParam().same_bits) {
         EXPECT_TRUE(found.at(name).equal(value)) << name;
       }
-      // Of a moment in bf16 some numbers are rounded to the other neighbour, at most 2^-7 away.
+      // Some numbers of a moment in bf16 are rounded to the other neighbour, at most 2^-7 away.
       const double tolerance = value.scalar_type() == at::kBFloat16 ? 3e-3 : 1e-3;
       EXPECT_LE(difference.norm().item<double>(),
                 tolerance * value.to(torch::kDouble).norm().item<double>())
