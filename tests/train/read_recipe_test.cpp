@@ -1,4 +1,4 @@
-// Recipes whose values are each allowed but do not go together: the error names file, line and key.
+// Recipes whose values are allowed alone but not together: the error names file, line and key.
 #include "penstock/train/read_recipe.h"
 
 #include <gtest/gtest.h>
@@ -81,8 +81,8 @@ TEST(Recipe, NamesTheOverrideThatDoesNotFitTheFile) {
 }
 
 TEST(Recipe, ThoseOfReMoEHaveThePublishedSizesAndFlops) {
-  // Parameters as worked out from the published configurations; FLOPs of ReMoE's Table 1, which a
-  // token's one expert of eight leaves as they are.
+  // The parameters follow from the published configurations. The FLOPs are those of ReMoE's Table
+  // 1. MoE and dense models have the same FLOPs, because a token uses one expert of eight.
   struct Published {
     const char* size;
     std::int64_t dense, experts;
@@ -136,7 +136,7 @@ TEST(Overrides, NumbersThatDoNotFitAreSaidToBeSuch) {
   EXPECT_NE(refusal({}, replaced("lr = 1e-3", "steps = 99999999999999999999")).find("64 bits"),
             std::string::npos);
   EXPECT_EQ(refusal({"train.steps=007"}).find("found a string"), std::string::npos);
-  // What only starts like a number is a word.
+  // A value that only starts like a number is a string.
   EXPECT_EQ(refusal({"name=1.2.3", "data.corpus=2024-corpus"}), "accepted");
 }
 

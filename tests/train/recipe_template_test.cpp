@@ -1,4 +1,4 @@
-// What is printed for a user to begin from is a recipe: it is read, for every method and part, and
+// The recipe that is printed as a template: for every method and part, it can be read and it
 // trains.
 #include "penstock/train/recipe_template.h"
 
@@ -59,7 +59,7 @@ TEST(RouterRecipe, FindsPartsForOneThatNoMethodHas) {
 TEST(RouterRecipe, HasAKThatItsRouterLearnsWith) {
   EXPECT_EQ(example_router("topk").k, 1);          // the gate is a probability
   EXPECT_EQ(example_router("smoe").k, 2);          // softmax over one kept logit is 1
-  EXPECT_EQ(example_router("smoe-dropout").k, 8);  // its schedule ends at all
+  EXPECT_EQ(example_router("smoe-dropout").k, 8);  // its schedule ends at all experts
   EXPECT_EQ(example_router("hash").k, 1);
 }
 

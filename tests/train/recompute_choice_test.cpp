@@ -1,4 +1,4 @@
-// Which layers are computed again for a budget.
+// The choice of the layers that are computed again to meet a memory budget.
 #include "penstock/train/recompute_choice.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(RecomputeChoice, WithoutABudgetIsWhatTheRecipeSays) {
 
 TEST(RecomputeChoice, OfManyLayersSomeAreTakenAtATime) {
   Recipe recipe = six_layers("topk");
-  recipe.model.layers = 301;  // three at a time
+  recipe.model.layers = 301;  // layers are taken three at a time
   const RecomputeChoice all = choose(recipe, 1e15);
   const double least = choose(recipe, 1).least_bytes;
   const RecomputeChoice smallest = choose(recipe, least);
@@ -73,7 +73,7 @@ TEST(RecomputeChoice, LessMemoryTakesMoreFlops) {
       again = one.again;
     }
     EXPECT_GE(different, 4);
-    // A forward pass is a third of training, and experts have two ninths more.
+    // A forward pass is a third of training's FLOPs. Experts add two ninths more.
     EXPECT_GT(again, 0.2);
     EXPECT_LT(again, 0.6);
     EXPECT_FALSE(choose(recipe, least - 1).fits);

@@ -1,6 +1,6 @@
-// train.recompute_experts and train.memory_budget change memory and nothing else: losses and
-// weights after some steps are the same bits for every method, stochastic parts and balancers
-// included.
+// train.recompute_experts and train.memory_budget change the memory of training and nothing else.
+// Losses and weights after some steps have the same bits for every method, stochastic parts and
+// balancers included.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ class Recompute : public ::testing::Test {
   void SetUp() override { ops::set_threads(2); }
   void TearDown() override { ops::emulate_bf16(false); }
 
-  /// Trains both and compares all that they log and save.
+  /// Trains both recipes and compares all that they log and save.
   void expect_same_bits(const Recipe& kept, const Recipe& again, const std::string& what) {
     SCOPED_TRACE(what);
     Trainer a(kept, corpus_), b(again, corpus_);
@@ -44,7 +44,7 @@ class Recompute : public ::testing::Test {
   Corpus corpus_ = testing::small_corpus(directory_.path());
 };
 
-/// With as little memory as can be, so that layers are computed again.
+/// The recipe with the smallest memory budget that is possible, so that layers are computed again.
 Recipe least(Recipe recipe, const Corpus& corpus) {
   const Recipe counted = with_vocabulary(recipe, corpus);
   Recipe asked = counted;
@@ -52,7 +52,7 @@ Recipe least(Recipe recipe, const Corpus& corpus) {
   const RecomputeChoice choice = count_training(asked).recomputation;
   recipe.train.memory_budget = concat(std::llround(std::ceil(choice.least_bytes)));
   asked.train.memory_budget = recipe.train.memory_budget;
-  // The last layer is the first of the backward pass: to compute it again would save nothing.
+  // The backward pass begins with the last layer. To compute this layer again would save nothing.
   EXPECT_TRUE(recomputes_layer(recomputation_of(asked).front()));
   return recipe;
 }
@@ -60,7 +60,7 @@ Recipe least(Recipe recipe, const Corpus& corpus) {
 TEST_F(Recompute, ExpertsOfEveryMethodTrainToTheSameBits) {
   int routed = 0;
   for (const std::string& method : method_registry().names()) {
-    if (method == "dense" || method == "lory") continue;  // no plan of assignments
+    if (method == "dense" || method == "lory") continue;  // these have no plan of assignments
     ++routed;
     const Recipe kept = testing::small_recipe(method, 8, 32);
     Recipe again = kept;
@@ -94,7 +94,7 @@ TEST_F(Recompute, TransformerXlDrawsTheSameDropoutAgain) {
   node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
   node.set("model.transformer_xl.dropout", ConfigNode(0.2));
   node.set("model.transformer_xl.memory", ConfigNode(std::int64_t{16}));
-  // One trained network for all layers: its gradients come of each of them.
+  // All layers share one trained network. Its gradients come from each layer.
   node.set("model.router.hypernetwork.share", ConfigNode(true));
   node.set("model.router.hypernetwork.train_network", ConfigNode(true));
   node.set("model.router.hypernetwork.dropout", ConfigNode(0.2));

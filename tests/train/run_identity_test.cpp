@@ -1,4 +1,4 @@
-// What config.toml says of a run, and when another recipe is the same run.
+// What config.toml records of a run, and when another recipe is the same run.
 #include "penstock/train/run_identity.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(RunIdentity, NamesTheKeyThatDiffersAndBothValues) {
             "model.router.adaptive-l1.factor: 1.2 -> 1.3");
   EXPECT_EQ(difference_of({"train.lr=0.5", "train.min_lr=1e-4"}), "train.lr: 0.001 -> 0.5");
   EXPECT_EQ(difference_of({"train.lr=0.5"}),
-            "train.lr: 0.001 -> 0.5 and 1 more key");  // min_lr follows
+            "train.lr: 0.001 -> 0.5 and 1 more key");  // min_lr changes with lr
   EXPECT_EQ(difference_of({"model.router.balancers=[]"}).find("model.router.adaptive-l1."), 0u);
   EXPECT_EQ(difference_of({"model.router.method=topk"})
                 .find("model.router.method: \"remoe\" -> \"topk\" and "),
@@ -79,7 +79,7 @@ TEST(RunIdentity, AMethodThatTheNamedPartsOutvoteIsRefused) {
   }
   EXPECT_NO_THROW(recipe({"model.router.k=2"}, text));
   EXPECT_NO_THROW(recipe({"model.router.method=topk"}));
-  // Both are overrides, though one ends as "recipe.toml:12" does.
+  // Both are overrides, although one override ends as "recipe.toml:12" does.
   EXPECT_NO_THROW(
       recipe({"model.router.method=\"remoe\" # :12", "model.router.scorer=linear"}, text));
 }

@@ -1,5 +1,5 @@
-// Whole runs that are stopped by a signal or by a full disk, and continued to the same end as a run
-// that was left alone.
+// Whole runs that a signal or a full disk stops. Continued, they end as a run that was not
+// disturbed.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using testing::TrainRun;
 bool signal_in_evaluation = false;
 
 std::unique_ptr<at::ObserverContext> at_operator(const at::RecordFunction& function) {
-  // Only evaluation asks for the loss of each token.
+  // Only evaluation computes the loss of each token.
   if (signal_in_evaluation &&
       std::string_view(function.name()).find("linear_cross_entropy_rows") != std::string::npos) {
     signal_in_evaluation = false;
@@ -34,7 +34,8 @@ std::unique_ptr<at::ObserverContext> at_operator(const at::RecordFunction& funct
   return nullptr;
 }
 
-/// While alive, one signal comes in the first batch of an evaluation each time it is asked for.
+/// While an object of this class exists, each ask() raises one signal in the first batch of an
+/// evaluation.
 class SignalInEvaluation {
  public:
   SignalInEvaluation()
@@ -60,7 +61,8 @@ TEST_F(TrainRun, WhoeverHearsTheLogSeesEachLineOnceAndMayStopTheRun) {
   };
   EXPECT_EQ(run_until(6), RunOutcome::interrupted);
   EXPECT_EQ(latest_step("heard"), 6);
-  EXPECT_EQ(run_until(kRunSteps), RunOutcome::interrupted);  // before what follows the last step
+  // Before the work that follows the last step.
+  EXPECT_EQ(run_until(kRunSteps), RunOutcome::interrupted);
   EXPECT_FALSE(std::filesystem::exists(path("heard/finished.json")));
   EXPECT_EQ(run_until(kRunSteps + 1), RunOutcome::finished);
   std::vector<std::int64_t> all(kRunSteps);
@@ -97,7 +99,7 @@ TEST_F(TrainRun, AValidationThatASignalStoppedIsMadeByTheNextRun) {
     EXPECT_EQ(run(name, &files), RunOutcome::interrupted);
     EXPECT_EQ(latest_step(name), step);
     EXPECT_EQ(log(name).back().at("step"), step - 1);
-    SignalInEvaluation::ask();  // once more
+    SignalInEvaluation::ask();  // a second signal
     EXPECT_EQ(run(name), RunOutcome::interrupted);
     EXPECT_EQ(latest_step(name), step);
     EXPECT_EQ(log(name).back().at("step"), step - 1);
@@ -125,7 +127,7 @@ TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
     auto files = signal_at(3, number);
     EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted) << number;
     ASSERT_TRUE(latest_step("signalled"));
-    // A signal that arrives late lets one more step through.
+    // A signal that arrives late lets the run make one more step.
     EXPECT_GE(*latest_step("signalled"), before + 3);
     EXPECT_LE(*latest_step("signalled"), before + 4);
     EXPECT_FALSE(real_file_system().exists(path("signalled/finished.json")));
@@ -161,8 +163,9 @@ TEST_F(TrainRun, ARunThatWasStoppedAtItsBeginningMeasuresThatOnce) {
 }
 
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
-  // 4 is saved, 8 finds the disk full after part of the weights.
-  std::atomic<bool> second = false;  // told by the thread that writes checkpoints
+  // The checkpoint of step 4 is saved. The one of step 8 finds the disk full after part of the
+  // weights.
+  std::atomic<bool> second = false;  // set by the thread that writes checkpoints
   ForwardingFileSystem files([&](const FileSystem::Path& path, Bytes bytes) {
     if (path.string().find("step-8") != std::string::npos) second = true;
     return second && path.filename() == "model.safetensors" ? bytes.size() / 2 : bytes.size();

@@ -1,4 +1,4 @@
-// Whole runs in a run directory: what they measure, warn of and leave.
+// Whole runs in a run directory: what they measure, what they warn of, and which files they leave.
 #include "penstock/train/run.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST_F(TrainRun, ValidatesAndChoosesTheBestAtTheRecipesNumberOfExperts) {
   const auto chosen = CheckpointStore(real_file_system(), path("validated")).best();
   ASSERT_TRUE(chosen.found);
   EXPECT_EQ(chosen.found->validation_loss, best);
-  // The last evaluation is at the model's own.
+  // The last evaluation uses the model's own number of experts.
   std::ifstream file(path("validated/finished.json"));
   const auto finished = nlohmann::json::parse(file);
   EXPECT_NEAR(finished.at("validation").at("active_by_layer")[0].get<double>(), 2, 1e-9);
@@ -66,7 +66,7 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
   EXPECT_NE(warning.at("finding").get<std::string>().find("load-balance"), std::string::npos);
   EXPECT_NE(warning.at("remedy").get<std::string>().find("model.router.load-balance.coefficient"),
             std::string::npos);
-  // By name among TensorBoard's scalars.
+  // TensorBoard's scalars have these names.
   std::string events;
   for (const auto& entry : std::filesystem::directory_iterator(path("warned/events")))
     events += real_file_system().read(entry.path());
@@ -78,7 +78,7 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
 TEST_F(TrainRun, CountsClippedStepsAcrossAResume) {
   recipe_.set("train.clip", ConfigNode(1e-6));
   set("train.steps", 22);
-  set("train.eval_every", 50);  // the log begins with a line of step 0, which is none
+  set("train.eval_every", 50);  // the log begins with step 0, which is no training step
   auto files = signal_at(6, SIGTERM);
   ASSERT_EQ(run("clipped", &files), RunOutcome::interrupted);
   ASSERT_EQ(run("clipped"), RunOutcome::finished);
@@ -115,7 +115,7 @@ TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
 TEST_F(TrainRun, MeasuresTheBeginningAndChangesNoBit) {
   set("train.steps", 4);
   set("train.eval_tokens", 64);
-  // Each draws, carries or keeps something else from step to step.
+  // Each of these draws, carries or keeps something else from step to step.
   for (const std::string method :
        {"remoe", "noisy-topk", "thor", "hyperrouter", "transformer-xl"}) {
     if (method == "transformer-xl") {

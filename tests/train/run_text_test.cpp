@@ -1,4 +1,4 @@
-// Runs on several corpora, through the whole command below the command line.
+// Runs on several corpora, through the whole training command except the command line.
 #include "penstock/train/run_text.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class MixedRun : public testing::TrainRun {
     prepare_corpus(options);
     return options.out;
   }
-  /// The recipe's corpora, as TOML has them.
+  /// Sets the recipe's corpora, given as TOML.
   void mix(const std::string& toml) {
     recipe_.set("data", *parse_toml("[data]\ncorpora = " + toml, "test").find("data"));
   }
@@ -52,7 +52,7 @@ TEST_F(MixedRun, IsResumedToTheEndOfAnUndisturbedOne) {
   EXPECT_EQ(run("cut"), RunOutcome::finished);
   set("train.steps", testing::kRunSteps);
   const Recipe recipe = read_recipe(recipe_);
-  EXPECT_EQ(recipe.data.corpus, path("corpus"));  // validations read the first
+  EXPECT_EQ(recipe.data.corpus, path("corpus"));  // validation reads the first corpus
   ASSERT_EQ(recipe.data.corpora.size(), 2U);
   EXPECT_EQ(recipe.data.corpora[0].weight, 3);
   EXPECT_EQ(recipe.data.corpora[1].weight, 1);
@@ -72,7 +72,7 @@ TEST_F(MixedRun, HasTheHashOfItsTextsAndShares) {
   const std::string uneven = open_text(data, true).content_hash();
   EXPECT_NE(even, alone);
   EXPECT_NE(even, uneven);
-  // A corpus that moved is the same one.
+  // A corpus at another path is the same corpus.
   std::filesystem::rename(other_, path("moved"));
   data.corpora[1].path = path("moved");
   EXPECT_EQ(open_text(data, true).content_hash(), uneven);

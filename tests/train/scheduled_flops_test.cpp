@@ -1,4 +1,4 @@
-// The mean cost of a step under schedules of k, against sums of single steps by hand.
+// The mean cost of a step under schedules of k, compared with sums of single steps by hand.
 #include "penstock/train/scheduled_flops.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// `[model.router] method` with its options, in a model of 8 experts.
+/// A recipe with the router method `method` and its options, in a model of 8 experts.
 Recipe recipe_with(const std::string& method, double k, const ConfigNode& options = {}) {
   Recipe recipe;
   recipe.model.vocab = 32;

@@ -1,5 +1,5 @@
-// Whole runs of several ranks, as threads of the test, that write their checkpoints together: where
-// all see the directory, where one does not, and where a rank's disk is full.
+// Whole runs of several ranks that write their checkpoints together. The ranks are threads of the
+// test. All ranks see the directory, or one rank does not, or a rank's disk is full.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -50,12 +50,12 @@ class SharedRun : public ::testing::Test {
     out.set("train.moments", ConfigNode(moments_));
     return out;
   }
-  /// What each rank threw, and what rank 0 said.
+  /// What each rank threw, and what rank 0 printed.
   struct Ended {
     std::vector<std::string> failures;
     std::string said;
   };
-  /// @param of_rank_1  the files that it sees
+  /// @param of_rank_1  the file system of rank 1
   Ended run(const std::string& name, FileSystem& of_rank_1, bool background = true) const {
     ConfigNode divided = recipe();
     divided.set("parallel.zero", ConfigNode(std::int64_t{1}));
@@ -94,7 +94,7 @@ class SharedRun : public ::testing::Test {
   bool has(const std::string& name, std::int64_t step, const std::string& file) const {
     return std::filesystem::exists(store(name).directory(step) / file);
   }
-  /// Those of one process that was never disturbed.
+  /// Expects the same weights as one process that was not disturbed.
   void expect_end(const std::string& name) const {
     ASSERT_EQ(train_run(recipe(), path(name + "-alone"), {.quiet = true}), RunOutcome::finished);
     const TensorMap ours = store(name).load(kSteps).model,

@@ -1,5 +1,5 @@
-// In fp32, as runs are: the losses of the first fifty steps under a layout are those of one
-// process. A covering selection; scripts/layouts takes all pairs.
+// Training in fp32: the losses of the first fifty steps under a layout are those of one process.
+// This test takes a covering selection of pairs; scripts/layouts takes all pairs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr std::int64_t kComparedSteps = 50;
 
 struct Routing {
   std::string name, method;
-  std::int64_t k = 0;  // 0: the method's own
+  std::int64_t k = 0;  // 0: the method's default
   double tolerance = 1e-5;
 };
 
@@ -33,8 +33,9 @@ const std::vector<Routing>& routings() {
       {"topk", "topk", 2},
       {"hash", "hash"},
       {"lory", "lory"},
-      // Tokens compete with tokens, and the same byte in the same place of two sequences has nearly
-      // the same score: where tensor ranks sum in another order, another of them is taken.
+      // Tokens compete with tokens. The same byte at the same position of two sequences has nearly
+      // the same score. Tensor ranks sum in another order, so that another of these tokens is
+      // chosen.
       {"expert-choice", "expert-choice", 2, 5e-3},
       {"loss-free", "loss-free", 2},
       {"expert-choice of all tokens", "expert-choice", 4},
