@@ -1,6 +1,6 @@
-// A step of 1,024 ranks under layouts over all axes, played without processes: nobody waits in
-// vain, and both sides of an exchange mean the same. In training a thread of its own exchanges
-// gradients, in groups of its own; here that follows the passes.
+// A step of 1,024 ranks under layouts over all axes, simulated without processes: no rank waits
+// forever, and both sides of an exchange agree. In training, a separate thread exchanges gradients
+// in groups of its own. Here this exchange follows the passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,18 +26,18 @@ using testing::kPlanCases;
 using testing::name_of;
 using testing::PlanCase;
 
-/// An operation of a rank: a meeting of its group, or one end of a message.
+/// An operation of a rank: a collective operation (meet) of its group, or one end of a message.
 struct Operation {
   enum class Kind { meet, send, receive } kind = Kind::meet;
-  std::pair<Axis, int> group = {};             ///< that meets
-  int peer = 0;                                ///< of a message
-  std::int64_t elements = 0;                   ///< of what is exchanged, alike on all sides
+  std::pair<Axis, int> group = {};  ///< the group of a collective operation
+  int peer = 0;                     ///< the other rank of a message
+  std::int64_t elements = 0;        ///< the number of exchanged elements, equal on all sides
   std::tuple<int, std::size_t, int> tag = {};  ///< direction, part and piece of the layers
 };
 using Program = std::vector<Operation>;
 
-/// A step of one rank: its passes, with what layers exchange, and the units of the gradients, by
-/// the functions that training follows.
+/// A step of one rank: its passes with the exchanges of layers, and the exchanges of gradients by
+/// unit. Uses the functions that training uses.
 class StepPlan {
  public:
   StepPlan(const PlanCase& plan, std::size_t parts) : plan_(plan), parts_(parts), holdings_(plan) {
@@ -82,9 +82,9 @@ class StepPlan {
                                     ? holdings_.config().layers
                                     : part.layers[static_cast<std::size_t>(action.chunk)].size();
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      if (l.tensor > 1) meet(rank, Axis::tensor, rows);  // attention's sum
+      if (l.tensor > 1) meet(rank, Axis::tensor, rows);  // the sum of attention
       for (int way = 0; way < 2 && l.expert > 1; ++way) meet(rank, Axis::expert, 0);
-      if (l.tensor > 1) meet(rank, Axis::tensor, rows);  // the experts'
+      if (l.tensor > 1) meet(rank, Axis::tensor, rows);  // the sum of the experts
     }
     message(Operation::Kind::send, piece + direction, piece + direction);
   }
@@ -118,14 +118,14 @@ class StepPlan {
   Program out_;
 };
 
-/// Plays programs: a meeting ends once all of its group are at it, a receive once the message was
-/// sent; who sends goes on.
+/// Simulates programs. A collective operation ends when all ranks of its group have reached it. A
+/// receive ends when its message was sent. A send never waits.
 class Player {
  public:
   Player(const Layout& layout, std::vector<Program> programs)
       : groups_(groups_of(layout)), programs_(std::move(programs)), next_(programs_.size()) {}
 
-  /// How many ranks come to the end.
+  /// Runs the programs. Returns the number of ranks that reach the end.
   std::size_t play() {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) ready_.push_back(rank);
     while (!ready_.empty()) {
@@ -138,7 +138,7 @@ class Player {
       ended += next_[rank] == programs_[rank].size() ? 1 : 0;
     return ended;
   }
-  /// Messages sent and not received.
+  /// The number of messages that were sent and not received.
   std::size_t left() const {
     std::size_t out = 0;
     for (const auto& [pair, sent] : sent_) out += sent.size();
@@ -204,7 +204,7 @@ TEST(StepPlan, NobodyWaitsInVain) {
   }
 }
 
-/// A rank that leaves one meeting out is noticed, and so is one that sends once too often.
+/// A rank that omits one collective operation is noticed. So is a rank that sends once too often.
 TEST(StepPlan, WhatOneRankDoesOtherwiseIsNoticed) {
   const PlanCase plan{{.data = 64, .tensor = 4, .pipeline = 4, .expert = 64}};
   const auto programs = programs_of(plan);

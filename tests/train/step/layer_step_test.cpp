@@ -1,5 +1,5 @@
-// A layer's own step: its gradients are those of the direction and of what the router adds, and an
-// update that cannot be made says why.
+// The step of one layer: its gradients come from the direction and from the router's loss, and an
+// update that cannot be made reports why.
 #include "penstock/train/step/layer_step.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -41,7 +41,7 @@ class LayerStepTest : public ::testing::Test {
     return out;
   }
 
-  /// With the same draws each time.
+  /// A context with the same draws each time.
   static RoutingContext context() {
     RoutingContext out{.total_steps = 1, .training = true};
     out.generator = at::detail::createCPUGenerator(3);

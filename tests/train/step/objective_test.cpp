@@ -1,5 +1,5 @@
-// The training objective of two passes: its formula against the numbers of objective_numbers.py, a
-// step's gradient against one put together by hand, and what counts once.
+// The training objective of two passes: its formula compared with the numbers of
+// objective_numbers.py, a step's gradient compared with one by hand, and what is counted once.
 #include "penstock/train/step/objective.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -56,7 +56,7 @@ TEST(Disagreement, GradientByFiniteDifferencesAndNoneWherePassesAgree) {
   EXPECT_LT(report.error, 1e-8) << report.where;
   const at::Tensor same = torch::randn({4, 6}, torch::kDouble);
   EXPECT_EQ(disagreement(same, same).item<double>(), 0);
-  EXPECT_NEAR(disagreement(same, same + 3).item<double>(), 0, 1e-15);  // the same softmax
+  EXPECT_NEAR(disagreement(same, same + 3).item<double>(), 0, 1e-15);  // the softmax is the same
 }
 
 TEST(Divergence, GivesTheNumbersOfTheScript) {
@@ -97,7 +97,7 @@ ModelConfig thor_config(ModelKind architecture) {
 TEST(TrainingObjective, IsTheMethods) {
   ModelConfig config = thor_config(ModelKind::decoder);
   EXPECT_EQ(training_objective(config.traits()).passes, 2);
-  EXPECT_EQ(training_objective(config.traits()).weight, 5);  // of the released code
+  EXPECT_EQ(training_objective(config.traits()).weight, 5);  // as in the released code
   config.router.parts["thor"].set("consistency", ConfigNode(0.5));
   EXPECT_EQ(training_objective(config.traits()).weight, 0.5);
   config.moe.first_layers = 0;
@@ -155,7 +155,7 @@ TEST_F(TwoPasses, AStepsGradientIsThatOfTheObjectiveByHand) {
   std::vector<ModelMemory> memory;
   step(batches, memory);
   testing::gradients(*model_);
-  for (Batch& batch : batches) batch.fresh = false;  // the second step reads what the first left
+  for (Batch& batch : batches) batch.fresh = false;  // the second step reads the first's memory
   const std::vector<ModelMemory> before = memory;
   const StepReport report = step(batches, memory);
   const std::vector<at::Tensor> measured = testing::gradients(*model_);
@@ -200,7 +200,7 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
                    second = torch::randn({7, 16}, torch::kDouble);
   const auto whole = disagreement_backward(*model_, first, second, 0.3, 1 << 20);
   const auto wanted = testing::gradients(*model_);
-  for (const std::int64_t bytes : {1, 3 * 256 * 8}) {  // one row, three
+  for (const std::int64_t bytes : {1, 3 * 256 * 8}) {  // one row, and three rows
     const auto chunked = disagreement_backward(*model_, first, second, 0.3, bytes);
     EXPECT_NEAR(chunked.value, whole.value, 1e-13);
     EXPECT_LT(testing::relative_error(chunked.first_gradient, whole.first_gradient), 1e-13);
@@ -213,7 +213,8 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
 
 TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   const ModelConfig thor = thor_config(ModelKind::decoder);
-  ModelConfig hash = thor;  // one expert per token too, no router's multiply-adds, one pass
+  // Also one expert per token, but one pass, and no multiply-adds of a router.
+  ModelConfig hash = thor;
   hash.router.method = "hash";
   EXPECT_DOUBLE_EQ(nominal_training_flops(thor.resolved(), 4, 12),
                    2 * nominal_training_flops(hash.resolved(), 4, 12));
@@ -234,7 +235,7 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   for (const auto& layer : report.load) {
     double sum = 0;
     for (const double share : layer) sum += share;
-    EXPECT_DOUBLE_EQ(sum, 1);  // quarters: whole passes go to one expert
+    EXPECT_DOUBLE_EQ(sum, 1);  // whole passes go to one expert, so shares are quarters
   }
   const auto plain = make_model(hash, 1);
   LanguageWork single(*plain, {seeded_batch(2, 12, 1)}, bytes);
@@ -243,7 +244,7 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   EXPECT_EQ(one.total_loss, one.loss);
 }
 
-/// Top-1 that learns from all four experts; in fp64, with dropout and a memory.
+/// Top-1 that learns from all four experts, in f64, with dropout and a memory.
 class Distilled : public TwoPasses {
  protected:
   static ModelConfig config(double weight) {
@@ -313,7 +314,7 @@ TEST_F(Distilled, CostsAForwardPassWithAllExperts) {
   memory.clear();
   const StepReport without = step(batches, memory);
   EXPECT_FALSE(without.consistency);
-  // Nothing was remembered yet.
+  // The memory is still empty.
   EXPECT_NEAR(with, without.flops + nominal_forward_flops(plain.resolved(), 2, 8, 0, 4),
               1e-6 * with);
 }

@@ -1,4 +1,4 @@
-// When a run is told that its training follows something else than the cross-entropy.
+// The warnings that a run's training follows something other than the cross-entropy.
 #include "penstock/train/step/objective_watch.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(ObjectiveWatch, SaysOnceThatAnAuxiliaryLossOutweighsTheCrossEntropy) {
       << first[0].remedy;
   EXPECT_NE(first[0].remedy.find("--start-entropy"), std::string::npos) << first[0].remedy;
   EXPECT_TRUE(watch.see(step).empty());
-  step.auxiliary_losses["load-balance"] = 5;  // another one
+  step.auxiliary_losses["load-balance"] = 5;  // another loss
   const auto second = watch.see(step);
   ASSERT_EQ(second.size(), 1U);
   EXPECT_NE(second[0].remedy.find("model.router.load-balance.coefficient"), std::string::npos);
@@ -29,7 +29,7 @@ TEST(ObjectiveWatch, SaysOnceThatAnAuxiliaryLossOutweighsTheCrossEntropy) {
 TEST(ObjectiveWatch, SaysOnceThatClippingTakesNearlyAll) {
   ObjectiveWatch watch({.clip = 0.5});
   const WatchedStep usual{.loss = 2, .gradient_norm = 5}, clipped{.loss = 2, .gradient_norm = 5.1};
-  // 19 of any 50, for long.
+  // 19 of any 50 steps, for many steps.
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 19; ++i) EXPECT_TRUE(watch.see(clipped).empty());
     for (int i = 0; i < 31; ++i) EXPECT_TRUE(watch.see(usual).empty());
@@ -49,7 +49,7 @@ TEST(ObjectiveWatch, ClippingIsLaidToTheAuxiliaryLossThatCausesIt) {
   const WatchedStep step{.loss = 3.7, .auxiliary_losses = {{"z-loss", 62.1}}, .gradient_norm = 181};
   EXPECT_EQ(watch.see(step).size(), 1U);
   for (int i = 1; i < 19; ++i) EXPECT_TRUE(watch.see(step).empty());
-  const auto said = watch.see(step);  // the twentieth
+  const auto said = watch.see(step);  // the twentieth step
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].finding.find("20 of the last 20 steps"), std::string::npos) << said[0].finding;
   EXPECT_NE(said[0].remedy.find("model.router.z-loss.coefficient"), std::string::npos);
@@ -76,9 +76,10 @@ TEST(ObjectiveWatch, SaysOnceThatASteeredRouterHasHardlyAnExpertOn) {
   ObjectiveWatch watch({.clip = 1, .steered_experts = 2});
   const WatchedStep dense{.loss = 2, .active_experts = 4}, half{.loss = 2, .active_experts = 1},
       few{.loss = 2, .active_experts = 0.99};
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(watch.see(dense).empty());  // as ReMoE begins
+  // All experts, as ReMoE begins.
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(watch.see(dense).empty());
   for (int i = 0; i < 49; ++i) EXPECT_TRUE(watch.see(few).empty());
-  EXPECT_TRUE(watch.see(half).empty());  // no row of 50
+  EXPECT_TRUE(watch.see(half).empty());  // fewer than 50 steps in sequence
   for (int i = 0; i < 49; ++i) EXPECT_TRUE(watch.see(few).empty());
   const auto said = watch.see(few);
   ASSERT_EQ(said.size(), 1U);

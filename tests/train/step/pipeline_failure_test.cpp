@@ -9,18 +9,18 @@
 namespace penstock::pipelines {
 namespace {
 
-/// One step on a pipeline where something happens on a stage.
+/// The outcome of one step on a pipeline with a mishap on one stage.
 struct Ending {
-  std::string thrown;  // by the step: "" for none
+  std::string thrown;  // what the step threw; "" for nothing
   StepOutcome outcome;
-  bool changed = false;  // a weight
+  bool changed = false;  // whether a weight changed
 };
 
 struct Mishap {
   int rank = 0;
   std::function<void()> thrown = {};  ///< called at a layer of the second part
   PassDirection direction = PassDirection::forward;
-  std::string poisoned = {};  ///< a parameter that is not a number
+  std::string poisoned = {};  ///< the parameter that is set to NaN
 };
 
 std::string ending_of_step(const std::function<void()>& step) {
@@ -115,7 +115,7 @@ TEST_F(Pipeline, StopsPeersBetweenTwoPasses) {
       }
 }
 
-/// One whose parts fail before their first layer.
+/// Work whose parts fail before their first layer.
 class FailingWork : public LanguageWork {
  public:
   using LanguageWork::LanguageWork;

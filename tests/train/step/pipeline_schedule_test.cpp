@@ -1,4 +1,4 @@
-// Orders of passes through pipelines of up to 1,024 ranks, played without processes.
+// Orders of passes through pipelines of up to 1,024 ranks, simulated without processes.
 #include "penstock/train/step/pipeline_schedule.h"
 
 #include <gtest/gtest.h>
@@ -11,11 +11,12 @@
 namespace penstock::pipelines {
 namespace {
 
-/// What playing the actions of all stages came to, where each pass takes one tick.
+/// The result of simulating the actions of all stages. Each pass takes one tick.
 struct Play {
   bool finished = false;
   std::size_t ticks = 0;
-  /// By (from, to): (part, piece, direction) of each message, as it is sent and as it is awaited.
+  /// By (from, to): (part, piece, direction) of each message, in the order of the sends and in the
+  /// order of the receives.
   using Messages = std::map<std::pair<int, int>, std::vector<std::tuple<std::size_t, int, bool>>>;
   Messages sent, awaited;
 };
@@ -56,7 +57,7 @@ class Player {
   Pass pass_of(int stage, const StageAction& action) const {
     return {action.part, action.chunk * stages_ + stage, back(action)};
   }
-  /// The passes that must be done before.
+  /// The passes that must be finished before `pass`.
   std::vector<Pass> needs(const Pass& pass) const {
     const auto [part, piece, backward] = pass;
     std::vector<Pass> out;
@@ -105,7 +106,7 @@ TEST(PipelineSchedule, WarmsUpGoesInTurnAndDrains) {
           {forward, 0}, {forward, 1}, {backward, 0}, {forward, 2}, {backward, 1}, {backward, 2}}));
 }
 
-/// Calls check(parts, stages, chunks) for those that a schedule takes.
+/// Calls check(parts, stages, chunks) for all combinations that a schedule accepts.
 template <class Check>
 void for_layouts(const Check& check) {
   for (const int stages : {1, 2, 3, 4, 8, 16})
@@ -140,7 +141,7 @@ TEST(PipelineSchedule, SendsBetweenTwoStagesInTheOrderOfTheirReceives) {
   });
 }
 
-/// 1,024 ranks as data × pipeline: the parts of a step of 4,096, shared by the data ranks.
+/// 1,024 ranks as data × pipeline. The data ranks share the 4,096 parts of a step.
 TEST(PipelineSchedule, PlansAThousandRanks) {
   for (const int stages : {2, 8, 32, 64, 128}) {
     const std::size_t parts = 4096 * static_cast<std::size_t>(stages) / 1024;

@@ -1,4 +1,4 @@
-// Layers divided over ranks: the numbers of one process for every method.
+// Layers divided over ranks: the numbers are those of one process for every method.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -61,7 +61,7 @@ TEST_F(Pipeline, GoesWithTensorRanks) {
     const Case is{.method = method, .parts = 3, .layout = {.tensor = 2, .pipeline = 2}};
     const History expected = train(is, *is.model());
     for (History& found : train_on_ranks(is)) {
-      found.gradients.clear();  // of parts of the tensors, as the weights
+      found.gradients.clear();  // these are parts of the tensors, like the weights
       found.state.clear();
       expect_close(found, expected);
     }
@@ -90,8 +90,8 @@ TEST_F(Pipeline, HasTheSameBitsTwice) {
   }
 }
 
-/// Sums of the objective and of the norm over stages round otherwise; gradients and weights have
-/// the same bits.
+/// Sums over stages round the objective and the norm differently. Gradients and weights have the
+/// same bits.
 TEST_F(Pipeline, HasTheBitsOfOneProcessInGradientsAndWeights) {
   for (const std::string method : {"topk", "remoe", "noisy-topk"}) {
     const Case is{.method = method, .layers = 4, .layout = {.pipeline = 4}, .clip = 0};

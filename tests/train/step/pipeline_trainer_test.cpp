@@ -1,4 +1,4 @@
-// A run whose layers lie on several ranks, and its checkpoints, beside those of one process.
+// A run whose layers are on several ranks, and its checkpoints, compared with those of one process.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 

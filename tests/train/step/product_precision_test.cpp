@@ -1,5 +1,5 @@
-// train.precision = "bf16": which products of a step are rounded, that a run goes on bit for bit,
-// by the processor's instruction or without it, and that the precision belongs to the run.
+// train.precision = "bf16": which products of a step are rounded, that a run continues bit for bit
+// with the processor's instruction or without it, and that the precision belongs to the run.
 #include "penstock/train/step/product_precision.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class ProductPrecisionTest : public ::testing::Test {
   }
   void TearDown() override { ops::emulate_bf16(false); }
 
-  /// Emulated where the processor has none.
+  /// A recipe in bf16, emulated where the processor has no bf16 instruction.
   Recipe bf16_recipe(const std::string& method) const {
     Recipe out = small_recipe(method, 8, 32);
     out.train.precision = ops::ProductPrecision::bf16;
@@ -53,7 +53,7 @@ TEST_F(ProductPrecisionTest, RoundsTheProductsOfTrainingAndNoOthers) {
   EXPECT_EQ(counts["causal_attention/bf16"], 2);
   EXPECT_EQ(counts["causal_attention.backward/bf16"], 2);
   EXPECT_EQ(counts["linear_cross_entropy/bf16"], 1);
-  std::int64_t others = 0;  // of the linear operators
+  std::int64_t others = 0;  // other calls of the linear operator
   for (const auto& [name, count] : counts)
     if (name.starts_with("linear/") && name != "linear/bf16") others += count;
   EXPECT_EQ(others, 2);  // the layers' routers
@@ -81,7 +81,7 @@ TEST_F(ProductPrecisionTest, LearnsAsFp32Does) {
   }
 }
 
-/// Trains by `unit`, where the processor has it, and goes on by its emulation.
+/// Trains with `unit` if the processor has it, and continues with the unit's emulation.
 void expect_goes_on(Recipe recipe, const Corpus& corpus, ops::ProductUnit unit,
                     ops::ProductUnit emulation) {
   const auto choose = [&] { ops::choose_product_unit(ops::available(unit) ? unit : emulation); };

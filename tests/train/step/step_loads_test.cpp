@@ -1,5 +1,6 @@
-// What balance losses are over the micro-batches and ranks of a step: a mean that neither scales,
-// and with scope = "global" that of the whole batch however it is cut.
+// Balance losses over the micro-batches and ranks of a step: a mean, which the number of
+// micro-batches and ranks does not scale. With scope = "global", the loss is that of the whole
+// batch however it is cut.
 #include "penstock/train/step/step_loads.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using testing::on_ranks;
 
 constexpr std::int64_t kLength = 16;
 
-/// Rows [first, first + rows) of sixteen tokens.
+/// Rows [first, first + rows) of sixteen tokens each.
 Batch rows_of(std::uint64_t first, std::int64_t rows) {
   Batch out{.sequences = rows, .length = kLength};
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(rows * kLength); ++i) {
@@ -37,7 +38,7 @@ Batch rows_of(std::uint64_t first, std::int64_t rows) {
   return out;
 }
 
-/// Eight rows in micro-batches of equal size.
+/// Eight rows in `parts` micro-batches of equal size.
 std::vector<Batch> cut(std::size_t parts) {
   std::vector<Batch> out;
   const std::int64_t rows = 8 / static_cast<std::int64_t>(parts);
@@ -46,10 +47,10 @@ std::vector<Batch> cut(std::size_t parts) {
   return out;
 }
 
-/// A router with one balancer, whose loss shows.
+/// A router with one balancer. The report contains the balancer's loss.
 struct Router {
   std::string scorer, selector, balancer;
-  std::map<std::string, ConfigNode::Value> options;  // of the balancer
+  std::map<std::string, ConfigNode::Value> options;  // the balancer's options
 
   std::string name() const {
     const auto scope = options.find("scope");
@@ -86,7 +87,7 @@ struct Seen {
   std::vector<at::Tensor> gradients;
 };
 
-/// One step's gradients; with several ranks this one's part of them.
+/// The gradients of one step. With several ranks, this rank's part of them.
 Seen accumulated(const Router& router, std::vector<Batch> batches,
                  const dist::ProcessGroup& group = {}) {
   const std::vector<std::int32_t> bytes(256, 1);
@@ -102,7 +103,7 @@ Seen accumulated(const Router& router, std::vector<Batch> batches,
   return out;
 }
 
-/// The largest difference of a gradient.
+/// The largest difference between two gradients.
 double difference(const Seen& a, const Seen& b) {
   double out = 0;
   for (std::size_t i = 0; i < a.gradients.size(); ++i)

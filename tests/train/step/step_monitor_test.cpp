@@ -1,4 +1,5 @@
-// A step that lasts is talked of; one that a signal meets is stopped where it next calls its watch.
+// A step that takes long is reported. A step that receives a signal stops at its next call of the
+// watch.
 #include "penstock/train/step/step_monitor.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ TEST_F(StepMonitorTest, StopsAStepAfterASignal) {
     return layers;
   };
   EXPECT_THROW(monitor.during(1, 1, step), StepStopped);
-  EXPECT_EQ(layers, 5);  // the one it was in is finished
+  EXPECT_EQ(layers, 5);  // the current layer is finished
 }
 
 TEST_F(StepMonitorTest, SaysWhereASignalMeetsAStep) {
@@ -84,7 +85,8 @@ TEST_F(StepMonitorTest, SaysWhereASignalMeetsAStep) {
 TEST_F(StepMonitorTest, ASignalIsAcknowledgedAtOnce) {
   const InterruptGuard interrupt("stopping soon", file_);
   ::raise(SIGTERM);
-  ::raise(SIGTERM);  // some senders send twice: neither ends the process nor says it again
+  // Some senders send twice: the second signal neither ends the process nor repeats the message.
+  ::raise(SIGTERM);
   std::fseek(file_, 0, SEEK_END);
   EXPECT_EQ(said(), "stopping soon\n");
 }

@@ -1,4 +1,4 @@
-// A step's gradient under accumulation, and what the engine says of values that are not finite.
+// A step's gradient under accumulation, and the engine's messages on values that are not finite.
 #include "penstock/train/step/step.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -41,7 +41,7 @@ double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
 
 class AccumulatedStep : public ::testing::Test {
  protected:
-  /// With routers that know something, and a loss of that part which counts.
+  /// Makes a model whose routers prefer some experts, and in which the loss of `part` is large.
   void make(const std::string& method, const std::string& part, const std::string& option) {
     Recipe recipe = testing::small_recipe(method, 6, 8);
     recipe.model.vocab = 256;
@@ -58,7 +58,8 @@ class AccumulatedStep : public ::testing::Test {
     LanguageWork work(*model_, batches, bytes);
     return accumulate(work, context_, kDrawSeed, memory);
   }
-  /// Mean over the micro-batches of cross-entropy and auxiliary losses, by one backward pass.
+  /// The gradients of the mean over the micro-batches of cross-entropy and auxiliary losses, by one
+  /// backward pass.
   std::vector<at::Tensor> gradients_by_hand(const std::vector<Batch>& batches) {
     at::Tensor objective = torch::zeros({}, torch::kDouble);
     for (std::size_t m = 0; m < batches.size(); ++m) {
@@ -90,7 +91,8 @@ TEST_F(AccumulatedStep, IsTheMeanOfTheMicroBatchesObjectivesWithTheirAuxiliaryLo
     EXPECT_LT(distance(measured, gradients_by_hand(batches)), 1e-10) << method;
     double auxiliary = 0;
     for (const auto& [part, loss] : report.auxiliary_losses) auxiliary += loss;
-    EXPECT_GT(auxiliary, 0.05) << method;  // so that the distance would show a wrong weight
+    // Large enough that the distance would show a wrong weight.
+    EXPECT_GT(auxiliary, 0.05) << method;
     EXPECT_NEAR(report.total_loss, report.loss + auxiliary, 1e-9) << method;
   }
 }
