@@ -1,4 +1,5 @@
-// The event file against bytes worked out by hand from the protobuf wire format, and its checksums.
+// The event file compared with bytes worked out by hand from the protobuf wire format, and its
+// checksums.
 #include "penstock/train/tensorboard.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::TempDirectory;
 
-/// Takes the framing apart and checks both checksums of each record.
+/// Reads the records of a file and checks both checksums of each record.
 std::vector<std::string> records_of(const std::filesystem::path& path) {
   const std::string file = real_file_system().read(path);
   std::vector<std::string> out;
@@ -45,7 +46,7 @@ std::vector<std::string> records_of(const std::filesystem::path& path) {
   return out;
 }
 
-/// The event without its first nine bytes, field 1 (double): when it was written.
+/// The event without its first nine bytes: field 1 (double), the time of writing.
 std::string undated(const std::string& event) {
   EXPECT_EQ(event.at(0), '\x09');
   return event.substr(9);
@@ -61,7 +62,7 @@ TEST(TensorBoard, EventsHaveTheKnownBytes) {
   ASSERT_EQ(records.size(), 3u);
   using namespace std::string_literals;
   EXPECT_EQ(undated(records[0]), "\x1a\x0d"s + "brain.Event:2");
-  // Step 300 is the varint ac 02; the session log says START (field 1 = 1).
+  // Step 300 is the varint ac 02. The session log says START (field 1 = 1).
   EXPECT_EQ(undated(records[1]), "\x10\xac\x02\x3a\x02\x08\x01"s);
   const std::string first = "\x0a\x08\x0a\x01"s + "a" + "\x15\x00\x00\x80\x3f"s;
   const std::string second = "\x0a\x11\x0a\x0a"s + "train/loss" + "\x15\x00\x00\x20\xc0"s;

@@ -1,4 +1,5 @@
-// Trainers of several ranks: runs that go on with any number of them, and what keeps ranks alike.
+// Trainers of several ranks: runs that continue with any number of ranks, and what keeps ranks
+// alike.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -24,7 +25,8 @@ class TrainerRanks : public ::testing::Test {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
     corpus_.emplace(testing::small_corpus(directory_.path()));
   }
-  /// With memory and dropout: what a part hands on lives on the rank that computes it.
+  /// With transformer-xl the recipe has memory and dropout. The memory of a part is on the rank
+  /// that computes the part.
   Recipe recipe(const std::string& architecture) const {
     ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
     node.set("model.architecture", ConfigNode(architecture));
@@ -60,7 +62,8 @@ class TrainerRanks : public ::testing::Test {
     }
   }
 
-  /// Six steps by one process are those by more, and by others from the third on.
+  /// Expects that six steps of one process equal those of several ranks, also if the number of
+  /// ranks changes after the third step.
   void expect_any_number(const Recipe& recipe, const std::vector<std::pair<int, int>>& ranks_zero) {
     const auto straight = trainer(recipe);
     State middle;
@@ -73,7 +76,7 @@ class TrainerRanks : public ::testing::Test {
       State shared_middle;
       Recipe shared = recipe, later = recipe;
       shared.parallel.zero = zero;
-      later.parallel.zero = 3 - zero;  // a run goes on at any stage
+      later.parallel.zero = 3 - zero;  // a run continues with any value of zero
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
         const auto mine = trainer(shared, group);
         while (mine->step() < 3) mine->advance();
@@ -114,7 +117,8 @@ TEST_F(TrainerRanks, GoOnWithMomentsInBf16FromWhatACheckpointHolds) {
     EXPECT_EQ(value.scalar_type(), at::kBFloat16) << name;
 }
 
-/// The shift, its gain and its schedule are in the checkpoint, and λ is a pass's own.
+/// The checkpoint contains the shift, its gain and its schedule. λ has no state: each pass computes
+/// it.
 TEST_F(TrainerRanks, HoldTheNumberOfExpertsAlikeFromWhatACheckpointHolds) {
   Recipe recipe = this->recipe("decoder");
   recipe.model.router.method = "remoe";
@@ -136,7 +140,8 @@ TEST_F(TrainerRanks, HoldTheNumberOfExpertsAlikeFromWhatACheckpointHolds) {
   EXPECT_EQ(lambdas[1], lambdas[2]);
 }
 
-/// Thresholds are means of scores, added in the order of the parts whoever computed them.
+/// Thresholds are means of scores. The scores are added in the order of the parts, on any number of
+/// ranks.
 TEST_F(TrainerRanks, KeepTheSameThresholdsOfExpertsFromWhatACheckpointHolds) {
   Recipe recipe = this->recipe("decoder");
   recipe.model.router.method = "expert-choice";

@@ -1,5 +1,5 @@
 // The training state: learning, gradient accumulation, bitwise continuation at a size where stock
-// operators would not repeat, and what happens when numbers stop being finite.
+// operators do not repeat their bits, and numbers that stop being finite.
 #include "penstock/train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_F(TrainerTest, EveryMethodLearns) {
     while (trainer.step() < 40) last = trainer.advance().report.loss;
     EXPECT_NEAR(first, std::log(256.0), 0.2) << method;
     EXPECT_LT(last, first - 2) << method;
-    // A whole split, its last window shorter than the others.
+    // A whole split. Its last window is shorter than the others.
     const Evaluation evaluation = trainer.evaluate(Split::kValidation, 0);
     EXPECT_EQ(evaluation.total.tokens, corpus_->count(Split::kValidation).tokens - 1) << method;
     EXPECT_NEAR(evaluation.total.loss(), last, 0.7) << method;
@@ -56,7 +56,7 @@ TEST_F(TrainerTest, EveryMethodLearns) {
 
 TEST_F(TrainerTest, ReluRoutingStartsNearHalfAndMovesLambdaOnceAStep) {
   Recipe recipe = small_recipe("remoe", 8, 32);
-  recipe.train.micro_batch = 2;  // four micro-batches: still one move
+  recipe.train.micro_batch = 2;  // four micro-batches, but one move of λ
   Trainer trainer(recipe, *corpus_);
   const StepOutcome outcome = trainer.advance();
   EXPECT_NEAR(outcome.report.sparsity, 0.5, 0.1);
@@ -64,8 +64,8 @@ TEST_F(TrainerTest, ReluRoutingStartsNearHalfAndMovesLambdaOnceAStep) {
   EXPECT_NEAR(trainer.model().balancers()[0]->state().at("lambda"), 1.2e-8, 1e-12);
 }
 
-/// A larger factor than the paper's, for the run is short: half the gates are on at first, a
-/// quarter is the target.
+/// The factor is larger than the paper's because the run is short. Half of the gates are on at
+/// first. The target is a quarter.
 TEST_F(TrainerTest, ReluRoutingReachesItsTargetSparsity) {
   Recipe recipe = small_recipe("remoe", 8, 32);
   recipe.model.router.parts["adaptive-l1"].set("factor", ConfigNode(1.5));
@@ -157,7 +157,7 @@ TEST_F(TrainerTest, AStepGivenUpAnywhereLeavesTheStateAndGoesOnBitwise) {
         straight.advance([&](const StepPlace& place) {
           if (i == 0) places.push_back(place);
         });
-      // Of each micro-batch: layers and head, forward once or twice, then backward.
+      // The places of each micro-batch: layers and head, forward once or twice, then backward.
       const std::size_t passes = std::string(method) == "thor" ? 2 : 1;
       ASSERT_EQ(places.size(), 2 * (3 * passes + 2 * passes + 1)) << architecture << method;
       EXPECT_EQ(places.back().layer, 0);
@@ -205,7 +205,7 @@ TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
   EXPECT_NE(outcome.failure.find("output head"), std::string::npos) << outcome.failure;
 }
 
-/// A line of a run whose z-loss is all that it follows.
+/// The progress line of a run whose z-loss is much larger than its cross-entropy.
 TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
   StepReport& report = outcome.report;
@@ -230,7 +230,7 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   EXPECT_LE(narrow.size(), 79U);
   const std::string early = text("", 79);
   EXPECT_EQ(early, "step 120/1000  loss 1.5881  aux 62.2  grad 181  sparsity 0.750  1m02s left");
-  // Bits per byte are the first to go.
+  // Bits per byte are left out first.
   const std::string less = text("valid 1.6000", text("valid 1.6000", 999).size() - 1);
   EXPECT_EQ(less.find("bits/byte"), std::string::npos);
   EXPECT_NE(less.find("50% of peak"), std::string::npos);
@@ -270,7 +270,8 @@ TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
   const StepOutcome outcome = trainer.advance();
   const StepReport& report = outcome.report;
   ASSERT_EQ(report.auxiliary_losses.size(), 2U);
-  // 0.02 at perfect balance and 0.001·(ln 4)² in each of two layers, with routers that hardly know.
+  // 0.02 at perfect balance and 0.001·(ln 4)² in each of two layers. The routers hardly prefer any
+  // expert yet.
   EXPECT_NEAR(report.auxiliary_losses.at("load-balance"), 2 * 0.02, 0.004);
   EXPECT_NEAR(report.auxiliary_losses.at("z-loss"), 2 * 0.001 * std::pow(std::log(4.0), 2), 4e-4);
   EXPECT_NEAR(report.total_loss,
@@ -302,7 +303,7 @@ TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
   EXPECT_EQ(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("peak"),
             std::string::npos);
-  // A run of such steps.
+  // A run of one such step.
   for (const bool on_cpu : {false, true}) {
     outcome.on_cpu = on_cpu;
     const auto record =
@@ -323,13 +324,13 @@ TEST(SettledStep, NeedsTwentyStepsOfMeanAndTwentyMoreThatStay) {
 TEST(HeldShare, CountsStepsWhoseRecentMeanIsOnTarget) {
   std::vector<double> sparsity(60, 0.875);
   for (int i = 50; i < 60; ++i) sparsity[i] = 0.78;  // each lowers the mean of 20 by 0.00475
-  // Steps 20..60: 41 means, of which those with more than 4 low steps (6 of them) are off.
+  // Steps 20..60 give 41 means. The 6 means with more than 4 low steps are off the target.
   EXPECT_NEAR(held_share(sparsity, 0.875, 0), 35.0 / 41.0, 1e-12);
   EXPECT_TRUE(std::isnan(held_share(sparsity, 0.875, 61)));
 }
 
 TEST_F(TrainerTest, SparsityAtTheTargetIsExactForAnyNumberOfLayers) {
-  // Top-1 assigns T of T·E pairs in each of 12 layers: not a bit off 1 − 1/E.
+  // Top-1 assigns T of T·E pairs in each of 12 layers, so the sparsity is exactly 1 − 1/E.
   Recipe recipe = small_recipe("topk", 2, 8);
   recipe.model.layers = 12;
   Trainer trainer(recipe, *corpus_);

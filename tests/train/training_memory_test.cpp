@@ -1,4 +1,4 @@
-// What the estimate of a training step's memory says of products in bf16, beside the bytes that
+// The estimate of a training step's memory with products in bf16, compared with the bytes that
 // libtorch's allocator gave.
 #include <gtest/gtest.h>
 

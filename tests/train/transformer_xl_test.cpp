@@ -1,4 +1,4 @@
-// Training with a memory that streams carry: learning, continuing bitwise, and beginning anew.
+// Training with a memory that streams carry: learning, bitwise continuation, and an empty memory at each epoch.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -22,7 +22,7 @@ class TransformerXlTraining : public ::testing::Test {
     ops::set_threads(2);
     corpus_.emplace(testing::small_corpus(directory_.path()));
   }
-  /// Dropout on, so that its draws are tested too.
+  /// Dropout is on, so that its draws are tested too.
   Recipe recipe(const std::string& method, std::int64_t batch, std::int64_t length) const {
     ConfigNode node = testing::small_recipe_node(method, batch, length, "unused");
     node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
@@ -71,7 +71,7 @@ TEST_F(TransformerXlTraining, EveryMethodLearns) {
   }
 }
 
-/// @param small  of 16 × 64 tokens
+/// @param small  a recipe of 16 × 64 tokens
 void TransformerXlTraining::expect_continues_bitwise(Recipe small) const {
   small.train.micro_batch = 8;
   Trainer straight(small, *corpus_), before(small, *corpus_), after(small, *corpus_),
@@ -110,7 +110,7 @@ TEST_F(TransformerXlTraining, ContinuesBitwiseInBf16) {
 }
 
 TEST_F(TransformerXlTraining, BeginsAnewWithEachEpochAndRemembersMoreMeanwhile) {
-  // Three windows a stream: what a step reads shows in its FLOPs.
+  // Three windows a stream. A step's FLOPs show how much memory the step reads.
   Recipe small = recipe("dense", 8, 32);
   const std::int64_t tokens = corpus_->count(Split::kTrain).tokens;
   small.train.batch_sequences = small.train.micro_batch = (tokens - 1) / (3 * 32 + 31);
@@ -118,7 +118,7 @@ TEST_F(TransformerXlTraining, BeginsAnewWithEachEpochAndRemembersMoreMeanwhile) 
   Trainer trainer(small, *corpus_);
   std::vector<double> flops;
   for (int i = 0; i < 4; ++i) flops.push_back(trainer.advance().report.flops);
-  EXPECT_LT(flops[0], flops[1]);  // nothing, 32, then 48 positions of memory
+  EXPECT_LT(flops[0], flops[1]);  // 0, 32, then 48 positions of memory
   EXPECT_LT(flops[1], flops[2]);
   EXPECT_EQ(flops[3], flops[0]);
   EXPECT_EQ(trainer.optimizer_tensors().at("memory.0.0").size(1), 32);

@@ -1,5 +1,5 @@
-// Settings that nothing reads are said, with their place; a recipe whose settings all count is read
-// without a word.
+// Settings that nothing reads are reported with their place. A recipe whose settings are all read
+// gives no note.
 #include "penstock/train/unread_settings.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(UnreadSettings, OfTheOtherArchitectureAreSaid) {
 }
 
 TEST(UnreadSettings, OfScheduleAndEvaluationAreSaid) {
-  // (9 + 1) / (100 + 1) of the rate at the last of ten steps.
+  // The rate at the last of ten steps is (9 + 1) / (100 + 1) of train.lr.
   expect_note({"train.steps=10", "train.warmup_steps=100", "train.lr=1.01"},
               "--set train.warmup_steps=100: train.warmup_steps = 100 is not below",
               "rises to 0.1 and never reaches train.lr = 1.01");
