@@ -115,7 +115,7 @@ TEST_F(Doctor, AnUnscaledVirtualGroup) {
     });
     expect_fault("virtual groups", "experts.");
   }
-  // If the user asked for no scale, the doctor warns.
+  // If the user asked for no scale, the doctor only warns.
   make({.method = "vanilla", .granularity = 2, .scale = ShardScale::none});
   EXPECT_EQ(look().worst(), CheckState::warning);
 }

@@ -1,4 +1,5 @@
-// Training with a memory that streams carry: learning, bitwise continuation, and an empty memory at each epoch.
+// Training with a memory that streams carry: learning, bitwise continuation, and an empty
+// memory at each epoch.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>

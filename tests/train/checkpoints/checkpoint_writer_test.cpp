@@ -197,7 +197,7 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
   for (const std::int64_t copy : {0, 2}) {
     Lines lines;
     CountingTask task;
-    task.planned.copy_bytes = copy;  // 1 byte of memory is left
+    task.planned.copy_bytes = copy;  // 1 byte of memory is left for it
     auto files = held_up(lines, [&](std::size_t bytes) {
       EXPECT_EQ(lines.after_a_while(), 4);
       return bytes;

@@ -322,9 +322,9 @@ TEST(RankEstimate, ChargesTheProcessorForWhatIsHidden) {
   EXPECT_EQ(estimate_rank(waits, two, speeds).step_seconds, waited);
 }
 
-/// Each of two ranks sends half of a unit and receives the other half, to which it adds its own. It
-/// then packs its half once more and gathers both halves. Through shared memory, each rank writes
-/// two files in turn.
+/// Each of two ranks owns half of a unit. It sends its gradients of the other half, and receives
+/// the other rank's gradients of its own half, to which it adds its own. Then it packs its half
+/// once more and gathers both halves. Through shared memory, each rank writes two files in turn.
 TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
   const Recipe r = counted_recipe();
   std::vector<ParameterSize> sizes = parameter_sizes(r.model.resolved());

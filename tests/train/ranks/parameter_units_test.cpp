@@ -1,4 +1,4 @@
-// Where units are cut for their ranks, piece by piece.
+// The positions at which units are cut for their ranks, piece by piece.
 #include "penstock/train/ranks/parameter_units.h"
 
 #include <gtest/gtest.h>
