@@ -15,7 +15,7 @@ namespace penstock {
 
 using ShapesByName = std::map<std::string, std::vector<std::int64_t>>;
 
-/// Parameters and buffers of a module.
+/// The shapes of a module's parameters and buffers.
 inline ShapesByName held_shapes(const torch::nn::Module& module) {
   ShapesByName out;
   for (const auto& tensors : {module.named_parameters(), module.named_buffers()})
@@ -23,7 +23,8 @@ inline ShapesByName held_shapes(const torch::nn::Module& module) {
   return out;
 }
 
-/// The parameters that hold the described tensors, which lie in them without gaps.
+/// The shapes of the parameters that hold the described tensors. The tensors fill their parameters
+/// without gaps.
 inline ShapesByName described_shapes(const std::vector<ModelTensor>& tensors) {
   ShapesByName out;
   for (const ModelTensor& tensor : tensors) {
@@ -41,7 +42,7 @@ inline ShapesByName described_shapes(const std::vector<ModelTensor>& tensors) {
   return out;
 }
 
-/// Names in files, in the order of the description.
+/// The tensors' names in files, in the order of the description.
 inline std::vector<std::string> file_names(const std::vector<ModelTensor>& tensors) {
   std::vector<std::string> out;
   for (const ModelTensor& tensor : tensors) out.push_back(tensor.name());

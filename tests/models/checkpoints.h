@@ -1,5 +1,5 @@
-// Public checkpoints for the tests of reading them: those of shared/data beside the checkout, where
-// it is there, and folders made of small random models.
+// Public checkpoints for the tests that read them: files in shared/data beside the checkout, where
+// that folder exists, and folders with small random models.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,18 +20,18 @@
 
 namespace penstock::testing {
 
-/// The path of a public checkpoint's file; empty where it is not there.
+/// The path of a public checkpoint's file. Empty if the file does not exist.
 inline std::string public_checkpoint(const std::string& name) {
   const auto found = std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared" / "data" /
                      "checkpoints" / name;
   return std::filesystem::exists(found) ? found.string() : "";
 }
 
-/// A folder of the names that model directories have, which disappears with the test.
+/// A folder with the file names of a model directory. It is deleted at the test's end.
 class CheckpointFolder {
  public:
   CheckpointFolder() = default;
-  /// Of two files that lie elsewhere under names of their own.
+  /// Copies two files from elsewhere and gives the copies the names of a model directory.
   CheckpointFolder(const std::string& config, const std::string& weights) {
     std::filesystem::copy_file(config, folder_.path() / "config.json");
     std::filesystem::copy_file(weights, folder_.path() / "model.safetensors");
@@ -60,7 +60,7 @@ inline at::Tensor logits_of(LanguageModel& model, const std::vector<std::int64_t
   return model.logits(model.forward({.tokens = tokens}, {}).hidden);
 }
 
-/// Numbers of a JSON array, nested or not, as a tensor of that shape.
+/// The numbers of a JSON array, nested or flat, as a tensor of the given shape.
 inline at::Tensor json_tensor(const nlohmann::json& values, std::vector<std::int64_t> shape) {
   std::vector<double> flat;
   const std::function<void(const nlohmann::json&)> add = [&](const nlohmann::json& value) {

@@ -1,5 +1,5 @@
-// The tests' counterparts of the scripts beside them, which compute a model's loss and gradients in
-// plain PyTorch: the rule that fills parameters, and the two sums that stand for a gradient.
+// The C++ counterparts of the scripts in this folder, which compute a model's loss and gradients in
+// plain PyTorch: the rule that fills parameters, and the two sums that represent a gradient.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline at::Tensor element_indices(const at::Tensor& like) {
   return torch::arange(like.numel(), torch::kDouble);
 }
 
-/// Makes the model f64 and fills each tensor by the rule, under the name that it has in files.
+/// Makes the model f64 and fills each tensor by the rule. The rule uses the tensor's name in files.
 inline void fill_by_rule(LanguageModel& model) {
   model.to(torch::kDouble);
   const torch::NoGradGuard no_grad;
@@ -42,7 +42,7 @@ inline void fill_by_rule(LanguageModel& model) {
   }
 }
 
-/// Gradients under the names of files: a copy of the model whose values are the gradients.
+/// The gradients, by the names of their parameters in files.
 inline std::map<std::string, at::Tensor> file_gradients(LanguageModel& model) {
   const auto copy = make_model(model.config(), 1);
   copy->to(torch::kDouble);
@@ -55,7 +55,7 @@ inline std::map<std::string, at::Tensor> file_gradients(LanguageModel& model) {
   return file_tensors(*copy);
 }
 
-/// The numbers of a case in tests/models/`file`, by the word before them.
+/// The numbers of case `wanted` in tests/models/`file`. The key is the word before the numbers.
 inline std::map<std::string, std::vector<double>> script_numbers(const std::string& file,
                                                                  const std::string& wanted) {
   std::map<std::string, std::vector<double>> out;

@@ -12,8 +12,8 @@
 
 namespace penstock::testing {
 
-/// Two layers, V = 12, d = 16; four experts with k = 1 but for method "dense". Weights are large,
-/// so that tokens matter.
+/// Two layers, V = 12, d = 16. Every method but "dense" has four experts with k = 1. The weights
+/// are large, so that the output depends on every token.
 inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context) {
   ModelConfig config;
   config.vocab = 12;
@@ -29,7 +29,7 @@ inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context)
   return config;
 }
 
-/// In training mode; the same weights for every place.
+/// The model in f64 and in training mode. Every place draws the same weights.
 inline std::shared_ptr<LanguageModel> in_f64(const ModelConfig& config,
                                              const ModelPlace& place = {}) {
   auto out = make_model(config, 7, place);

@@ -10,7 +10,7 @@
 
 namespace penstock::testing {
 
-/// Counts the bytes that its thread allocates and frees while it lives.
+/// Counts the bytes that its thread allocates and frees during the object's lifetime.
 class AllocatedBytes {
  public:
   AllocatedBytes()
@@ -19,7 +19,7 @@ class AllocatedBytes {
   std::int64_t peak() const { return count_->peak; }
 
  private:
-  // The counts are signed in one libtorch and unsigned in another.
+  // The counts are signed in some versions of libtorch and unsigned in others.
   template <class Method>
   struct Counts;
   template <class Class, class Number>

@@ -1,5 +1,6 @@
 // Causal attention with products in bf16: against f64 within bounds that follow from the roundings,
-// on odd shapes beside the reference, the same bits emulated and with any number of threads.
+// against the reference on odd shapes, and bit for bit on the emulation and with any number of
+// threads.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -19,8 +20,8 @@ using penstock::testing::normal;
 using penstock::testing::TensorFunction;
 using penstock::testing::value_and_gradients;
 
-constexpr double kUnit = 1.0 / 256;                 // a rounding's largest relative error
-constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // of a product of two rounded factors
+constexpr double kUnit = 1.0 / 256;                 // the largest relative error of a rounding
+constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // the same for a product of two rounded factors
 
 struct Case {
   std::int64_t batch, length, heads, kv_heads, hd;
@@ -45,7 +46,8 @@ std::vector<at::Tensor> inputs_of(const Case& c) {
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) { return at::matmul(a, b); }
 
-/// Exact values and bounds of the errors of y and of the gradients of q, k and v, [B, H, T, hd].
+/// Exact values, and bounds of their errors, of y and of the gradients of q, k and v, [B, H, T,
+/// hd].
 struct Bounds {
   at::Tensor value, error;
 };
@@ -56,11 +58,12 @@ std::vector<Bounds> bounds_of(const at::Tensor& q, const at::Tensor& k, const at
   const at::Tensor allowed = torch::ones({q.size(2), q.size(2)}, at::kBool).tril();
   const at::Tensor scores = scale * product(q, k.transpose(2, 3));
   const at::Tensor p = scores.masked_fill(~allowed, -INFINITY).softmax(-1);
-  // A score is off by at most δ, so a weight by a factor of e^2δ; 2^x by another 1e-6.
+  // A score's error is at most δ, so a weight's error is at most a factor of e^2δ. Computing 2^x
+  // adds another 1e-6.
   const at::Tensor off =
       (kTwo + tile) * scale * product(q.abs(), k.abs().transpose(2, 3)) * allowed;
   const at::Tensor r = (2 * off.amax(-1, true) + 1e-5).exp() - 1;
-  const at::Tensor weighed = r + (1 + r) * kTwo + sums;  // of a sum of weights times numbers
+  const at::Tensor weighed = r + (1 + r) * kTwo + sums;  // error of Σ weight·number
   const at::Tensor y = product(p, v), y_error = weighed * product(p, v.abs());
   const at::Tensor dv = product(p.transpose(2, 3), dy),
                    dv_error = product((p * weighed).transpose(2, 3), dy.abs());
@@ -69,7 +72,7 @@ std::vector<Bounds> bounds_of(const at::Tensor& q, const at::Tensor& k, const at
   const at::Tensor g_error = (kTwo + tile) * product(dy.abs(), v.abs().transpose(2, 3)) +
                              (dy.abs() * y_error).sum(-1, true);
   const at::Tensor before = r * ds.abs() + (1 + r) * p * g_error;
-  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // with the factor's
+  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // and its rounding
   const auto gradient = [&](const at::Tensor& slopes, const at::Tensor& error,
                             const at::Tensor& factor) {
     return Bounds{scale * product(slopes, factor), scale * product(error, factor.abs())};
@@ -115,7 +118,7 @@ TEST_P(Bf16Attention, IsWithinItsRoundings) {
           i == 0 ? heads(y, 0) : heads(qkv.grad(), static_cast<std::int64_t>(i) - 1);
       const at::Tensor ratio = (found - wanted[i].value).abs() / (wanted[i].error + 1e-7);
       EXPECT_LE(ratio.max().item<double>(), 1) << i;
-      EXPECT_GT(ratio.max().item<double>(), 0.005) << i;  // not the precision of f32
+      EXPECT_GT(ratio.max().item<double>(), 0.005) << i;  // products in f32 would be closer
     }
   }
 }

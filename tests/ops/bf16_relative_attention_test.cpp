@@ -1,6 +1,6 @@
-// Attention with relative positions whose products are in bf16: against f64 within bounds that
-// follow from the roundings, on odd shapes beside the reference, the same bits emulated and with
-// any number of threads.
+// Attention with relative positions and products in bf16: against f64 within bounds that follow
+// from the roundings, against the reference on odd shapes, and bit for bit on the emulation and
+// with any number of threads.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -20,8 +20,8 @@ using penstock::testing::normal;
 using penstock::testing::TensorFunction;
 using penstock::testing::value_and_gradients;
 
-constexpr double kUnit = 1.0 / 256;                 // a rounding's largest relative error
-constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // of a product of two rounded factors
+constexpr double kUnit = 1.0 / 256;                 // the largest relative error of a rounding
+constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // the same for a product of two rounded factors
 
 struct Case {
   std::int64_t batch, memory, length, heads, hd;
@@ -46,14 +46,15 @@ struct Bound {
   at::Tensor value, error;
 };
 
-/// One head of one sequence in f64: content and position [T, hd] are q + u and q + v.
+/// One head of one sequence in f64. content and position [T, hd] are q + u and q + v.
 struct Head {
   at::Tensor content, position, k, v, r, dy;
   double scale;
 
-  /// x [T, K] by distance -> by key, 0 where hidden: key j of row t is M + t − j away.
+  /// Turns x [T, K] from columns by distance into columns by key, with 0 where a key is hidden. The
+  /// distance of key j from row t is M + t − j.
   at::Tensor by_key(const at::Tensor& x) const { return x.gather(1, away().clamp_min(0)) * seen(); }
-  /// x [T, K] by key, 0 where hidden -> by distance.
+  /// Turns x [T, K] from columns by key, with 0 where a key is hidden, into columns by distance.
   at::Tensor by_distance(const at::Tensor& x) const {
     return torch::zeros_like(x).scatter_add_(1, away().clamp_min(0), x);
   }
@@ -67,7 +68,7 @@ struct Head {
 
 at::Tensor times(const at::Tensor& a, const at::Tensor& b) { return at::matmul(a, b); }
 
-/// Of y, and of the gradients of q, k, v and r that the head has part in.
+/// Bounds of y, and of the terms that the head adds to the gradients of q, k, v and r.
 struct Bounds {
   Bound y, q, k, v, r;
 };
@@ -78,19 +79,20 @@ Bounds bounds_of(const Head& x) {
   const at::Tensor scores =
       x.scale * (times(x.content, x.k.t()) + x.by_key(times(x.position, x.r.t())));
   const at::Tensor p = scores.masked_fill(seen.eq(0), -INFINITY).softmax(1);
-  // A score is off by at most δ, so a weight by a factor of e^2δ. q + u is one more f32 rounding.
+  // A score's error is at most δ, so a weight's error is at most a factor of e^2δ. The sum q + u
+  // adds one f32 rounding.
   const at::Tensor off =
       (kTwo + tile) * x.scale * seen *
       (times(x.content.abs(), x.k.abs().t()) + x.by_key(times(x.position.abs(), x.r.abs().t())));
   const at::Tensor e = (2 * off.amax(1, true) + 1e-5).exp() - 1;
-  const at::Tensor weighed = e + (1 + e) * kTwo + sums;  // of a sum of weights times numbers
+  const at::Tensor weighed = e + (1 + e) * kTwo + sums;  // error of Σ weight·number
   const at::Tensor y = times(p, x.v), y_error = weighed * times(p, x.v.abs());
   const at::Tensor g = times(x.dy, x.v.t()), inner = (x.dy * y).sum(1, true);
   const at::Tensor ds = x.scale * p * (g - inner);
   const at::Tensor g_error =
       (kTwo + tile) * times(x.dy.abs(), x.v.abs().t()) + (x.dy.abs() * y_error).sum(1, true);
   const at::Tensor before = e * ds.abs() + x.scale * (1 + e) * p * g_error;
-  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // with the factor's
+  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // and its rounding
   const at::Tensor far = x.by_distance(ds), far_error = x.by_distance(ds_error);
   const auto gradient = [](const at::Tensor& slopes, const at::Tensor& error,
                            const at::Tensor& by) {
@@ -118,11 +120,11 @@ INSTANTIATE_TEST_SUITE_P(By, Bf16RelativeAttention, penstock::testing::kProductU
 void expect_within(const at::Tensor& found, const Bound& wanted, const char* what) {
   const at::Tensor ratio = (found.to(at::kDouble) - wanted.value).abs() / (wanted.error + 1e-7);
   EXPECT_LE(ratio.max().item<double>(), 1) << what;
-  EXPECT_GT(ratio.max().item<double>(), 0.001) << what;  // not the precision of f32
+  EXPECT_GT(ratio.max().item<double>(), 0.001) << what;  // products in f32 would be closer
 }
 
 TEST_P(Bf16RelativeAttention, IsWithinItsRoundings) {
-  // One sequence and one head: what it gives r is what the operator gives.
+  // With one sequence and one head, the head's gradient of r is the operator's gradient of r.
   for (const Case& c : {Case{1, 0, 40, 1, 16}, Case{1, 37, 150, 1, 32}}) {
     std::vector<at::Tensor> x;
     for (const at::Tensor& one : inputs_of(c))
@@ -152,7 +154,8 @@ TEST_P(Bf16RelativeAttention, IsWithinItsRoundings) {
 }
 
 TEST_P(Bf16RelativeAttention, IsNearTheReferenceOnOddShapes) {
-  // Less and more than a block of 64 rows, memory of nothing and beyond, keys not a multiple of 16.
+  // Fewer and more rows than a block of 64, no memory and memories up to longer than the sequence,
+  // and numbers of keys that are no multiple of 16.
   for (const Case& c : std::vector<Case>{{1, 0, 1, 1, 2},
                                          {2, 3, 5, 2, 8},
                                          {1, 0, 64, 2, 16},

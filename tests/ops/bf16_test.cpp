@@ -1,6 +1,7 @@
-// Products in bf16: what is rounded and what is not. Each operator against f64 within bounds that
-// follow from its roundings, by each of the processor's units and emulated, which are to agree bit
-// for bit; against products of the rounded operands, which leave no room for a second rounding.
+// Products in bf16: what is rounded and what is not. Each operator is compared with f64 within
+// bounds that follow from its roundings, on each of the processor's units and on the unit's
+// emulation, which must agree bit for bit. A comparison with products of the rounded operands would
+// show a second rounding.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -30,9 +31,9 @@ using penstock::testing::TensorFunction;
 using penstock::testing::TestPlan;
 using penstock::testing::value_and_gradients;
 
-constexpr double kUnit = 1.0 / 256;  // a rounding's largest relative error: eight bits
+constexpr double kUnit = 1.0 / 256;  // a rounding's largest relative error: bf16 has eight bits
 
-/// f with its products in bf16.
+/// Runs f with its products in bf16.
 TensorFunction in_bf16(const TensorFunction& f) {
   return [f](const std::vector<at::Tensor>& x) {
     const PrecisionScope scope(ProductPrecision::bf16);
@@ -46,25 +47,25 @@ at::Tensor rounded_wide(const at::Tensor& x) {
 }
 at::Tensor linear_of(const std::vector<at::Tensor>& x) { return ops::linear(x[0], x[1]); }
 
-/// |found − a·b| ≤ (2u + u² + n·2^-23)·Σ|a||b| for every element: two rounded factors, n sums in
-/// f32.
+/// Expects |found − a·b| ≤ (2u + u² + n·2^-23)·Σ|a||b| for every element: two rounded factors, n
+/// sums in f32.
 void expect_product(const at::Tensor& found, const at::Tensor& a, const at::Tensor& b) {
   const double n = static_cast<double>(a.size(1));
   const at::Tensor sizes = torch::mm(wide(a).abs(), wide(b).abs());
   const at::Tensor error = (wide(found) - torch::mm(wide(a), wide(b))).abs();
   const double bound = 2 * kUnit + kUnit * kUnit + n * std::pow(2.0, -23);
   EXPECT_TRUE((error <= bound * sizes).all().item<bool>()) << (error / sizes).max();
-  // Not the precision of f32: the roundings are there.
+  // The error is larger than that of f32: the operands are rounded.
   if (a.size(1) > 8) {
     EXPECT_GT((error / sizes).max().item<double>(), kUnit / 100);
   }
-  // And nothing else is rounded.
+  // Nothing else is rounded.
   const at::Tensor exact = torch::mm(rounded_wide(a), rounded_wide(b));
   const at::Tensor rest = (wide(found) - exact).abs();
   EXPECT_TRUE((rest <= n * std::pow(2.0, -23) * sizes).all().item<bool>()) << (rest / sizes).max();
 }
 
-/// By each unit, and by its emulation.
+/// Each test runs on each unit and on its emulation.
 class Bf16 : public penstock::testing::WithProductUnit {
  protected:
   void SetUp() override {
@@ -94,7 +95,7 @@ TEST(Bf16Rounding, IsToNearestEvenAndKeepsNanAndInfinity) {
                           7.0f,
                           -1.00390625f,
                           0.1f};
-  x.push_back(std::bit_cast<float>(0x7f800001u));  // a NaN whose upper half is infinity's
+  x.push_back(std::bit_cast<float>(0x7f800001u));  // a NaN whose upper half equals infinity's
   std::vector<std::uint16_t> out(x.size());
   ops::bf16::round_row(static_cast<std::int64_t>(x.size()), x.data(), out.data());
   const std::vector<std::uint16_t> wanted = {0x3f80, 0x3f80, 0x3f82, 0x3f81, 0xff80,
@@ -150,7 +151,7 @@ TEST(Bf16Scope, HoldsForItsThreadAndForTheBackwardPassAlone) {
     y = ops::linear(x, w);
   }
   EXPECT_EQ(product_precision(), ProductPrecision::fp32);
-  y.sum().backward();  // outside
+  y.sum().backward();  // outside the scope of the precision
   const auto counts = dispatch_counts();
   EXPECT_EQ(counts.at("linear/bf16"), 1);
   EXPECT_EQ(counts.at("linear.backward/bf16"), 1);
@@ -188,7 +189,7 @@ TEST_P(Bf16, LinearIsWithinItsRoundings) {
     }
     expect_product(lx.grad(), dy, w);
     expect_product(lw.grad(), dy.t(), x);
-    EXPECT_LT(relative_error(lb.grad(), wide(dy).sum(0)), 1e-5);  // sums are f32
+    EXPECT_LT(relative_error(lb.grad(), wide(dy).sum(0)), 1e-5);  // sums are in f32
     EXPECT_EQ(dispatch_counts(), (std::map<std::string, std::int64_t>{
                                      {"linear/bf16", 2}, {"linear.backward/bf16", 1}}));
   }
@@ -203,7 +204,8 @@ TEST_P(Bf16, HeadIsWithinItsRoundings) {
   const auto found = value_and_gradients(in_bf16(f), inputs, at::kFloat);
   EXPECT_EQ(dispatch_counts().at("linear_cross_entropy/bf16"), 1);
   const auto exact = value_and_gradients(f, inputs, at::kDouble);
-  // A logit is off by at most 2u·Σ|x||w|, the mean loss by twice the largest.
+  // A logit's error is at most 2u·Σ|x||w|. The mean loss's error is at most twice the largest of
+  // these.
   const double logit =
       (2 * kUnit + 1e-4) * torch::mm(inputs[0].abs(), inputs[1].abs().t()).max().item<double>();
   EXPECT_LT((wide(found[0]) - exact[0]).abs().item<double>(), 2 * logit);
@@ -224,7 +226,7 @@ struct ExpertCase {
   double dropout;
 };
 
-/// hidden, weight, w_in, w_out, and with biases b_in, b_out
+/// The inputs are hidden, weight, w_in and w_out, followed by b_in and b_out in cases with biases.
 TensorFunction expert_function(const ExpertCase& c, const TestPlan& plan) {
   return [=](const std::vector<at::Tensor>& x) {
     ExpertOptions options;
@@ -262,7 +264,7 @@ const std::vector<ExpertCase> kExpertCases = {
 };
 
 TestPlan plan_of(const ExpertCase& c) {
-  // The last expert has no rows, and some tokens no expert.
+  // The last expert has no rows, and some tokens have no expert.
   return make_test_plan(c.tokens, c.experts, [&](std::int64_t e, std::int64_t t) {
     return e + 1 < c.experts && (e + t) % 3 != 0 && t % 7 != 5;
   });
@@ -278,8 +280,9 @@ TEST_P(Bf16, ExpertsAreWithinTheirRoundings) {
     const auto found = value_and_gradients(in_bf16(f), inputs, at::kFloat);
     EXPECT_EQ(dispatch_counts(), (std::map<std::string, std::int64_t>{
                                      {"expert_ffn/bf16", 1}, {"expert_ffn.backward/bf16", 1}}));
-    // Each result has gone through at most three products, of two roundings each; but for ReLU's
-    // derivative, which jumps where a rounding changes a sign, and the gradient of b_out, in f32.
+    // Each result has gone through at most three products with two roundings each. There are two
+    // exceptions: ReLU's derivative jumps where a rounding changes a sign, and the gradient of
+    // b_out is in f32.
     const auto exact = value_and_gradients(f, inputs, at::kDouble);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double error = relative_error(found[i], exact[i]);
@@ -292,8 +295,8 @@ TEST_P(Bf16, ExpertsAreWithinTheirRoundings) {
         EXPECT_LT(error, 1e-5) << i;
       }
     }
-    // The reference rounds the same operands; where sums in another order differ in f32's last bit,
-    // a few intermediate values are rounded to the other neighbour.
+    // The reference rounds the same operands. Where sums in another order differ in f32's last bit,
+    // a few intermediate values round to the other neighbour.
     const ReferenceOnly only;
     const auto reference = value_and_gradients(in_bf16(f), inputs, at::kFloat);
     for (std::size_t i = 0; i < exact.size(); ++i)
@@ -328,7 +331,7 @@ TEST_P(Bf16, RecomputationPacksTheMatricesThatItReadsAndNoMore) {
     y.backward();
     return allocated.peak();
   };
-  // Of each expert two input matrices, of two bytes a number.
+  // Recomputation packs both input matrices of each of 3 experts, in two bytes a number.
   EXPECT_EQ(peak_of_backward(true) - peak_of_backward(false), 3 * 2 * d * f * 2);
 }
 

@@ -1,6 +1,6 @@
-// cached_attention: what is read bit by bit equals causal_attention over the whole, in f64 by the
-// reference and in f32 by the fast paths, which are shown to have run; sequences leave each other
-// alone.
+// cached_attention: a sequence read in parts gives the results of causal_attention over the whole
+// sequence, in f64 by the reference and in f32 by the fast paths, which are shown to have run.
+// Sequences do not affect one another.
 #include "penstock/ops/cached_attention.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Cache {
     if (c.rotated) rotation = rotation_table(kCapacity, c.hd, 1e4, options);
   }
   torch::TensorOptions options;
-  at::Tensor keys, values;  // full of what must not be read
+  at::Tensor keys, values;  // full of values that must not be read
   std::optional<at::Tensor> rotation;
 };
 
@@ -48,7 +48,7 @@ at::Tensor step(const Case& c, Cache& cache, const at::Tensor& qkv,
                           cache.rotation, c.adjacent);
 }
 
-/// All of it by causal_attention's reference.
+/// The whole sequence, by causal_attention's reference.
 at::Tensor whole(const Case& c, const at::Tensor& qkv) {
   const std::optional<at::Tensor> rotation =
       c.rotated ? std::optional(rotation_table(qkv.size(1), c.hd, 1e4, torch::kDouble))
@@ -134,7 +134,7 @@ TEST(CachedAttention, SeveralPositionsOfASequenceAreItsOwn) {
   }
 }
 
-/// What a pass over drafted tokens relies on.
+/// A pass over drafted tokens relies on this.
 TEST(CachedAttention, UpToSixteenPositionsHaveTheBitsOfOneByOne) {
   for (const Case& c : kCases)
     for (const std::int64_t fresh : {2, 7, 16}) {

@@ -23,7 +23,7 @@ struct Case {
 
 enum class Pairs { kNone, kHalves, kAdjacent };
 
-/// Of in[0]; in[1], where given, is `start`.
+/// causal_attention of in[0]. Where in[1] is given, it is `start`.
 TensorFunction attention(const Case& c, double scale, Pairs pairs = Pairs::kNone) {
   return [=](const std::vector<at::Tensor>& in) {
     std::optional<at::Tensor> rotation, start;
@@ -35,7 +35,7 @@ TensorFunction attention(const Case& c, double scale, Pairs pairs = Pairs::kNone
   };
 }
 
-/// Document borders every `period` positions, shifted by the sequence's number.
+/// `start` with a document border every `period` positions, shifted by the sequence's number.
 at::Tensor borders(std::int64_t batch, std::int64_t length, std::int64_t period) {
   auto start = torch::zeros({batch, length}, at::kLong);
   for (std::int64_t b = 0; b < batch; ++b)
@@ -45,8 +45,8 @@ at::Tensor borders(std::int64_t batch, std::int64_t length, std::int64_t period)
 }
 
 TEST(CausalAttention, WorkedByHand) {
-  // One head, hd = 1, scale 1; each row holds q, k, v.  Row 0 reads only itself.  Row 1 has q = 1
-  // and scores (0, ln 3), so weights (1/4, 3/4) on the values (2, 6): 5.
+  // One head, hd = 1, scale 1. Each row holds q, k, v. Row 0 reads only itself. Row 1 has q = 1 and
+  // scores (0, ln 3), so its weights are (1/4, 3/4) on the values (2, 6), and its result is 5.
   const auto qkv = torch::tensor({5.0, 0.0, 2.0, 1.0, std::log(3.0), 6.0}, at::kDouble);
   for (const auto type : {at::kDouble, at::kFloat}) {
     const auto packed = qkv.to(type).view({1, 2, 3});
@@ -60,7 +60,8 @@ TEST(CausalAttention, WorkedByHand) {
 }
 
 TEST(CausalAttention, HeadsReadTheirGroupsKeysAndValues) {
-  // Four query heads, two of keys and values, hd = 1, one position: y_h = v of the group.
+  // Four query heads, two heads of keys and values, hd = 1, one position: y_h is v of the head's
+  // group.
   for (const auto type : {at::kDouble, at::kFloat}) {
     const auto qkv = torch::tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}, type).view({1, 1, 8});
     const auto y = ops::causal_attention(qkv, 4, 2, 1.0).view({4});
@@ -69,8 +70,9 @@ TEST(CausalAttention, HeadsReadTheirGroupsKeysAndValues) {
 }
 
 TEST(CausalAttention, RotationWorkedByHand) {
-  // Row 1 of one head with hd = 4, rotated by the angles 1 and 0.1 (base 100), reads rows 0, which
-  // is not rotated, and 1.  With row 1 the score is q·k unrotated, with row 0 (rotated q)·k.
+  // One head with hd = 4. Row 1 is rotated by the angles 1 and 0.1 (base 100). It reads row 0,
+  // which is not rotated, and itself. Its score with itself is q·k of the unrotated q and k. Its
+  // score with row 0 is (rotated q)·k.
   const std::vector<double> q = {1, 2, 3, 4}, k = {0.5, -1, 0.25, 0.75};
   const double c0 = std::cos(1.0), s0 = std::sin(1.0), c1 = std::cos(0.1), s1 = std::sin(0.1);
   const std::vector<double> halves = {q[0] * c0 - q[2] * s0, q[1] * c1 - q[3] * s1,
@@ -90,7 +92,7 @@ TEST(CausalAttention, RotationWorkedByHand) {
         qkv[0][1][i] = q[i];
         qkv[0][0][4 + i] = qkv[0][1][4 + i] = k[i];
       }
-      qkv[0][0][8] = 1.0;  // so that y_1's first element is row 0's weight
+      qkv[0][0][8] = 1.0;  // makes y_1's first element the weight of row 0
       const auto y = ops::causal_attention(qkv, 1, 1, 1.0,
                                            ops::rotation_table(2, 4, 100.0, qkv.options()), pairs);
       EXPECT_NEAR(y[0][1][0].item<double>(), first, 1e-6);
@@ -99,7 +101,7 @@ TEST(CausalAttention, RotationWorkedByHand) {
 }
 
 TEST(RotationTable, HoldsCosinesThenSines) {
-  // hd = 4, base 100: the pairs rotate by p and p/10.
+  // hd = 4, base 100: position p rotates the pairs by the angles p and p/10.
   const auto table = ops::rotation_table(4, 4, 100.0, torch::kDouble);
   const std::vector<double> row = {std::cos(3.0), std::cos(0.3), std::sin(3.0), std::sin(0.3)};
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(table[3][i].item<double>(), row[i], 1e-12);

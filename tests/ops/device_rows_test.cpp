@@ -1,6 +1,6 @@
-// Every operator on every row of device × dtype against the f64 reference on the CPU: value and all
-// gradients. Another device or type is one line of kRows. Where products are in bf16, those results
-// that come of products are as far off as their roundings make them, no more and not less.
+// Every operator on every row of device × dtype against the f64 reference on the CPU: the value and
+// all gradients. Another device or type is one line of kRows. Where products are in bf16, the error
+// of a result of products must be neither larger nor much smaller than its roundings make it.
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 #include <torch/types.h>
@@ -23,9 +23,9 @@ struct Row {
   const char* name;
   at::DeviceType device;
   at::ScalarType dtype;
-  double tolerance;  ///< of the largest element of each result, but for roundings to bf16
+  double tolerance;  ///< relative to a result's largest element; without bf16 roundings
   ops::ProductPrecision products = ops::ProductPrecision::fp32;
-  std::optional<ops::ProductUnit> unit = {};  ///< none: what the device has
+  std::optional<ops::ProductUnit> unit = {};  ///< none: the device's own unit
 };
 
 constexpr Row kRows[] = {
@@ -46,8 +46,8 @@ struct Operator {
   const char* name;
   TensorFunction run;
   std::vector<at::Tensor> (*inputs)();  ///< f64 and indices, on the CPU
-  /// Of the value and its gradients in turn: products of two operands rounded to bf16 that a result
-  /// has gone through, one after the other. Left out: none.
+  /// For the value and then each gradient: the number of products of two bf16-rounded operands that
+  /// the result has gone through, one after the other. A result that is left out has none.
   std::vector<int> products = {};
 };
 
@@ -57,7 +57,7 @@ TestPlan plan() {
   return make_test_plan(9, 4, [](std::int64_t e, std::int64_t t) { return (e + t) % 3 == 0; });
 }
 
-/// Of an operator without a gradient: the inputs' gradients are 0.
+/// `value` of an operator without a gradient, as a function of x. The inputs' gradients are 0.
 at::Tensor constant(const at::Tensor& value, const std::vector<at::Tensor>& x) {
   return value + 0 * x[0].sum();
 }
@@ -129,7 +129,7 @@ const std::vector<Operator>& operators() {
        {1}},
       {"cached_attention",
        [](const auto& x) {
-         const auto in = detached(x);  // which sequences, and how long they are, is on the CPU
+         const auto in = detached(x);  // rows and lengths of the sequences stay on the CPU
          const at::Tensor y =
              ops::cached_attention(in[0], in[1], in[2], in[3].cpu(), in[4].cpu(), 0.3,
                                    ops::rotation_table(20, 8, 1e4, in[0].options()));
@@ -176,7 +176,7 @@ const std::vector<Operator>& operators() {
        }},
       {"expert_ffn",
        [](const auto& x) {
-         // offsets stay on the CPU, where the plan has them
+         // the plan keeps the offsets on the CPU
          return ops::expert_ffn(x[0], x[1], x[4], x[5].cpu(), x[6], x[7], x[2], x[3]);
        },
        [] {
@@ -195,8 +195,9 @@ const std::vector<Operator>& operators() {
   return list;
 }
 
-/// The bounds of a result's error, over its largest element. Rounding an operand is off by 2^-8 at
-/// the most; one that nothing rounds is not off by more than sums are.
+/// The lower and the upper bound of a result's error, relative to the result's largest element. An
+/// operand's rounding to bf16 changes it by at most 2^-8. A result without roundings to bf16 has
+/// the error of its sums alone.
 std::pair<double, double> error_bounds(const Operator& op, const Row& row, std::size_t result) {
   const bool rounds = row.products == ops::ProductPrecision::bf16 && result < op.products.size();
   if (!rounds) return {0, row.tolerance};

@@ -1,4 +1,5 @@
-// Dropout: what share stays, what decides, gradients, the f32 path against the reference.
+// Dropout: the share of elements that stay, what the draws depend on, gradients, and the f32 path
+// against the reference.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -25,8 +26,7 @@ TEST(Dropout, KeepsItsShareScaledAndDiffersByRowColumnAndSeed) {
     EXPECT_NEAR(stays.mean().item<double>(), 1 - p,
                 5 * std::sqrt(p * (1 - p) / static_cast<double>(rows * columns)));
     EXPECT_NEAR(y.max().item<double>(), 1 / (1 - p), 1e-6);
-    // Rows and columns do not follow one another: each has its share, and neighbours agree by
-    // chance alone.
+    // Rows and columns are independent: each keeps its share, and neighbours agree by chance alone.
     const double spread = std::sqrt(p * (1 - p));
     EXPECT_LT((stays.mean(0) - (1 - p)).abs().max().item<double>(), 6 * spread / std::sqrt(rows));
     EXPECT_LT((stays.mean(1) - (1 - p)).abs().max().item<double>(),

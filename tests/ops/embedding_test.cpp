@@ -1,4 +1,5 @@
-// Row lookup: values, gradients in f64, the f32 path, and that repeated ids add up the same way.
+// Row lookup: values, gradients in f64, the f32 path, and sums over repeated ids that repeat bit
+// for bit.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -43,7 +44,7 @@ TEST(Embedding, FastPathOnOddShapes) {
 }
 
 TEST(Embedding, Repeats) {
-  // Few ids, so that most rows are added many times.
+  // There are few ids, so most rows are added many times.
   expect_repeats(kLookup, {normal({7, 96}), torch::randint(0, 7, {16, 256}, at::kLong)});
 }
 

@@ -1,4 +1,4 @@
-// Test cases of expert_ffn, and the comparison of the results of two ways to compute a case.
+// Test cases of expert_ffn, and the comparison of two ways to compute a case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ inline Case make_case(const TestPlan& plan, std::int64_t tokens, std::int64_t ex
                       std::int64_t d, std::int64_t f) {
   const auto f64 = torch::kDouble;
   torch::manual_seed(tokens * 7 + d);
-  // On a grid: sums before max(0, x) are exact in f32, so that no sign depends on rounding.
+  // The values lie on a grid. Sums before max(0, x) are then exact in f32, so no sign depends on
+  // rounding.
   const auto grid = [](const at::Tensor& x, double steps) { return (x * steps).round() / steps; };
   return {plan, grid(torch::randn({tokens, d}, f64), 8),
           torch::rand({plan.assignments()}, f64) + 0.1,
@@ -76,7 +77,7 @@ inline at::Tensor call(const Case& c) {
                      .dropout_keys = optional(c.keys)});
 }
 
-/// Output and gradients; the f32 run computes from the same (f32-representable) values.
+/// Output and gradients. The f32 run computes from the same values, which f32 represents exactly.
 inline Results run(const Case& c, at::ScalarType type) {
   Case leaves = c;
   for (at::Tensor* x :

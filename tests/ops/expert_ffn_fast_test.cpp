@@ -1,5 +1,5 @@
 // expert_ffn's fast f32 paths, forward and all gradients, against the f64 reference on odd shapes
-// and uneven plans, and that neither threads nor other tokens change a bit.
+// and uneven plans. Neither the number of threads nor other tokens change a bit.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -31,7 +31,7 @@ TEST(ExpertFfn, KeysDrawWhatTheirSeedsAndRowsWould) {
 struct Shape {
   const char* name;
   std::int64_t tokens, experts, d, f;
-  double chance;  // below 0: all tokens to expert −chance − 1
+  double chance;  // below 0: all tokens go to expert −chance − 1
 };
 
 class ExpertShapes : public ::testing::TestWithParam<Shape> {};
@@ -83,7 +83,7 @@ TEST(ExpertFfn, RandomShapes) {
                   draw.coin() ? draw.share() : -static_cast<double>(draw.size(1, experts))};
     SCOPED_TRACE(concat("trial ", trial, ": T=", s.tokens, " E=", s.experts, " d=", s.d, " f=", s.f,
                         " chance=", s.chance));
-    expect_fast_path_as_in_f64(s, 2e-5);  // few results may all nearly cancel
+    expect_fast_path_as_in_f64(s, 2e-5);  // with few results, all of them may nearly cancel
   }
 }
 
@@ -103,13 +103,13 @@ INSTANTIATE_TEST_SUITE_P(Uneven, ExpertShapes,
 TEST(ExpertFfn, ComparisonSeesSmallFaults) {
   const Case c = make_case(random_plan(64, 4, 0.5), 64, 4, 32, 48);
   const Results exact = run(c, torch::kDouble);
-  // One weight of one expert off by 1 %: output and every other gradient move.
+  // With one weight of one expert off by 1 %, the output and every other gradient change.
   Case wrong = c;
   wrong.w_out = c.w_out.clone();
   wrong.w_out[2][7][11] *= 1.01;
   auto seen = errors(run(wrong, torch::kFloat), exact);
   for (const char* name : {"y", "hidden", "weight", "w_in"}) EXPECT_GT(seen[name], 4e-6) << name;
-  // Two assignments' weights exchanged: w_out's gradient sees it.
+  // With the weights of two assignments exchanged, the gradient of w_out changes.
   wrong = c;
   wrong.weight = c.weight.clone();
   wrong.weight[0] = c.weight[1];
@@ -145,7 +145,7 @@ TEST(ExpertFfn, OutputWithoutGradientIsTheSame) {
       call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_in), f32(c.w_out)}).equal(with.y));
 }
 
-/// f32 copies that want no gradient.
+/// The case in f32, with tensors that require no gradient.
 Case without_gradient(Case c) {
   for (at::Tensor* tensor : {&c.hidden, &c.weight, &c.w_in, &c.w_out, &c.b_in, &c.b_out})
     if (tensor->defined()) *tensor = tensor->to(torch::kFloat);
@@ -174,7 +174,7 @@ TEST(ExpertFfn, FewTokensMatchTheReferenceInF64) {
 }
 
 TEST(ExpertFfn, FewTokensLeaveEachOtherAlone) {
-  // Sixteen at once against each alone, and one thread against two: bit for bit.
+  // Sixteen tokens at once against each token alone, and one thread against two, bit for bit.
   const std::int64_t tokens = 16, experts = 5;
   const auto takes = [](std::int64_t e, std::int64_t t) { return (e * 7 + t * 3) % 5 < 2; };
   const Case c = without_gradient(

@@ -1,4 +1,5 @@
-// expert_ffn: the reference by hand and by finite differences in f64, and what plans are refused.
+// expert_ffn: the reference against numbers worked by hand and against finite differences in f64,
+// and the plans that it refuses.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -13,7 +14,7 @@ namespace penstock::ops::expert_ffn_test {
 namespace {
 
 TEST(ExpertFfn, HandWorked) {
-  // Two tokens of width 1, f = 1. Expert 0 takes both, expert 1 none, expert 2 token 1.
+  // Two tokens of width 1, f = 1. Expert 0 takes both tokens, expert 1 none, expert 2 token 1.
   const auto plan = make_test_plan(
       2, 3, [](std::int64_t e, std::int64_t t) { return e == 0 || (e == 2 && t == 1); });
   const auto f64 = torch::kDouble;

@@ -1,4 +1,4 @@
-// Plans for the expert operator's tests, made without the routers: which experts each token takes.
+// Plans for the expert operator's tests. The test, and no router, chooses each token's experts.
 #pragma once
 
 #include <torch/types.h>
@@ -14,7 +14,7 @@ struct TestPlan {
   std::int64_t assignments() const { return token.size(0); }
 };
 
-/// Assignment (e, t) exists where takes(e, t); sorted by expert, then token.
+/// Makes a plan with an assignment (e, t) where takes(e, t), sorted by expert, then by token.
 inline TestPlan make_test_plan(std::int64_t tokens, std::int64_t experts,
                                const std::function<bool(std::int64_t, std::int64_t)>& takes) {
   std::vector<std::int64_t> token, offsets{0}, by_token, token_offsets{0};

@@ -1,5 +1,5 @@
-// Comparing a fast f32 path with the f64 reference: forward and every gradient, and proof that the
-// fast path is what ran.
+// Compares a fast f32 path with the f64 reference, for the value and every gradient, and checks
+// that the fast path ran.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@
 
 namespace penstock::testing {
 
-/// Value and gradients of Σ f(inputs) ⊙ probe, with the inputs in `dtype` (indices as they are).
+/// Value and gradients of Σ f(inputs) ⊙ probe, with the inputs in `dtype` (indices keep their
+/// type).
 inline std::vector<at::Tensor> value_and_gradients(const TensorFunction& f,
                                                    const std::vector<at::Tensor>& inputs,
                                                    at::ScalarType dtype) {
@@ -65,7 +66,7 @@ inline void expect_same_in_every_run(const TensorFunction& f,
 }
 
 /// Expects two runs with 2 threads, and one with 1 thread, to agree bitwise in value and gradients.
-/// That holds for the own kernels; a BLAS may cut its products by the number of threads.
+/// Penstock's own kernels do. A BLAS may divide its products by the number of threads.
 inline void expect_repeats(const TensorFunction& f, const std::vector<at::Tensor>& inputs) {
   expect_same_in_every_run(f, inputs);
   const auto two = value_and_gradients(f, inputs, at::kFloat);

@@ -23,7 +23,8 @@ struct GradientReport {
 };
 
 /// Compares autograd's gradient of Σ f(inputs) ⊙ probe (a fixed random probe) with central
-/// differences, for every element of every f64 input; other inputs (indices) are passed through.
+/// differences, for every element of every f64 input. Other inputs (indices) are passed on
+/// unchanged.
 /// REQUIRES: f is smooth within `step` of the inputs.  Cost: two forward passes per element.
 inline GradientReport check_gradients(const TensorFunction& f,
                                       const std::vector<at::Tensor>& inputs, double step = 1e-5) {
@@ -57,7 +58,7 @@ inline GradientReport check_gradients(const TensorFunction& f,
       const double numeric = (above - below) / (2 * step);
       const double autograd = grad.data_ptr<double>()[n];
       const double error = std::abs(autograd - numeric) / std::max(1.0, std::abs(numeric));
-      if (!(error <= report.error)) {  // also taken by NaN
+      if (!(error <= report.error)) {  // true for NaN as well
         report.error = error;
         report.where = "input " + std::to_string(i) + ", element " + std::to_string(n) +
                        ": autograd " + std::to_string(autograd) + ", numeric " +
@@ -69,7 +70,7 @@ inline GradientReport check_gradients(const TensorFunction& f,
   return report;
 }
 
-/// Largest |a − b| over max(1, largest |b|), both taken as f64; 0 for empty tensors.
+/// Largest |a − b| over max(1, largest |b|), computed in f64. It is 0 for empty tensors.
 inline double relative_error(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes()) return std::numeric_limits<double>::infinity();
   if (a.numel() == 0) return 0;

@@ -1,4 +1,5 @@
-// The seam itself: order, declining, counting, and the reference-only switch.
+// The choice of an operator's implementation: order, declining, counting, and the reference-only
+// switch.
 #include "penstock/ops/implementation.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ at::Tensor drawn(const InitialDraws& draws, const char* name, at::IntArrayRef sh
   return out;
 }
 
-// initial_draws_numbers.py
+// The numbers come from initial_draws_numbers.py.
 TEST(InitialDraws, AreThoseOfTheDefinition) {
   const auto expect = [](const at::Tensor& values, const std::vector<double>& wanted) {
     for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -1,5 +1,5 @@
-// A linear head with its cross-entropy: hand-worked numbers, gradients in f64 over several chunks,
-// the f32 path against the reference, and the memory that a chunk takes.
+// A linear head with its cross-entropy: numbers worked by hand, gradients in f64 over several
+// chunks, the f32 path against the reference, and the memory of a chunk.
 #include "penstock/ops/linear_cross_entropy.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace penstock::testing;
 
-/// The mean loss with logits of `rows` rows at a time in either type.
+/// The mean loss, computed in either type with the logits of `rows` rows at a time.
 TensorFunction loss_by_rows(std::int64_t rows) {
   return [rows](const std::vector<at::Tensor>& in) {
     return ops::linear_cross_entropy(in[0], in[1], in[2],
@@ -31,14 +31,15 @@ at::Tensor targets(std::int64_t rows, std::int64_t width) {
   return torch::randint(0, width, {rows}, at::kLong);
 }
 
-/// Logits of one row as the product of an identity with them.
+/// The loss of one row of logits. The row is the product of h = [1] with the logits as w.
 at::Tensor row_loss(const at::Tensor& logits, std::int64_t target) {
   return ops::linear_cross_entropy_rows(torch::ones({1, 1}, logits.options()), logits.unsqueeze(1),
                                         torch::tensor({target}, at::kLong));
 }
 
 TEST(LinearCrossEntropy, WorkedByHand) {
-  // Probabilities 1/10, 2/10, 7/10: the loss of the last is ln(10/7); the gradient p − onehot.
+  // The probabilities are 1/10, 2/10 and 7/10. The loss of the last class is ln(10/7), and the
+  // gradient is p − onehot.
   for (const auto type : {at::kDouble, at::kFloat}) {
     const auto w = torch::tensor({std::log(1.0), std::log(2.0), std::log(7.0)}, at::kDouble)
                        .view({3, 1})
@@ -52,7 +53,7 @@ TEST(LinearCrossEntropy, WorkedByHand) {
     EXPECT_NEAR(rows[1].item<double>(), std::log(10.0), 1e-6);
     const auto loss = ops::linear_cross_entropy(hidden, w, target);
     EXPECT_NEAR(loss.item<double>(), (std::log(10.0 / 7.0) + std::log(10.0)) / 2, 1e-6);
-    (loss * 20).backward();  // 10·(p − onehot) of either row
+    (loss * 20).backward();  // 10·(p − onehot) for each of the two rows
     EXPECT_NEAR(w.grad()[0].item<double>(), 1.0 - 9.0, 1e-5);
     EXPECT_NEAR(w.grad()[1].item<double>(), 2.0 + 2.0, 1e-5);
     EXPECT_NEAR(w.grad()[2].item<double>(), -3.0 + 7.0, 1e-5);
@@ -90,7 +91,7 @@ TEST(LinearCrossEntropy, FastPathOnOddShapesAndChunks) {
     const auto exact = value_and_gradients(loss_by_rows(s.at_once), inputs, at::kDouble);
     EXPECT_EQ(ops::dispatch_counts()["linear_cross_entropy/reference"], 1);
     for (std::size_t i = 0; i < fast.size(); ++i) {
-      // Gradients of a mean are small: relative to their own largest element.
+      // The gradients of a mean are small, so errors are relative to their own largest element.
       const double largest = exact[i].numel() ? exact[i].abs().max().item<double>() : 0;
       const double scale = largest > 0 ? 1 / largest : 1;
       EXPECT_LT(relative_error(fast[i] * scale, exact[i] * scale), 2e-5)
@@ -131,10 +132,10 @@ TEST(LinearCrossEntropy, BackwardTwiceGivesTheSameTwice) {
 }
 
 TEST(LinearCrossEntropy, AChunksLogitsFitTheBudget) {
-  // The vocabulary of the paper's 182M model, 1024 tokens: 200 MiB of logits at once would do it.
+  // 1024 tokens with the vocabulary of the paper's 182M model: all logits together take 200 MiB.
   const std::int64_t rows = ops::rows_per_chunk(1024, 51200, 4, ops::kLogitsBytes);
   EXPECT_LE(rows * 51200 * 4, ops::kLogitsBytes);
-  EXPECT_GE(rows, 128);  // and few enough passes over w
+  EXPECT_GE(rows, 128);  // and the passes over w are few
   for (const std::int64_t tokens : {0, 1, 31, 32, 33, 1000, 4096, 100000})
     for (const std::int64_t vocabulary : {1, 7, 256, 32000, 151936, 20000000})
       for (const std::int64_t budget : {1 << 10, 1 << 20, 1 << 25}) {
@@ -143,7 +144,7 @@ TEST(LinearCrossEntropy, AChunksLogitsFitTheBudget) {
         ASSERT_LE(chunk, std::max<std::int64_t>(1, tokens));
         ASSERT_TRUE(chunk == 1 || chunk * vocabulary * 4 <= budget)
             << tokens << " tokens, vocabulary " << vocabulary << ", " << budget << " bytes";
-        // No more chunks than whole blocks of 32 rows make necessary.
+        // The number of chunks is the smallest that whole blocks of 32 rows allow.
         const std::int64_t most = std::max<std::int64_t>(1, budget / (vocabulary * 4));
         const std::int64_t blocks = most > 32 ? most / 32 * 32 : most;
         ASSERT_EQ((tokens + chunk - 1) / chunk,

@@ -59,7 +59,8 @@ class LinearShapes : public ::testing::TestWithParam<std::array<int, 4>> {};
 
 void expect_fast_path_as_in_f64(std::array<int, 4> shape, double tolerance) {
   const auto [rows, in, out, bias] = shape;
-  // Many rows go to libxsmm's blocks, the rest to oneDNN; few have a path of their own forward.
+  // libxsmm computes products with many rows, and oneDNN the others. Forward products with few rows
+  // have their own path.
   const bool many = built_with("xsmm") && rows >= 64 && in >= 16 && out >= 16;
   const std::string name = many ? "xsmm" : "onednn";
   const std::string forward = rows > 0 && rows <= 16 ? "rows" : name;
@@ -95,7 +96,8 @@ TEST(Linear, RandomShapes) {
     const std::array shape{static_cast<int>(draw.size(1, 900)), static_cast<int>(draw.size(1, 600)),
                            static_cast<int>(draw.size(1, 600)), draw.coin() ? 1 : 0};
     SCOPED_TRACE(concat("trial ", trial, ": rows=", shape[0], " in=", shape[1], " out=", shape[2]));
-    // Relative to the largest result: where there are few, all may be sums that nearly cancel.
+    // Errors are relative to the largest result. With few results, all may be sums that nearly
+    // cancel.
     const double longest = std::max({shape[0], shape[1], shape[2]});
     expect_fast_path_as_in_f64(shape, 2e-6 + 1e-6 * std::sqrt(longest));
   }
@@ -106,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::array{1, 1, 1, 1}, std::array{7, 13, 5, 0}, std::array{33, 64, 17, 1},
                       std::array{0, 8, 4, 1}, std::array{5, 0, 3, 1}, std::array{200, 129, 65, 1},
                       std::array{512, 256, 8, 0},
-                      // Several panels, depths and rows of blocks, none whole.
+                      // Several panels, depths and blocks of rows, none of them full.
                       std::array{1100, 300, 520, 1}, std::array{2100, 512, 512, 0},
                       // Gradients of wide and of tall weights.
                       std::array{700, 1100, 40, 0}, std::array{300, 90, 1300, 1}));

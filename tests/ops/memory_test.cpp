@@ -1,4 +1,4 @@
-// Keeping freed memory: a block that is asked for again brings no new pages.
+// Keeping freed memory: a block that is allocated again brings no new pages.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -51,7 +51,7 @@ int heaps() {
 TEST(Memory, ThreadsMakeNoHeapsOfTheirOwn) {
   ops::keep_freed_memory();
   const int before = heaps();
-  constexpr int kThreads = 64;  // more than there may be heaps that ended threads left
+  constexpr int kThreads = 64;  // more than the heaps that ended threads may have left
   std::barrier all(kThreads);
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i)

@@ -1,4 +1,4 @@
-// AdamW and the global norm: two steps worked by hand, libtorch's AdamW, the f32 path.
+// AdamW and the global norm: two steps worked by hand, libtorch's AdamW, and the f32 path.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -19,7 +19,7 @@ struct State {
   std::vector<double> decay;
 };
 
-/// Tensors of odd sizes, one longer than a piece of the fast path.
+/// Tensors of odd sizes. One is longer than a piece of the fast path.
 State random_state(at::ScalarType type) {
   torch::manual_seed(5);
   State state;
@@ -117,7 +117,7 @@ TEST(AdamW, TakesStridedGradients) {
   EXPECT_TRUE(m[0].allclose(g * 0.5));
 }
 
-/// So many weights and gradients, and moments that both types hold.
+/// n weights and gradients, with moments that both types represent exactly.
 State with_moments(at::ScalarType type, at::ScalarType moments, std::int64_t n) {
   torch::manual_seed(7);
   State out;
@@ -131,7 +131,8 @@ State with_moments(at::ScalarType type, at::ScalarType moments, std::int64_t n) 
   return out;
 }
 
-/// Both neighbours of a value in bf16, in f64: below it in size, and the next one.
+/// The two bf16 neighbours of a value, in f64: the nearest one not above it in magnitude, and the
+/// next.
 std::pair<at::Tensor, at::Tensor> neighbours(const at::Tensor& f32) {
   const at::Tensor below = f32.contiguous().view(at::kInt).bitwise_and(-65536);
   return {below.view(at::kFloat).to(at::kDouble), (below + 65536).view(at::kFloat).to(at::kDouble)};
@@ -145,7 +146,7 @@ TEST(AdamW, RoundsMomentsInBf16UpWithTheProbabilityOfTheRest) {
     const ops::AdamWOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .step = step};
     ops::adamw_step(halves.w, halves.g, halves.m, halves.v, halves.decay, options);
     ops::adamw_step(exact.w, exact.g, exact.m, exact.v, exact.decay, options);
-    EXPECT_TRUE(halves.w[0].equal(exact.w[0]));  // the step itself uses what is not yet rounded
+    EXPECT_TRUE(halves.w[0].equal(exact.w[0]));  // the step itself uses the unrounded moments
     at::Tensor ups[2];
     for (const int kind : {0, 1}) {
       const at::Tensor value = kind == 0 ? exact.m[0] : exact.v[0],
@@ -154,17 +155,18 @@ TEST(AdamW, RoundsMomentsInBf16UpWithTheProbabilityOfTheRest) {
       const at::Tensor up = rounded.eq(above);
       EXPECT_TRUE(rounded.eq(below).logical_or(up).all().item<bool>());
       const at::Tensor rest = (value.to(at::kDouble) - below) / (above - below);
-      // Draws deviate by sqrt(rest (1 - rest)) each, at most 1/2: five deviations of a mean of n.
+      // A draw's standard deviation is sqrt(rest (1 - rest)), at most 1/2. The bound is five
+      // standard deviations of a mean of n draws.
       ups[kind] = up.to(at::kDouble) - rest;
       EXPECT_LT(ups[kind].mean().abs().item<double>(), 5 * 0.5 / std::sqrt(n)) << step;
-      for (const double low : {0.0, 0.25, 0.5, 0.75}) {  // also within each quarter of the rest
+      for (const double low : {0.0, 0.25, 0.5, 0.75}) {  // also within each quarter
         const at::Tensor some = rest.ge(low).logical_and(rest.lt(low + 0.25));
         EXPECT_LT(ups[kind].masked_select(some).mean().abs().item<double>(),
                   5 * 0.5 / std::sqrt(some.sum().item<double>()))
             << step << ": " << low;
       }
     }
-    // Both draws of an element, and those of neighbouring elements, say nothing of each other.
+    // The two draws of an element are uncorrelated, and so are the draws of neighbouring elements.
     const auto related = [&](const at::Tensor& a, const at::Tensor& b) {
       return ((a * b).mean() / (a.std() * b.std())).abs().item<double>();
     };
@@ -173,8 +175,8 @@ TEST(AdamW, RoundsMomentsInBf16UpWithTheProbabilityOfTheRest) {
   }
 }
 
-/// Rounded to nearest, v would stand still where (1 - beta2) (g^2 - v) is under half a unit: at
-/// 1/4.
+/// With rounding to nearest, v would stop changing where (1 - beta2) (g^2 - v) is under half a unit
+/// of v's last place: at 1/4.
 TEST(AdamW, ASecondMomentInBf16DoesNotStandStill) {
   constexpr std::int64_t n = 4000;
   State state = with_moments(at::kFloat, at::kBFloat16, n);
@@ -205,7 +207,7 @@ TEST(AdamW, DrawsOfBf16AreTheSameInBothImplementationsAndForAnyThreads) {
   EXPECT_EQ(ops::dispatch_counts()["adamw_step/reference"], 1);
   for (const auto member : {&State::m, &State::v}) {
     EXPECT_TRUE((two.*member)[0].equal((one.*member)[0]));
-    // A last bit of the sum in f32 may lie on the other side of a draw, once in 2^16.
+    // The last bit of the f32 sum changes the outcome of a draw about once in 2^16 elements.
     const at::Tensor other = (two.*member)[0].ne((exact.*member)[0]);
     EXPECT_LT(other.sum().item<std::int64_t>(), 20);
   }
@@ -234,7 +236,7 @@ TEST(GlobalNorm, WorkedByHand) {
 }
 
 TEST(GlobalNorm, AddsInF64InAFixedOrder) {
-  // In f32 the running sum would stick at 2^24.
+  // A running sum in f32 would stop growing at 2^24.
   const auto ones = torch::ones({(1 << 24) + 4096});
   ops::set_threads(2);
   const double two = ops::global_norm({ones});

@@ -1,4 +1,4 @@
-// What the tap is shown, against the operands worked out by ATen; it changes no result.
+// The operands that the tap shows, against operands computed by ATen. The tap changes no result.
 #include "penstock/ops/product_tap.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Shown {
   std::int64_t matrix;
 };
 
-/// What `call` shows.
+/// All that the tap shows during `call`.
 template <class Call>
 std::vector<Shown> shown_by(const Call& call) {
   std::vector<Shown> out;
@@ -52,7 +52,7 @@ TEST(ProductTap, SeesForwardPassesAloneOnce) {
   EXPECT_TRUE(w.grad().defined());
 }
 
-/// Token t goes to the experts e with (t + e) % 3 == 0, and none to the last but one.
+/// Token t goes to the experts e with (t + e) % 3 == 0. The last expert but one gets no token.
 TEST(ProductTap, SeesEachExpertsRowsAndWhatItsActivationMakesOfThem) {
   torch::manual_seed(3);
   constexpr std::int64_t kTokens = 30, kExperts = 4, kWidth = 8, kInner = 6;

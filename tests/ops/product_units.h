@@ -53,7 +53,7 @@ inline void expect_bits_of_emulation(ops::ProductUnit unit, ops::ProductUnit emu
     EXPECT_TRUE(processor[i].equal(emulated[i])) << i;
 }
 
-/// Expects value and gradients of `run` within 1/256 of the reference's, by norm.
+/// Expects the value and gradients of `run` to be within 1/256 of the reference's, by norm.
 inline void expect_near_reference(const TensorFunction& run,
                                   const std::vector<at::Tensor>& inputs) {
   const auto found = value_and_gradients(run, inputs, at::kFloat);

@@ -1,4 +1,4 @@
-// Sizes drawn at random for property tests: the same in every run, others with PENSTOCK_TEST_SEED.
+// Random sizes for property tests. They are the same in every run; PENSTOCK_TEST_SEED changes them.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace penstock::testing {
 
-/// Draws of one trial; each call gives the next.
+/// The draws of one trial. Each call returns the next draw.
 class RandomShape {
  public:
   explicit RandomShape(std::uint64_t trial) : trial_(trial) {}
 
-  /// From lowest to highest, small ones as likely as large ones: uniform in the number of bits.
+  /// A size from lowest to highest, uniform in the number of bits: small sizes are as likely as
+  /// large ones.
   std::int64_t size(std::int64_t lowest, std::int64_t highest) {
     std::int64_t limit = lowest;
     while (limit < highest && next() % 16 != 0) limit = 2 * limit + 1;

@@ -1,5 +1,5 @@
-// Attention with relative positions: one pair of positions at a time, worked numbers, gradients in
-// f64.
+// Attention with relative positions: against a loop over pairs of positions, numbers worked by
+// hand, and gradients in f64.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -30,9 +30,9 @@ std::vector<at::Tensor> operands(std::int64_t batch, std::int64_t memory, std::i
 }
 
 TEST(RelativeAttention, WorkedByHand) {
-  // One head of width 1, scale 1, one remembered position. Scores of the only row, at position 1:
-  // of key 0 (distance 1) (2+1)·0 + (2−1)·ln 3, of key 1 (distance 0) (2+1)·0 + (2−1)·0.
-  // Weights 3/4 and 1/4 of the values 8 and 4: 7.
+  // One head of width 1, scale 1, one remembered position. The only row is at position 1. Its score
+  // with key 0 (distance 1) is (2+1)·0 + (2−1)·ln 3. Its score with key 1 (distance 0) is (2+1)·0 +
+  // (2−1)·0. The weights of the values 8 and 4 are 3/4 and 1/4, so the result is 7.
   const auto tensor = [](std::vector<double> values, at::IntArrayRef sizes) {
     return torch::tensor(values, torch::kDouble).view(sizes);
   };
@@ -79,7 +79,8 @@ TEST(RelativeAttention, FastPathOnOddShapes) {
   struct Sizes {
     std::int64_t batch, memory, length, heads, hd;
   };
-  // Less and more than a block of 64 rows, memory of nothing and beyond, keys not a multiple of 16.
+  // Fewer and more rows than a block of 64, no memory and memories up to longer than the sequence,
+  // and numbers of keys that are no multiple of 16.
   for (const Sizes& s :
        {Sizes{1, 0, 1, 1, 1}, Sizes{2, 3, 5, 2, 8}, Sizes{1, 0, 64, 2, 16}, Sizes{6, 64, 64, 2, 16},
         Sizes{2, 37, 131, 3, 24}, Sizes{1, 300, 70, 1, 64}, Sizes{5, 16, 200, 2, 20},

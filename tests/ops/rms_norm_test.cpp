@@ -1,5 +1,5 @@
-// RMSNorm, alone and after a residual addition: hand-worked numbers, gradients in f64, the f32 path
-// against the reference.
+// RMSNorm, alone and after a residual addition: numbers worked by hand, gradients in f64, and the
+// f32 path against the reference.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -16,14 +16,14 @@ const TensorFunction kNorm = [](const std::vector<at::Tensor>& in) {
   return ops::rms_norm(in[0], in[1], 1e-5);
 };
 
-/// Both results side by side, so that both get gradients.
+/// Both results side by side, so that both have gradients.
 const TensorFunction kAddNorm = [](const std::vector<at::Tensor>& in) {
   const auto [h, n] = ops::add_rms_norm(in[0], in[1], in[2], 1e-5);
   return torch::cat({h, n}, -1);
 };
 
 TEST(RmsNorm, WorkedByHand) {
-  // mean(3², 4²) = 12.5; with eps 12.5 the root is 5.
+  // mean(3², 4²) = 12.5. With eps = 12.5 the root is 5.
   for (const auto type : {at::kDouble, at::kFloat}) {
     const auto y =
         ops::rms_norm(torch::tensor({3.0, 4.0}, type), torch::tensor({1.0, 10.0}, type), 12.5);

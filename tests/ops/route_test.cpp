@@ -1,5 +1,5 @@
-// Routing operators: hand-worked numbers, gradients in f64 by finite differences, the f32 path
-// against the reference in every index and every sum. (Plans are tested with the routers.)
+// Routing operators: numbers worked by hand, gradients in f64 by finite differences, and the f32
+// path against the reference in every index and every sum. (The routers' tests cover the plans.)
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -23,7 +23,7 @@ const std::vector<Size> kSizes{{1, 1, 1},    {1, 8, 1},   {7, 3, 2},    {64, 8, 
                                {65, 8, 8},   {63, 17, 5}, {130, 64, 8}, {33, 100, 7},
                                {20, 512, 8}, {3, 40, 39}, {129, 16, 2}, {5, 1000, 100}};
 
-/// All values that have a gradient, or the one that `which` names.
+/// All values that have a gradient, or only value number `which`.
 TensorFunction topk(std::int64_t k, bool over_kept, int which = -1) {
   return [=](const std::vector<at::Tensor>& in) {
     const ops::Route route = ops::route_topk(in[0], k, over_kept);
@@ -51,7 +51,8 @@ std::vector<std::int64_t> list(const at::Tensor& t) {
 using Ints = std::vector<std::int64_t>;
 
 TEST(RouteTopK, WorkedByHand) {
-  // Probabilities of token 0: 0.1, 0.2, 0.7; of token 1: 0.5, 0.25, 0.25, a tie.
+  // The probabilities of token 0 are 0.1, 0.2, 0.7. Those of token 1 are 0.5, 0.25, 0.25, with a
+  // tie.
   for (const auto type : {at::kFloat, at::kDouble}) {
     const auto z =
         torch::tensor({1.0, 2.0, 7.0, 2.0, 1.0, 1.0}, at::kDouble).log().view({2, 3}).to(type);
@@ -100,7 +101,7 @@ TEST(RouteTopK, FastPathOfEachOutputAlone) {
 }
 
 TEST(RouteTopK, TakesWhatTheStableSortTakes) {
-  // Few different values, so nearly every choice is among equals; now and then no number at all.
+  // The logits have few distinct values, so most choices are among ties. Some logits are NaN or −∞.
   torch::manual_seed(6);
   const float inf = std::numeric_limits<float>::infinity();
   for (const auto& [tokens, experts, k] : kSizes)
@@ -121,7 +122,7 @@ TEST(RouteTopK, ANaNIsSeenInTheWeights) {
     for (const bool over_kept : {false, true}) {
       const auto z = torch::tensor({1.0, double(NAN), 0.0, 3.0, 2.0, 1.0}, type).view({2, 3});
       const ops::Route route = ops::route_topk(z, 1, over_kept);
-      EXPECT_EQ(list(route.expert), (Ints{0, 0}));  // the number wins the choice
+      EXPECT_EQ(list(route.expert), (Ints{0, 0}));  // the number is chosen before the NaN
       EXPECT_TRUE(std::isnan(route.weight[0].item<double>()));
       EXPECT_FALSE(std::isnan(route.weight[1].item<double>()));
       EXPECT_TRUE(std::isnan(route.logsumexp[0].item<double>()));

@@ -1,5 +1,5 @@
-// More rows than the kernels for few rows usually take: with RowsAlone each row has the bits that
-// it has alone, and the kernels for few rows ran.
+// More rows than the kernels for few rows usually take. With RowsAlone, each row has the bits of
+// the same row computed alone, and the kernels for few rows run.
 #include "penstock/ops/rows_alone.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kRows = 75;
 
-/// Whether all rows computed together are those computed one by one, bit for bit.
+/// Whether rows computed together equal the rows computed one by one, bit for bit.
 template <class Call>
 bool same_alone(const at::Tensor& x, Call call) {
   const at::Tensor together = call(x);

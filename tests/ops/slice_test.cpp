@@ -1,4 +1,4 @@
-// Parts of tensors: taken and put back by ranges of each axis, by hand.
+// Slices of tensors, taken and put back by ranges of each axis, against numbers worked by hand.
 #include "penstock/ops/slice.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Stored experts: few tokens against the f32 operator bit for bit, many against f64.
+// Stored experts: with few tokens against the f32 operator bit for bit, with many tokens against
+// f64.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -16,7 +17,7 @@ using testing::random_rows;
 using testing::RandomRows;
 using testing::TestPlan;
 
-/// Experts of one type or, where they alternate, of two, with their numbers.
+/// Stored experts and their numbers. Experts with even and odd indices may have different types.
 struct Fixture {
   Fixture(std::int64_t experts, std::int64_t inputs, std::int64_t d, std::int64_t f, RowType even,
           RowType odd) {
@@ -77,7 +78,8 @@ TEST(StoredExperts, FewTokensHaveTheBitsOfTheNumbersInF32) {
 
 TEST(StoredExperts, ManyTokensAgreeWithF64AndSeveralGroupsToo) {
   torch::manual_seed(2);
-  // The second has experts of 3·2^20 numbers, which go by one at a time.
+  // The experts of the second case have 3·2^20 numbers each, so the operator expands one expert at
+  // a time.
   for (const auto& [d, f] : {std::pair{256, 256}, std::pair{1024, 1024}}) {
     const Fixture experts(4, 2, d, f, RowType::q8_0, RowType::q6_k);
     const TestPlan plan = make_test_plan(40, 4, takes);

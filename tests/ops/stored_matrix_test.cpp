@@ -1,5 +1,5 @@
-// Stored matrices: numbers against their formats' descriptions, products with few rows against the
-// f32 operator bit for bit, products with many against f64.
+// Stored matrices: their numbers against the formats' descriptions, products with few rows against
+// the f32 operator bit for bit, and products with many rows against f64.
 #include "penstock/ops/stored_matrix.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::kRowTypes;
 using testing::random_rows;
 using testing::RandomRows;
 
-/// A depth that the type's blocks fill; of plain numbers an odd one.
+/// A depth of whole blocks of the type, or an odd depth for a type without blocks.
 std::int64_t depth_of(RowType type) { return row_block(type).numbers == 1 ? 37 : 768; }
 
 TEST(StoredMatrix, ExpandsToWhatTheFormatsSay) {

@@ -1,5 +1,5 @@
-// Rows of random numbers in each type of file, with their values worked out number by number from
-// the formats' descriptions: the oracle of what reads them in vectors.
+// Rows of random numbers in each type of file. Their values are computed number by number from the
+// formats' descriptions. They are the oracle for code that reads the rows in vectors.
 #pragma once
 
 #include <torch/types.h>
@@ -13,7 +13,7 @@
 
 namespace penstock::testing {
 
-/// IEEE binary16, by its definition.
+/// The value of an IEEE binary16 number, by the format's definition.
 inline double half_value(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
   const double size =
@@ -21,7 +21,7 @@ inline double half_value(std::uint16_t bits) {
   return bits & 0x8000 ? -size : size;
 }
 
-/// A matrix with its own memory, and its numbers in f64.
+/// A matrix with its own memory, and the matrix's numbers in f64.
 struct RandomRows {
   std::vector<std::uint8_t> bytes;
   at::Tensor values;  // [rows, depth] f64
@@ -43,11 +43,12 @@ inline double q4_k(const std::uint8_t* block, int i) {
   const int minimum = part < 4 ? s[part + 4] & 63 : s[part + 4] >> 4 | (s[part] >> 6) << 4;
   const double product = half_value(half_at(block)) * scale * code,
                off = half_value(half_at(block + 2)) * minimum;
-  return static_cast<float>(product - off);  // the one rounding
+  return static_cast<float>(product - off);  // the only rounding
 }
 
-/// Of the formats of 32 numbers in 4 or 5 bits: `before` bytes of f16 (a scale, and a minimum),
-/// the codes' fifth bits where there are any, the other four.
+/// Reads code i of a block of 32 numbers in 4 or 5 bits. The block holds `before` bytes of f16 (a
+/// scale, and in some types a minimum), then the codes' fifth bits if `five`, then their lower four
+/// bits.
 inline int small_code(const std::uint8_t* block, int i, int before, bool five) {
   const std::uint8_t* const codes = block + before + (five ? 4 : 0);
   const int low = i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
@@ -115,7 +116,7 @@ inline double number(ops::RowType type, const std::uint8_t* row, std::int64_t i)
   return NAN;
 }
 
-/// Bytes of a row's plain numbers or scales that would be infinite, huge or NaN are made tame.
+/// Clears bits of a row's plain numbers or scales, so that none is infinite, huge or NaN.
 inline void tame(ops::RowType type, std::uint8_t* row, std::int64_t depth) {
   const ops::RowBlock of = ops::row_block(type);
   const auto clear = [&](std::int64_t at, std::uint8_t keep) { row[at] &= keep; };
@@ -130,12 +131,12 @@ inline void tame(ops::RowType type, std::uint8_t* row, std::int64_t depth) {
         break;  // below 2
       case ops::RowType::f16:
         clear(at + 1, 0xbf);
-        break;  // below 2, subnormal at times
+        break;  // below 2, sometimes subnormal
       case ops::RowType::q8_0:
       case ops::RowType::q4_0:
       case ops::RowType::q5_0:
         clear(at + 1, 0x87);
-        break;  // subnormal at times
+        break;  // sometimes subnormal
       case ops::RowType::q4_1:
       case ops::RowType::q5_1:
       case ops::RowType::q4_k:
@@ -157,7 +158,7 @@ inline const std::vector<ops::RowType> kRowTypes{
     ops::RowType::q4_0, ops::RowType::q4_1, ops::RowType::q5_0, ops::RowType::q5_1,
     ops::RowType::q4_k, ops::RowType::q5_k, ops::RowType::q6_k};
 
-/// REQUIRES: depth is whole blocks. The bytes begin at an odd address.
+/// REQUIRES: depth is a multiple of the type's block. The bytes begin at an odd address.
 inline RandomRows random_rows(ops::RowType type, std::int64_t rows, std::int64_t depth,
                               std::uint64_t seed) {
   const std::int64_t row = ops::row_bytes(type, depth);

@@ -1,4 +1,4 @@
-// The gated unit: hand-worked numbers, gradients in f64, the f32 path against the reference.
+// The gated unit: numbers worked by hand, gradients in f64, the f32 path against the reference.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -16,7 +16,7 @@ using namespace penstock::testing;
 const TensorFunction kSwiglu = [](const std::vector<at::Tensor>& in) { return ops::swiglu(in[0]); };
 
 TEST(Swiglu, WorkedByHand) {
-  // σ(ln 3) = 3/4, so silu(ln 3)·8 = 6 ln 3; the second column has gate 0.
+  // σ(ln 3) = 3/4, so silu(ln 3)·8 = 6 ln 3. The gate of the second column is 0.
   for (const auto type : {at::kDouble, at::kFloat}) {
     const auto y = ops::swiglu(torch::tensor({std::log(3.0), 0.0, 8.0, 5.0}, at::kDouble).to(type));
     EXPECT_NEAR(y[0].item<double>(), 6 * std::log(3.0), 1e-6);

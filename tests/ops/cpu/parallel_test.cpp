@@ -1,4 +1,5 @@
-// Work divided over threads: every item once, and denormal numbers as zeros in the work alone.
+// Work divided over threads: every item is visited once, and denormal numbers are zeros within the
+// work and nowhere else.
 #include "penstock/ops/cpu/parallel.h"
 
 #include <gtest/gtest.h>

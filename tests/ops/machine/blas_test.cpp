@@ -1,4 +1,4 @@
-// The name of the BLAS that libtorch uses, from where Debian's packages put theirs.
+// The name of the BLAS that libtorch uses, found by the paths of Debian's packages.
 #include "penstock/ops/machine/blas.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The units of bf16 products, each with its emulation: the same bits over odd shapes, and the order
-// in which each adds up.
+// The units of bf16 products: each unit and its emulation give the same bits over odd shapes, and
+// each unit adds up in its own order.
 #include "penstock/ops/machine/product_unit.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ float half(Pair pair, bool second) {
   return std::bit_cast<float>(second ? pair & 0xffff0000u : pair << 16);
 }
 
-/// A product with all that it reads and writes. What belongs to nothing is NaN.
+/// A product with its operands and its result. Elements of the memory outside them are NaN.
 struct Case {
   PairProduct shape;
   std::vector<std::uint32_t> a, b;
@@ -72,7 +72,7 @@ struct Case {
     return static_cast<std::size_t>(i * shape.c_row + j);
   }
 
-  /// c afterwards.
+  /// The result c of the product on `unit`.
   std::vector<float> by(ProductUnit unit) const {
     choose_product_unit(unit);
     std::vector<float> out = c;
@@ -189,29 +189,31 @@ bool adds_as_avx512(ProductUnit unit) {
 
 TEST_P(EachUnit, AddsUpInItsOrder) {
   if (adds_as_avx512(GetParam())) {
-    // A product is added before it is rounded. 2^128 is infinite in f32, 2^128 − 2^127 is not.
+    // A product is added before it is rounded. 2^128 is infinite in f32, and 2^128 − 2^127 is not.
     EXPECT_EQ(sum(pair(0x1p100f, 0), pair(0x1p28f, 0), -0x1p127f), 0x1p127f);
     EXPECT_EQ(sum(pair(0, 0x1p100f), pair(0, 0x1p28f), -0x1p127f), 0x1p127f);
-    // 2^-127 is no normal number, 1.5·2^-126 is.
+    // 2^-127 is not a normal number, and 1.5·2^-126 is.
     EXPECT_EQ(sum(pair(0x1p-100f, 0), pair(0x1p-27f, 0), 0x1p-126f), 0x1.8p-126f);
-    // The second product of a pair comes first: 2^24 + 1 is no f32, and 2^24 − 2^24 + 1 is.
+    // The second product of a pair is added first: 2^24 + 1 is not an f32 number, and 2^24 − 2^24 +
+    // 1 is.
     EXPECT_EQ(sum(pair(1, 0x1p24f), pair(1, -1), 0x1p24f), 1);
     EXPECT_EQ(sum(pair(0x1p24f, 1), pair(-1, 1), 0x1p24f), 0);
     return;
   }
-  // The products are added up from zero, and then to the result: 2^128 is infinite by then, and
-  // 2^-127 zero.
+  // The products are added up from zero, and their sum is added to the result. 2^128 is already
+  // infinite in that sum, and 2^-127 is zero.
   EXPECT_EQ(sum(pair(0x1p100f, 0), pair(0x1p28f, 0), -0x1p127f), HUGE_VALF);
   EXPECT_EQ(sum(pair(0x1p-100f, 0), pair(0x1p-27f, 0), 0x1p-126f), 0x1p-126f);
-  // In a sum of the first products and one of the second: 2^24 + 1 − 2^24 is 0 in either, 1 when
-  // the 1 is in the other.
+  // There is one sum of the pairs' first products and one of their second products. 2^24 + 1 − 2^24
+  // is 0 within one sum. It is 1 if the 1 is in the other sum.
   const auto in_order = [](float x, float y, float z) {
     return sum({pair(x, 0), pair(y, 0), pair(z, 0)}, std::vector<std::uint32_t>(3, pair(1, 1)), 0);
   };
   EXPECT_EQ(in_order(0x1p24f, 1, -0x1p24f), 0);
   EXPECT_EQ(in_order(0x1p24f, -0x1p24f, 1), 1);
   EXPECT_EQ(sum({pair(0x1p24f, 1), pair(-0x1p24f, 0)}, {pair(1, 1), pair(1, 1)}, 0), 1);
-  // And that by 16 pairs: the 1 of the next ones is added to the result, not to a sum from zero.
+  // Each sum covers 16 pairs. The 1 of the 17th pair is added to the result, and not to the sum
+  // from zero.
   std::vector<std::uint32_t> ones(17, pair(1, 1)), x(17, pair(0, 0));
   x[0] = pair(1, 0);
   x[16] = pair(1, 0);

@@ -1,4 +1,4 @@
-// Tensors whose memory comes from malloc: aligned, freed, and taken again.
+// Tensors whose memory comes from malloc: aligned, freed and reused.
 #include "penstock/ops/machine/tensor_memory.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@
 namespace penstock::ops {
 namespace {
 
-/// libtorch's allocator again at a test's end.
+/// Restores libtorch's allocator at a test's end.
 class TensorMemory : public ::testing::Test {
  protected:
   TensorMemory() { align_tensors_in_malloc(); }
@@ -35,7 +35,7 @@ TEST_F(TensorMemory, IsAlignedAndFreed) {
   EXPECT_EQ(grown.slice(0, 0, 4).sum().item<float>(), 4);
 }
 
-// libtorch's oneDNN takes its own memory by these two.
+// libtorch's oneDNN allocates and frees its memory through these two functions.
 TEST_F(TensorMemory, ServesThoseWhoTakeItWithoutATensor) {
   c10::Allocator& allocator = *c10::GetAllocator(c10::DeviceType::CPU);
   for (const std::size_t bytes : {0, 1, 100, 1 << 20}) {
@@ -62,15 +62,16 @@ TEST_F(TensorMemory, SaysThatMemoryRanOut) {
   }
 }
 
-// libtorch's own blocks, cut to an alignment, are never taken again under the C library of Debian
-// 12 when small ones took what had been cut off. A sanitizer's malloc keeps what is freed.
+// libtorch's own allocator cuts blocks to an alignment. With the C library of Debian 12, such a
+// block is never reused once small blocks occupy the part that was cut off. A sanitizer's malloc
+// does not reuse freed memory.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(TensorMemory, IsTakenAgainForTheSameSize) {
   constexpr int kRounds = 40, kSmall = 40;
   std::vector<std::unique_ptr<void, decltype(&std::free)>> small;
   int again = 0;
   for (int i = 0; i < kRounds; ++i) {
-    at::Tensor large = at::empty({20000 + 16 * i});  // below what malloc maps by itself
+    at::Tensor large = at::empty({20000 + 16 * i});  // too small for malloc to map alone
     const void* const address = large.data_ptr();
     for (int j = 0; j < kSmall; ++j) small.emplace_back(std::malloc(16 + 8 * (j % 12)), &std::free);
     large = at::Tensor();

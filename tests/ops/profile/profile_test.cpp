@@ -1,5 +1,5 @@
-// Profiles: FLOPs and bytes against numbers worked out by hand, own time of nested entries, and
-// nothing recorded without a Profile. No assertion on how long anything takes.
+// Profiles: FLOPs and bytes against numbers worked out by hand, the own time of nested entries, and
+// nothing recorded without a Profile. No test asserts how long anything takes.
 #include "penstock/ops/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace penstock::ops::profile_test {
 namespace {
 
-/// The entries of an operator, whichever implementation ran.
+/// The sum of an operator's entries over its implementations.
 ProfileEntry of(const Profile& profile, const std::string& op) {
   ProfileEntry sum;
   for (const auto& [name, entry] : profile.operators()) {
@@ -46,7 +46,7 @@ TEST(Profile, CountsTheProductsOfLinear) {
   EXPECT_EQ(of(profile, "linear").bytes, 4 * (6 * 4 + 5 * 4 + 6 * 5));
   y.sum().backward();
   EXPECT_EQ(of(profile, "linear.backward").flops, 2 * 2 * 6 * 4 * 5);
-  // dy, x, w in; dx, dw out.
+  // dy, x and w are read; dx and dw are written.
   EXPECT_EQ(of(profile, "linear.backward").bytes, 4 * (6 * 5 + 2 * 6 * 4 + 2 * 5 * 4));
 }
 
@@ -58,13 +58,14 @@ TEST(Profile, CountsOnlyTheGradientsThatAreWanted) {
 }
 
 TEST(Profile, CountsUnmaskedPairsOfAttention) {
-  // One sequence of 3: 1 + 2 + 3 = 6 pairs; two products of 2·hd = 8 FLOPs a pair and head.
+  // One sequence of 3 rows has 1 + 2 + 3 = 6 pairs. Each of two products takes 2·hd = 8 FLOPs a
+  // pair and head.
   const at::Tensor qkv = leaf({1, 3, (2 + 2 * 1) * 4});  // two heads, one key/value head
   Profile profile;
   ops::causal_attention(qkv, 2, 1, 0.5).sum().backward();
   EXPECT_EQ(of(profile, "causal_attention").flops, 6 * 2 * 2 * 8);
   EXPECT_EQ(of(profile, "causal_attention.backward").flops, 6 * 2 * 4 * 8);
-  // A border before the last row leaves 1 + 2 + 1.
+  // A document border before the last row leaves 1 + 2 + 1 pairs.
   profile.clear();
   const at::Tensor start = torch::tensor({0, 0, 2}, torch::kInt64).view({1, 3});
   ops::causal_attention(qkv, 2, 1, 0.5, std::nullopt, false, start);
@@ -72,7 +73,7 @@ TEST(Profile, CountsUnmaskedPairsOfAttention) {
 }
 
 TEST(Profile, CountsAssignmentsAndUsedExperts) {
-  // T=2, d=4, f=3, E=3; token 0 to expert 0, both to expert 2: A = 3.
+  // T=2, d=4, f=3, E=3. Token 0 goes to expert 0, and both tokens go to expert 2, so A = 3.
   const at::Tensor hidden = leaf({2, 4}), weight = leaf({3});
   const auto index = [](std::vector<std::int64_t> values) { return torch::tensor(values); };
   const at::Tensor w_in = leaf({3, 6, 4}), w_out = leaf({3, 4, 3});
@@ -134,7 +135,8 @@ TEST(Profile, AScopesTimeIsItsOwn) {
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
   const auto scopes = profile.scopes();
   ASSERT_EQ(scopes.size(), 2u);
-  // Own times cannot sum to more than what passed; counting the product thrice would.
+  // The own times add up to at most the elapsed time. A product counted three times would exceed
+  // it.
   const double sum =
       scopes.at("outer").seconds + scopes.at("inner").seconds + of(profile, "linear").seconds;
   EXPECT_LE(sum, whole.count());
@@ -156,7 +158,8 @@ TEST(StockProfile, NamesWhatRunsOutsideTheOperatorsOnly) {
   EXPECT_EQ(scopes.at("aten::_softmax_backward_data").calls, 1);
   EXPECT_TRUE(scopes.contains("penstock::linear"));
   EXPECT_EQ(scopes.at("LinearFunction").calls, 1);
-  // What a kernel calls is the operator's own time: empty() there, mm() in the reference.
+  // Calls inside an operator belong to the operator's own time: empty() above, mm() in the
+  // reference.
   EXPECT_FALSE(scopes.contains("aten::mm"));
   profile.clear();
   const ReferenceOnly only;
@@ -178,8 +181,9 @@ TEST(Profile, AFailingOperatorIsNotRecordedAndLeavesTheClockInOrder) {
 }
 
 TEST(ProfileClock, ProcessorTimeStandsStillInASleep) {
-  // Worker threads of earlier tests may spin for a while after their last loop, and their time is
-  // the process's: the clock must stand still in one of several sleeps, a wall clock in none.
+  // Worker threads of earlier tests may spin for a while after their last loop, and the process's
+  // time includes theirs. So the processor clock must stand still in at least one of several
+  // sleeps. A wall clock stands still in none.
   double least = 1;
   for (int attempt = 0; attempt < 50 && least > 0.03; ++attempt) {
     const double wall = profile_seconds();

@@ -1,5 +1,5 @@
-// Products of x rounded to 8-bit integers with GGUF's blocks: against f64 with the same rounding of
-// x, row by row independent of the others, and near enough to the products of x as it is.
+// Products of x, rounded to 8-bit integers, with GGUF's blocks: against f64 with the same rounding
+// of x, each row independent of the others, and close to the products of the unrounded x.
 #include "penstock/ops/cpu/few_rows/int8_rows.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ StoredMatrix int8_matrix(const RandomRows& rows, std::int64_t depth) {
   return {.depth = depth, .pieces = {stored}};
 }
 
-/// x rounded as the header says, in f64: of each 32 numbers, 127 steps to the largest.
+/// x rounded as the header says, in f64: 127 steps from 0 to the largest number of each group of
+/// 32.
 at::Tensor rounded_in_groups(const at::Tensor& x) {
   const at::Tensor parts = x.to(torch::kDouble).reshape({x.size(0), -1, 32});
   const at::Tensor scale = parts.abs().amax(2, true) / 127;
@@ -63,7 +64,7 @@ TEST(Int8Rows, ARowsResultIsItsOwn) {
   }
 }
 
-/// Of what was written for processors with and without the instruction.
+/// Compares the implementations for processors with and without the instruction.
 TEST(Int8Rows, HaveTheSameBitsHoweverTheyAreMultiplied) {
   torch::manual_seed(6);
   const std::int64_t depth = 768;
@@ -95,11 +96,12 @@ TEST(Int8Rows, AreWithinTheirRoundingOfXAsItIs) {
   for (const RowType type : kTypes) {
     const RandomRows w = random_rows(type, 64, 1024, 4);
     const auto x = torch::randn({4, 1024});
-    // A step is about 3 / 127 of a standard deviation, and rounding moves by a step / √12.
+    // A step is about 3 / 127 of a standard deviation. A rounding's standard deviation is a step /
+    // √12.
     const double error =
         relative_error(ops::linear(x, int8_matrix(w, 1024)), x.to(torch::kDouble).mm(w.values.t()));
     EXPECT_LT(error, 0.02);
-    EXPECT_GT(error, 1e-4);  // it is rounded
+    EXPECT_GT(error, 1e-4);  // x is rounded
   }
 }
 
@@ -128,7 +130,7 @@ TEST(Int8Rows, AreOfTypesThatGainByThemAlone) {
   }
 }
 
-/// Every layer of an expert rounds what it multiplies; many tokens multiply x as it is.
+/// With few tokens, each layer of an expert rounds its input. With many tokens, no layer does.
 TEST(Int8Rows, ExpertsRoundTheirInputAndWhatTheirActivationGives) {
   torch::manual_seed(5);
   const std::int64_t d = 256, f = 512;
@@ -152,7 +154,8 @@ TEST(Int8Rows, ExpertsRoundTheirInputAndWhatTheirActivationGives) {
                                    experts, Activation::swiglu);
     const auto x8 = rounded_in_groups(x);
     const auto h = at::silu(x8.mm(gate.values.t())) * x8.mm(up.values.t());
-    // h differs in its last bits, and where that lies between two steps by one of them.
+    // h differs in its last bits. Where h lies between two steps, its rounding may differ by one
+    // step.
     EXPECT_LT(relative_error(y, rounded_in_groups(h).mm(down.values.t())), 2e-3);
     EXPECT_LT(relative_error(y, h.mm(down.values.t())), 0.03);
   }
