@@ -22,7 +22,7 @@ Experts double_experts() {
   return experts;
 }
 
-/// One token through one network: down · (silu(g) ⊙ u), element by element.
+/// One token through one feed-forward network: down · (silu(g) ⊙ u), element by element.
 at::Tensor ffn(const at::Tensor& h, const at::Tensor& gate_up, const at::Tensor& down) {
   const at::Tensor inner = gate_up.mv(h);  // [2f]
   const at::Tensor g = inner.slice(0, 0, kInner), u = inner.slice(0, kInner);
@@ -74,12 +74,12 @@ TEST(Experts, MergingInBf16RoundsTheOperandsOfItsProducts) {
   const auto rounded = outcome(ops::ProductPrecision::bf16);
   EXPECT_EQ(ops::dispatch_counts()["linear/bf16"], 8);  // two products of four segments
   EXPECT_EQ(ops::dispatch_counts()["linear.backward/bf16"], 8);
-  // Operands keep 8 bits: each product is off by 2^-9·sqrt(2) or so of its size.
+  // Operands keep 8 bits, so each product's error is about 2^-9·sqrt(2) of its size.
   for (std::size_t i = 0; i < exact.size(); ++i) {
     EXPECT_LT(error(rounded[i], exact[i]), 0.015) << i;
     EXPECT_GT(error(rounded[i], exact[i]), 1e-4) << i;
   }
-  // The forward pass by its description, in f64 but for what is rounded.
+  // The forward pass by its description, in f64 except for the rounded values.
   const torch::NoGradGuard no_grad;
   const auto round = [](const at::Tensor& x) {
     return x.to(at::kFloat).to(at::kBFloat16).to(at::kDouble);

@@ -34,7 +34,7 @@ TEST(LayerTensors, PutFusedMatricesBelowEachOther) {
   EXPECT_EQ(file_names(out),
             (std::vector<std::string>{"a.weight", "a.bias", "b.weight", "b.bias"}));
   EXPECT_EQ(described_shapes(out), (ShapesByName{{"both", {5, 4}}, {"both_bias", {5}}}));
-  // Of sums over columns each rank has the whole bias. No bias is a product.
+  // Each rank has the whole bias of a matrix that is split by columns. A bias has the role `rest`.
   EXPECT_EQ(out[1].split, TensorSplit::rows);
   EXPECT_EQ(out[3].split, TensorSplit::none);
   EXPECT_EQ(out[0].role, TensorRole::query);

@@ -1,5 +1,5 @@
-// Experts that lie on several ranks: outputs and every gradient are those of one process that has
-// all of them, whatever the plans ask, and repeat bit for bit.
+// Experts that lie on several ranks: outputs and every gradient equal those of one process with all
+// experts, for plans of any kind, and repeat bit for bit.
 #include "tests/dist/ranks.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@ using testing::on_ranks;
 constexpr std::int64_t kExperts = 8, kWidth = 6, kInner = 5;
 constexpr double kClose = 1e-12;
 
-/// What one rank is given.
+/// The inputs of one rank.
 struct Share {
   at::Tensor hidden, gates;  // [T, d], [T, E]; leaves
-  at::Tensor mask;           // [T, E]; undefined: merging, by segments of two tokens
+  at::Tensor mask;           // [T, E]; undefined: a merge plan with segments of two tokens
   at::Tensor probe;          // [T, d], gradient of the output
 
   Share fresh() const {
@@ -36,7 +36,8 @@ struct Share {
 
 using Mask = std::function<at::Tensor(std::int64_t tokens, std::int64_t rank)>;
 
-/// Other numbers of tokens on each rank; none on the last where `empty_rank`.
+/// The inputs of all ranks, with another number of tokens on each. If `empty_rank`, the last rank
+/// has no tokens.
 std::vector<Share> shares(std::int64_t ranks, const Mask& mask, bool empty_rank = false) {
   torch::manual_seed(3);
   std::vector<Share> out;
@@ -56,7 +57,7 @@ std::shared_ptr<Experts> experts_of(const FfnForm& form, const dist::ProcessGrou
   out->initialize(0.7, 0.6, InitialDraws(5));
   const torch::NoGradGuard no_grad;
   for (auto& item : out->named_parameters()) {
-    if (item.value().dim() > 2) continue;  // biases: by the expert and the place
+    if (item.value().dim() > 2) continue;  // biases depend on the expert and the position
     const std::int64_t rows = item.value().size(0);
     item.value().copy_(at::arange(group.rank() * rows, (group.rank() + 1) * rows, at::kDouble)
                            .unsqueeze(1)
@@ -85,7 +86,7 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, const std:
       << what;
 }
 
-/// One pass of every rank against one process that makes their passes in turn.
+/// Compares one pass of every rank with one process that runs the passes of all ranks in turn.
 void expect_as_one_process(const std::vector<Share>& given, const FfnForm& form,
                            const std::string& what) {
   const auto whole = experts_of(form);
@@ -183,8 +184,8 @@ TEST_F(ExpertRanks, RepeatBitForBit) {
 
 TEST_F(ExpertRanks, SendATokenToARankOnce) {
   on_ranks(2, [](const dist::ProcessGroup& group) {
-    // Of four tokens the first asks for three experts of rank 0, the second for one of each rank,
-    // the third for all, the last for none.
+    // Four tokens. The first takes three experts of rank 0, the second one expert of each rank, the
+    // third all experts, and the last none.
     at::Tensor mask = at::zeros({4, kExperts}, at::kBool);
     mask[0].slice(0, 0, 3).fill_(true);
     mask[1][3] = true;
@@ -206,7 +207,8 @@ TEST_F(ExpertRanks, SendATokenToARankOnce) {
   });
 }
 
-/// What is to be computed meanwhile is, forward and backward: the group refuses operations then.
+/// The given functions run while rows travel, forward and backward: the group refuses operations
+/// during that time.
 TEST_F(ExpertRanks, LetOthersComputeWhileRowsTravel) {
   const auto given =
       shares(2, [](std::int64_t tokens, std::int64_t) { return random_mask(tokens, 0.5); });

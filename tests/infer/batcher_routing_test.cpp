@@ -1,5 +1,5 @@
-// What is told of each token that the batcher writes, its log-probabilities and its routing, and
-// texts with a routing of their own: against whole passes.
+// The log-probabilities and the routing that the batcher reports for each token, and texts with a
+// routing of their own, against whole passes.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -80,7 +80,7 @@ TEST(Batcher, RoutingIsThatOfTheTokenBefore) {
   EXPECT_TRUE(heard[0].written[0].routing.empty());
 }
 
-/// Tokens by the logits of whole passes with the order's routing.
+/// The order's tokens, each sampled from the logits of a whole pass with the order's routing.
 std::vector<TokenId> by_whole_passes(LanguageModel& model, const TextOrder& wanted) {
   const torch::NoGradGuard no_grad;
   std::vector<TokenId> tokens = wanted.prompt, out;
@@ -106,7 +106,7 @@ TEST(Batcher, TextsOfOneStepMayHaveTheirOwnRouting) {
     std::vector<TextOrder> wanted;
     std::vector<Heard> heard(3);
     for (int i = 0; i < 3; ++i) {
-      // The same prompt: what was read of it with another routing is of no use.
+      // The prompts are equal, but a prompt read with another routing cannot be reused.
       wanted.push_back(order(letters(40, 8), 30, 1));
       if (relu)
         wanted.back().choice.logit_shift = 0.8 * i;

@@ -1,5 +1,5 @@
-// Texts that are written side by side against the same texts written alone, token by token through
-// a session of their own: which come and go at any time, of any length, with any seed.
+// Texts written side by side against the same texts written alone, token by token, each through a
+// session of its own. Texts come and go at any time, with any length and any seed.
 #include "penstock/infer/batcher.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::tiny;
 
-/// The oracle: tokens of the order, every token read by itself in a session of its own.
+/// The oracle: the order's tokens, where a session of the order's own reads every token by itself.
 std::vector<TokenId> alone(const std::shared_ptr<LanguageModel>& model, const TextOrder& wanted) {
   const auto session =
       make_session(model, {.capacity = std::ssize(wanted.prompt) + wanted.options.max_tokens});
@@ -41,7 +41,8 @@ std::vector<TokenId> alone(const std::shared_ptr<LanguageModel>& model, const Te
   return out;
 }
 
-/// 14 texts of mixed lengths, which come while others are written, more than there are places.
+/// 14 texts of mixed lengths. They arrive while others are written, and there are more texts than
+/// places.
 std::vector<TextOrder> mixed_orders() {
   std::vector<TextOrder> out;
   const std::vector<TokenId> shared = letters(40, 77);
@@ -64,7 +65,7 @@ void expect_equal_to_alone(const ModelConfig& config) {
     std::vector<Heard> heard(orders.size());
     for (std::size_t i = 0; i < orders.size(); ++i) {
       add(batcher, orders[i], heard[i]);
-      for (std::size_t s = 0; s < i % 4; ++s) batcher.step();  // some come later than others
+      for (std::size_t s = 0; s < i % 4; ++s) batcher.step();  // some texts come later than others
     }
     run(batcher);
     for (std::size_t i = 0; i < orders.size(); ++i)
@@ -87,7 +88,7 @@ TEST(Batcher, OfOtherShapesToo) {
   config.tie_embeddings = true;
   config.qk_norm = true;
   config.qkv_bias = true;
-  config.d_ffn = 70;  // no whole vectors, more than a panel
+  config.d_ffn = 70;  // no whole number of vectors, and more than a panel
   config.router.k = 2;
   config.moe.shared_width = 20;
   expect_equal_to_alone(config);
@@ -102,7 +103,7 @@ TEST(Batcher, ALongPromptInOnePartHasTheBitsOfEachTokenAlone) {
   Heard heard;
   add(batcher, wanted, heard);
   batcher.step();
-  EXPECT_EQ(heard.tokens.size(), 1u);  // all of the prompt in one pass
+  EXPECT_EQ(heard.tokens.size(), 1u);  // one pass read the whole prompt
   run(batcher);
   EXPECT_EQ(heard.tokens, alone(model, wanted));
 }
@@ -116,7 +117,7 @@ TEST(Batcher, CancelledTextsLeaveOthersAlone) {
   for (std::size_t i = 0; i < orders.size(); ++i) {
     ids.push_back(add(batcher, orders[i], heard[i]));
     batcher.step();
-    if (i % 4 == 3) batcher.cancel(ids[i - 1]);  // one that runs, or waits
+    if (i % 4 == 3) batcher.cancel(ids[i - 1]);  // a text that runs or waits
   }
   batcher.cancel(ids[0] + 1000);
   run(batcher);
@@ -149,7 +150,7 @@ TEST(Batcher, ATextThatGoesOnReadsOnlyWhatIsNew) {
   add(batcher, second, two);
   run(batcher);
   EXPECT_EQ(two.tokens, alone(model, second));
-  // The last token that was written was not read then.
+  // The first text's last token was written and not read.
   EXPECT_EQ(batcher.counts().reused_tokens, read - 2);
   EXPECT_EQ(batcher.counts().prompt_tokens, 50 + 2);
 }
@@ -185,7 +186,7 @@ TEST(Batcher, StopStringsContextAndLengthEndATextAsInGenerate) {
   ModelConfig config = tiny("topk");
   config.context = 30;
   const auto model = model_of(config);
-  const std::string prompt = "abcdefgh";  // few enough that generate() has the same bits
+  const std::string prompt = "abcdefgh";  // short enough that generate() has the same bits
   GenerateOptions options{.max_tokens = 60, .sampling = {.temperature = 1, .seed = 1}};
   const auto check = [&] {
     const Completion expected = generate(model, bytes(), {prompt}, options).completions[0];

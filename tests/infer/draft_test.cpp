@@ -1,4 +1,4 @@
-// A draft changes how fast a text comes, and nothing else.
+// A draft changes the speed of a text and nothing else.
 #include "penstock/infer/draft.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::shared_ptr<LanguageModel> drafting_model(ModelConfig config, std::uint64_t 
   return model;
 }
 
-/// The model with weights that are a little off, as a draft is.
+/// The model with slightly changed weights, like a draft of it.
 std::shared_ptr<LanguageModel> nearly(const ModelConfig& config, std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
   auto model = drafting_model(config, seed);
@@ -83,7 +83,8 @@ TEST(Draft, OfAnotherModelIsOnlySlower) {
   EXPECT_EQ(of(generate(model, *draft_bytes(), kPrompts, options)), plain);
 }
 
-/// 1 token from the prompt's pass, then 5 from each pass of 4 drafted tokens: 8 passes are 41.
+/// The prompt's pass gives 1 token. Each pass of 4 drafted tokens gives 5, so after 8 passes there
+/// are 41.
 TEST(Draft, TheModelItselfIsAlwaysRight) {
   for (const double temperature : {0.0, 0.8}) {
     const auto model = drafting_model(tiny("topk"), 21);
@@ -161,7 +162,7 @@ TEST(Draft, AnotherTokenizerIsRefused) {
   const auto other = make_tokenizer("byte-vocabulary", texts);
   EXPECT_THROW(check_same_ids(*draft_bytes(), *other), Error);
   EXPECT_NO_THROW(check_same_ids(*other, *make_tokenizer("byte-vocabulary", texts)));
-  // As many ids, in another order.
+  // The same number of ids, in another order.
   const std::vector<std::string_view> reordered{"ccc ccc ccc bb bb a"};
   const auto third = make_tokenizer("byte-vocabulary", reordered);
   ASSERT_EQ(third->vocab_size(), other->vocab_size());

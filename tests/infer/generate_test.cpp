@@ -1,5 +1,5 @@
 // Generation as a whole, with the bytes tokenizer and random models: what ends a text, what does
-// not change it, what is refused.
+// not change a text, and what is refused.
 #include "penstock/infer/generate.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ TEST(Generate, StopStringsEndAText) {
   GenerateOptions options = warm(400);
   const auto free = generate(model, *bytes(), {"q"}, options).completions[0];
   ASSERT_GT(free.text.size(), 40u);
-  // Some ASCII pair of it.
+  // Finds a pair of ASCII characters in the text.
   std::size_t at = 20;
   while (static_cast<unsigned char>(free.text[at]) >= 0x80 ||
          static_cast<unsigned char>(free.text[at + 1]) >= 0x80)
@@ -131,7 +131,7 @@ TEST(Generate, EndsAtTheModelsContext) {
   GenerateOptions options = warm(400, 2);
   const auto out = generate(model, *bytes(), {"0123456789"}, options).completions[0];
   ASSERT_EQ(out.finish, Finish::context);
-  EXPECT_EQ(out.tokens.size(), 7u);  // 16 are read, and what follows the last is said
+  EXPECT_EQ(out.tokens.size(), 7u);  // 16 are read, and the token after the last is written
   EXPECT_EQ(generate(model, *bytes(), {"0123456789abcdef"}, options).completions[0].tokens.size(),
             1u);
   EXPECT_THROW(generate(model, *bytes(), {"0123456789abcdefg"}, options), Error);
@@ -143,7 +143,7 @@ TEST(Generate, InterruptionsKeepWhatThereIs) {
   const auto out = generate(model, *bytes(), {"q", "r"}, warm(400),
                             {.interrupted = [&] { return ++asked > 12; }});
   EXPECT_EQ(out.completions[0].finish, Finish::interrupted);
-  EXPECT_EQ(out.completions[0].tokens.size(), 11u);  // asked before each prompt and each step
+  EXPECT_EQ(out.completions[0].tokens.size(), 11u);  // asked before each prompt and step
 }
 
 TEST(Generate, AnEmptyPromptBeginsADocument) {
@@ -154,7 +154,7 @@ TEST(Generate, AnEmptyPromptBeginsADocument) {
   EXPECT_THROW(prompt_tokens(*tokenizer, "a\xff"), Error);
 }
 
-/// Four words, each with the space before it, as SentencePiece has them.
+/// A vocabulary of four words. Each word includes the space before it, as in SentencePiece.
 class Words : public Tokenizer {
  public:
   std::string spec() const override { return "test"; }
@@ -180,7 +180,7 @@ TEST(Generate, TheSpaceBeforeADocumentsFirstWordIsLeftOut) {
   EXPECT_EQ(out.completions[0].text, "w w w");
   EXPECT_EQ(out.completions[1].text, " w w w");
   EXPECT_EQ(prompt_tokens(Words(), ""), std::vector<TokenId>{1});
-  EXPECT_EQ(prompt_tokens(Words(), "a"), std::vector<TokenId>{3});  // no add_bos
+  EXPECT_EQ(prompt_tokens(Words(), "a"), std::vector<TokenId>{3});  // there is no add_bos
 }
 
 TEST(Generate, WhatCannotBeIsAnError) {

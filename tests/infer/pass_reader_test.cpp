@@ -1,5 +1,5 @@
-// Logits of passes over parts of several sequences, bit for bit those of each sequence read token
-// by token in a session of its own.
+// Logits of passes over parts of several sequences equal, bit for bit, those of each sequence read
+// token by token in a session of its own.
 #include "penstock/infer/pass_reader.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::tiny;
 
 constexpr std::int64_t kMost = 128;
 
-/// What follows each of the tokens, [T, V].
+/// The logits after each of the tokens, [T, V], from a session that reads one token at a time.
 at::Tensor one_by_one(const std::shared_ptr<LanguageModel>& model,
                       const std::vector<TokenId>& tokens) {
   const auto session = make_session(model, {.capacity = kMost});
@@ -30,7 +30,8 @@ at::Tensor one_by_one(const std::shared_ptr<LanguageModel>& model,
   return torch::stack(out);
 }
 
-/// Reads the sequences in parts of these sizes, all that are left in each pass.
+/// Reads sequence i in parts of sizes[i] tokens. Each pass takes one part of every unfinished
+/// sequence.
 void expect_same_bits(const ModelConfig& config, const std::vector<std::size_t>& sizes) {
   const auto model = make_model(config, 31);
   model->eval();

@@ -1,4 +1,4 @@
-// Which slot a prompt gets, and how much of what was read it takes over.
+// Which slot a prompt gets, and how many tokens of an earlier text it reuses.
 #include "penstock/infer/prefix_slots.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-/// A slot for the prompt, all of which is then read, and the tokens behind it.
+/// Takes a slot for the prompt, reads the whole prompt into it, and then the tokens `more`.
 PrefixSlots::Taken read(PrefixSlots& slots, const Tokens& prompt, const Tokens& more = {}) {
   const auto taken = slots.take(prompt).value();
   slots.add(taken.slot, std::span(prompt).subspan(static_cast<std::size_t>(taken.reused)));
@@ -78,7 +78,7 @@ TEST(PrefixSlots, TheLongestUnusedGivesWay) {
   slots.release(c.slot);
   const auto other = read(slots, {9});
   EXPECT_EQ(other.slot, b.slot);
-  // What lends its beginning was used by that.
+  // Lending its beginning counts as a use of a slot.
   slots.release(read(slots, {1, 8}).slot);
   EXPECT_EQ(slots.tokens(a.slot)[1], 1);
 }
@@ -101,7 +101,7 @@ TEST(PrefixSlots, ALongBeginningThatIsBeingReadIsWaitedFor) {
   EXPECT_TRUE(slots.take(repeated(7, 20)).has_value());  // too short to wait for
   slots.add(first.slot, prompt);
   EXPECT_EQ(slots.take(prompt).value().reused, 99);
-  // One that ends before it has read its prompt holds nobody up.
+  // A text that ends before its prompt is read does not make other texts wait.
   PrefixSlots others(2);
   const auto cut = others.take(prompt).value();
   others.release(cut.slot);

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-/// Logarithms of 1, 2, 4 and 1: at temperature 1 the probabilities are 1/8, 2/8, 4/8, 1/8.
+/// Logarithms of 1, 2, 4 and 1. At temperature 1 the probabilities are 1/8, 2/8, 4/8, 1/8.
 const std::vector<float> kLogits{0.0f, std::log(2.0f), std::log(4.0f), 0.0f};
 
 void expect(const SamplingOptions& options, const std::vector<Candidate>& expected) {
@@ -26,9 +26,9 @@ void expect(const SamplingOptions& options, const std::vector<Candidate>& expect
 
 TEST(Sampler, ProbabilitiesByHand) {
   expect({.temperature = 1}, {{2, 0.5}, {1, 0.25}, {0, 0.125}, {3, 0.125}});
-  // Half the temperature squares the odds: 16, 4, 1, 1 of 22.
+  // Half the temperature squares the odds: 16, 4, 1 and 1 of 22.
   expect({.temperature = 0.5}, {{2, 16.0 / 22}, {1, 4.0 / 22}, {0, 1.0 / 22}, {3, 1.0 / 22}});
-  // Twice the temperature takes their roots.
+  // Twice the temperature takes the square roots of the odds.
   const double total = 2 + std::sqrt(2.0) + 2;
   expect({.temperature = 2},
          {{2, 2 / total}, {1, std::sqrt(2.0) / total}, {0, 1 / total}, {3, 1 / total}});
@@ -37,22 +37,22 @@ TEST(Sampler, ProbabilitiesByHand) {
 TEST(Sampler, TopKAndTopPByHand) {
   expect({.temperature = 1, .top_k = 2}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
   expect({.temperature = 1, .top_k = 3},
-         {{2, 4.0 / 7}, {1, 2.0 / 7}, {0, 1.0 / 7}});  // ties: by id
+         {{2, 4.0 / 7}, {1, 2.0 / 7}, {0, 1.0 / 7}});  // ties are ordered by id
   expect({.temperature = 1, .top_k = 9}, {{2, 0.5}, {1, 0.25}, {0, 0.125}, {3, 0.125}});
   expect({.temperature = 1, .top_p = 0.49}, {{2, 1}});
   expect({.temperature = 1, .top_p = 0.51}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
   expect({.temperature = 1, .top_p = 0.8}, {{2, 4.0 / 7}, {1, 2.0 / 7}, {0, 1.0 / 7}});
-  expect({.temperature = 1, .top_p = 1e-9}, {{2, 1}});  // one at least
-  // Top-p is taken after the temperature, of what top-k keeps: 16 / 20 ≥ 0.75.
+  expect({.temperature = 1, .top_p = 1e-9}, {{2, 1}});  // at least one token stays
+  // Top-p applies after the temperature, to the tokens that top-k keeps: 16 / 20 ≥ 0.75.
   expect({.temperature = 0.5, .top_k = 2, .top_p = 0.75}, {{2, 1}});
 }
 
 TEST(Sampler, TopPKeepsTheSameWhateverTheTail) {
-  // Many tokens that cannot be kept one by one must not be kept together.
+  // A tail of many improbable tokens must not change which tokens top-p keeps.
   std::vector<float> logits(5000, std::log(1e-4f));
   logits[17] = 0;
   logits[4999] = std::log(0.5f);
-  // 1 and 0.5 of 1 + 0.5 + 4998e-4 = 1.9998.
+  // The shares of 1 and 0.5 in 1 + 0.5 + 4998e-4 = 1.9998.
   EXPECT_EQ(candidates(logits, {.temperature = 1, .top_p = 0.7}).size(), 2u);
   EXPECT_EQ(candidates(logits, {.temperature = 1, .top_p = 0.45}).size(), 1u);
   const auto more = candidates(logits, {.temperature = 1, .top_p = 0.8});
@@ -71,7 +71,7 @@ TEST(Sampler, DrawsHaveTheirFrequenciesAndRepeat) {
   constexpr int kDraws = 40000;
   for (int i = 0; i < kDraws; ++i)
     ++counts[sample(kLogits, options, 0, static_cast<std::uint64_t>(i))];
-  // Four standard deviations of a binomial.
+  // The tolerance is four standard deviations of a binomial distribution.
   for (const auto& [token, p] :
        std::map<TokenId, double>{{0, 0.125}, {1, 0.25}, {2, 0.5}, {3, 0.125}})
     EXPECT_NEAR(counts[token] / double(kDraws), p, 4 * std::sqrt(p * (1 - p) / kDraws)) << token;
@@ -88,7 +88,7 @@ TEST(Sampler, DrawsHaveTheirFrequenciesAndRepeat) {
 
 TEST(Sampler, DrawsWalkThroughTheCandidatesInOrder) {
   std::vector<float> logits(3000);
-  for (std::size_t i = 0; i < logits.size(); ++i)  // many equals
+  for (std::size_t i = 0; i < logits.size(); ++i)  // many are equal
     logits[i] = static_cast<float>(random_below(random_bits(9, 0, i), 40)) / 8;
   for (const double temperature : {0.0, 0.3, 2.0})
     for (const double top_p : {1.0, 0.9})

@@ -1,5 +1,6 @@
-// A session's logits against those of the whole sequence in one pass: dense and MoE decoders of
-// every kind, folded routers, batches of different lengths, Transformer-XL through its memory.
+// A session's logits against the logits of one pass over the whole sequence: dense and MoE decoders
+// of every kind, folded routers, batches of different lengths, and Transformer-XL through its
+// memory.
 #include "penstock/infer/session.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +20,8 @@ using testing::random_tokens;
 using testing::tiny;
 using testing::whole;
 
-/// The largest difference from the whole pass, of reading `prompt` tokens and then one by one, over
-/// the largest logit.
+/// Reads `prompt` tokens at once and the others one by one. @return the largest difference from the
+/// logits of the whole pass, over the largest logit
 double difference(const std::shared_ptr<LanguageModel>& model, std::size_t prompt) {
   const std::vector<TokenId> tokens = random_tokens(40, 5);
   const at::Tensor expected = whole(*model, tokens);  // [T, V]
@@ -204,7 +205,8 @@ TEST(Session, TransformerXlEqualsTheWholeWithinItsMemory) {
 }
 
 TEST(Session, TransformerXlReadsPromptsInSegmentsOfItsContext) {
-  // Memory 8: what segments of 16 read differs from one pass over 40, and must be what streams see.
+  // With a memory of 8, reading in segments of 16 differs from one pass over 40. A session must
+  // give the logits that segments give.
   torch::manual_seed(18);
   const auto model = make_model(testing::tiny_xl(8), 1);
   model->eval();

@@ -1,4 +1,5 @@
-// Whole characters only, and nothing of a stop string, however the bytes are cut.
+// A stream of text gives only whole characters, and no part of a stop string, for any division of
+// the bytes.
 #include "penstock/infer/text_stream.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// The pieces that come of feeding the bytes `cut` at a time.
+/// The pieces that the stream gives when it gets `cut` bytes at a time.
 std::vector<std::string> pieces(std::string_view bytes, std::size_t cut,
                                 std::vector<std::string> stop = {}) {
   TextStream stream(std::move(stop));
@@ -50,7 +51,7 @@ TEST(TextStream, BytesThatAreNoTextBecomeReplacementCharacters) {
   EXPECT_EQ(joined(pieces("\xc0\xaf", 2)), no + no);                  // overlong
   EXPECT_EQ(joined(pieces("\xed\xa0\x80", 1)), no + no + no);         // a surrogate
   EXPECT_EQ(joined(pieces("x\xf0\x9f\x98", 1)), "x" + no + no + no);  // cut off at the end
-  // What can no longer become a character does not wait.
+  // Bytes that can no longer become a character are not held back.
   TextStream stream;
   EXPECT_EQ(stream.push("\xf4\x90"), no + no);  // above U+10FFFF
 }
@@ -58,7 +59,7 @@ TEST(TextStream, BytesThatAreNoTextBecomeReplacementCharacters) {
 TEST(TextStream, StopStringsEndTheTextBeforeThem) {
   for (std::size_t cut = 1; cut < 9; ++cut) {
     EXPECT_EQ(joined(pieces("one\n\ntwo", cut, {"\n\n"})), "one");
-    EXPECT_EQ(joined(pieces("one\ntwo", cut, {"\n\n"})), "one\ntwo");  // begun, not ended
+    EXPECT_EQ(joined(pieces("one\ntwo", cut, {"\n\n"})), "one\ntwo");  // it begins and does not end
     EXPECT_EQ(joined(pieces("aaab", cut, {"aab"})), "a");
     EXPECT_EQ(joined(pieces("abcabd", cut, {"zz", "abd", "cab"})), "ab");  // the first in the text
     EXPECT_EQ(joined(pieces("ends with E", cut, {"END"})), "ends with E");

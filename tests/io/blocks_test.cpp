@@ -1,4 +1,4 @@
-// Quantised blocks against the numbers that blocks.py reads out of them.
+// Quantised blocks against the numbers that blocks.py reads from them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

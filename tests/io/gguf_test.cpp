@@ -30,7 +30,7 @@ std::string text(const std::string& value) { return u64(value.size()) + value; }
 std::string key(const std::string& name, std::uint32_t type, const std::string& value) {
   return text(name) + u32(type) + value;
 }
-/// A tensor of the header, sizes as the file has them: fastest first.
+/// A tensor's entry in the header. The sizes are in the file's order: fastest first.
 std::string tensor(const std::string& name, const std::vector<std::uint64_t>& sizes,
                    std::uint32_t type, std::uint64_t offset) {
   std::string out = text(name) + u32(static_cast<std::uint32_t>(sizes.size()));
@@ -189,7 +189,7 @@ TEST(Gguf, WrittenFilesReadBack) {
   GgufWriter writer(real_file_system(), path, metadata,
                     {{"z", GgmlType::kF32, {3}}, {"q", GgmlType::kQ8_0, {2, 32}}});
   writer.write("z", bytes_of(first));
-  writer.write("q", bytes_of(second).first(10));  // in parts
+  writer.write("q", bytes_of(second).first(10));  // in two parts
   writer.write("q", bytes_of(second).subspan(10));
   EXPECT_FALSE(std::filesystem::exists(path));
   writer.commit();

@@ -1,4 +1,4 @@
-// Choosing K blocks. What the blocks hold is blocks_test.cpp's matter.
+// The choice of K blocks for given numbers. blocks_test.cpp tests the numbers that blocks hold.
 #include "penstock/io/quantise_k.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct KType {
 const KType kQ4K = {"Q4_K", sizeof(Q4KBlock), quantise_q4_k, quantise_q4_k, dequantise_q4_k};
 const KType kQ6K = {"Q6_K", sizeof(Q6KBlock), quantise_q6_k, quantise_q6_k, dequantise_q6_k};
 
-/// @param weights  empty: the fit without them
+/// @param weights  empty: the fit has no weights
 std::vector<std::byte> blocks_of(const KType& type, const std::vector<float>& values,
                                  const std::vector<float>& weights = {}) {
   std::vector<std::byte> out(values.size() / kKBlock * type.bytes);
@@ -63,8 +63,8 @@ std::vector<float> drawn(double mean, double deviation, std::size_t blocks) {
   return out;
 }
 
-/// Rounding to 2^bits even steps from the least number, or 0, to the largest of each part of `n`,
-/// by scales that are not rounded themselves.
+/// The squared error of rounding each part of `n` numbers to `steps` even steps, from the part's
+/// least number, or 0, to its largest. The scales are not rounded.
 double even_steps_error(const std::vector<float>& values, std::size_t n, int steps) {
   std::vector<float> out;
   for (std::size_t begin = 0; begin < values.size(); begin += n) {
@@ -83,13 +83,14 @@ TEST(QuantiseK, IsNearerThanEvenSteps) {
     const double even = even_steps_error(values, kKPart, 15);
     EXPECT_LT(squared_error(values, rounded(kQ4K, values)), 0.9 * even) << mean;
   }
-  // Of 64 even steps of its own, each part of 16 has the whole range; Q6_K's are symmetric.
+  // 64 even steps for each part of 16 would span the part's whole range. Q6_K's steps are symmetric
+  // around 0.
   const std::vector<float> values = drawn(0, 0.02, 64);
   const double q6 = squared_error(values, rounded(kQ6K, values));
   EXPECT_LT(q6, 0.08 * squared_error(values, rounded(kQ4K, values)));
 }
 
-/// The best of all pairs of integers is little better in any part than what was chosen.
+/// In every part, the best pair of integers (scale, minimum) is little better than the chosen pair.
 TEST(QuantiseK, ChosenScalesAreNearTheBestOfAll) {
   const std::vector<float> values = drawn(0.01, 0.02, 1);
   std::vector<std::byte> bytes(sizeof(Q4KBlock));
@@ -98,7 +99,7 @@ TEST(QuantiseK, ChosenScalesAreNearTheBestOfAll) {
   std::memcpy(&block, bytes.data(), sizeof block);
   const std::vector<float> ours = rounded(kQ4K, values);
   const KPartScales zero = {};
-  Q4KBlock unit = block;  // numbers of codes 1 and 0 under scales of 1 tell the block's scales
+  Q4KBlock unit = block;  // with part scales of 1, codes of 1 show the block's scales
   KPartScales ones = zero;
   ones.scale.fill(1);
   unit.parts = pack_scales(ones);
@@ -133,12 +134,12 @@ TEST(QuantiseK, EdgesOfBlocks) {
   for (const KType& type : {kQ4K, kQ6K}) {
     std::vector<float> values(kKBlock, 0.0f);
     EXPECT_EQ(rounded(type, values), values) << type.name;
-    for (const float sign : {1.0f, -1.0f}) {  // a power of two times one number, everywhere
+    for (const float sign : {1.0f, -1.0f}) {  // the same number everywhere
       std::fill(values.begin(), values.end(), sign * 0.75f);
       for (const float x : rounded(type, values)) EXPECT_NEAR(x, sign * 0.75f, 4e-3f) << type.name;
     }
     std::fill(values.begin(), values.end(), 0.0f);
-    values[200] = -3.0f;  // one part alone
+    values[200] = -3.0f;  // only one part has a number other than 0
     const auto back = rounded(type, values);
     EXPECT_NEAR(back[200], -3.0f, 0.01f) << type.name;
     EXPECT_EQ(std::ranges::count(back, 0.0f), std::ptrdiff_t{kKBlock - 1}) << type.name;
@@ -148,12 +149,13 @@ TEST(QuantiseK, EdgesOfBlocks) {
       values[5] = bad;
       EXPECT_THROW(type.quantise(values, blocks), Error) << type.name << ' ' << bad;
     }
-    values.assign(kKBlock, 1e-12f);  // below what the scales hold: zeros
+    values.assign(kKBlock, 1e-12f);  // too small for the scales: rounded to zero
     for (const float x : rounded(type, values)) EXPECT_EQ(x, 0.0f) << type.name;
   }
 }
 
-/// Weights of columns as inputs have them: e^(spread · normal), drawn anew for each number.
+/// Weights of columns, distributed like those of inputs: e^(spread · normal), drawn for each
+/// number.
 std::vector<float> skewed_weights(double spread, std::size_t blocks) {
   std::vector<float> out = drawn(0, spread, blocks);
   for (float& w : out) w = std::exp(w);
@@ -166,7 +168,7 @@ TEST(QuantiseK, WeightsNeverMakeTheirOwnErrorLarger) {
     for (const double mean : {0.0, 0.05})
       for (const double spread : {0.3, 1.0, 3.0, 8.0}) {
         std::vector<float> values = drawn(mean, 0.02, kBlocks);
-        std::ranges::reverse(values);  // nothing to do with the weights, which are drawn alike
+        std::ranges::reverse(values);  // uncorrelated with the weights, which have the same draws
         const std::vector<float> weights = skewed_weights(spread, kBlocks);
         const auto with = rounded(type, values, weights), without = rounded(type, values);
         double all_with = 0, all_without = 0;
@@ -193,9 +195,9 @@ TEST(QuantiseK, EqualWeightsAreNone) {
     }
 }
 
-/// Parts alike, so that their common scale rounds none of them: least squares go through what
-/// weighs all, to f16's last bit. That is two numbers of a line with a minimum (x = a·q − b), and
-/// one of a line without (x = a·q).
+/// All parts are alike, so the block's common scale rounds no part's scale. The least-squares fit
+/// then meets the heavily weighted numbers up to f16's last bit: two numbers of a line with a
+/// minimum (x = a·q − b), and one number of a line without a minimum (x = a·q).
 TEST(QuantiseK, WhatWeighsAllIsMet) {
   std::vector<float> values(kKBlock), weights(kKBlock, 1e-4f);
   for (std::size_t i = 0; i < kKBlock; ++i)
@@ -213,7 +215,7 @@ TEST(QuantiseK, WhatWeighsAllIsMet) {
   EXPECT_GT(std::fabs(without[3] + 0.1371f) + std::fabs(without[11] - 0.4003f), 0x1p-8f);
 }
 
-/// What blocks hold already is kept to the width of f16's steps.
+/// Rounding numbers that blocks already hold changes them by f16's steps at most.
 TEST(QuantiseK, RoundingTwiceChangesLittle) {
   for (const KType& type : {kQ4K, kQ6K}) {
     const std::vector<float> once = rounded(type, drawn(0, 1, 16)), twice = rounded(type, once);

@@ -27,7 +27,7 @@ class StringFile : public OutputFile {
   std::string text;
 };
 
-/// A file of this header and these data, put together by hand.
+/// The bytes of a file with this header and these data, put together by hand.
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string out(8, '\0');
@@ -243,14 +243,14 @@ TEST(Safetensors, MutatedFilesAreReadOrRefused) {
           file.resize(below(file.size() + 16));
           break;
       }
-      // Half the time keep the length right, so that the header itself is what is wrong.
+      // In half of the trials the stored length is right, so that the header itself is wrong.
       const auto end = file.find("xxxx");
       if (below(2) && file.size() >= 8 && end != std::string::npos && end >= 8) {
         const std::uint64_t length = end - 8;
         std::memcpy(file.data(), &length, 8);
       }
     }
-    // A buffer of exactly that size: reading past it is an error that a sanitizer reports.
+    // The buffer has exactly the file's size, so that a sanitizer reports a read past its end.
     const auto exact = std::make_unique<std::byte[]>(file.size());
     std::memcpy(exact.get(), file.data(), file.size());
     try {
@@ -261,7 +261,7 @@ TEST(Safetensors, MutatedFilesAreReadOrRefused) {
     }
   }
   EXPECT_GT(refused, 5000);
-  EXPECT_GT(accepted, 50);  // changes of the data alone
+  EXPECT_GT(accepted, 50);  // where only the data changed
 }
 
 class SafetensorsModelTest : public ::testing::Test {

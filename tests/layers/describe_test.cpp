@@ -1,4 +1,4 @@
-// Every layer describes the parameters that it has once it is built.
+// Every layer's description matches the parameters of the built layer.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -57,9 +57,9 @@ TEST(Describe, Attention) {
     EXPECT_EQ(plain[i].role, wanted[i].first) << plain[i].name();
     EXPECT_EQ(plain[i].split, wanted[i].second) << plain[i].name();
   }
-  config.q_norm_width = config.k_norm_width = 6;  // of each head
+  config.q_norm_width = config.k_norm_width = 6;  // each head is normed alone
   EXPECT_EQ(described().back().gradient, GradientShare::of_heads);
-  config.q_norm_width = 24;  // of all
+  config.q_norm_width = 24;  // all heads are normed together
   config.k_norm_width = 12;
   config.qkv_bias = true;
   EXPECT_EQ(file_names(described()),
@@ -94,7 +94,8 @@ TEST(Describe, AFeedForward) {
   }
 }
 
-/// The layer's tensors and its scorer's beside a layer with those options.
+/// The tensors that a layer and its scorer describe, after a check against a layer built with
+/// `options`.
 std::vector<ModelTensor> described_moe(const MoeOptions& options) {
   const ResolvedRouter router = resolve(options.router);
   MoeLayer layer(options, make_balancers(router, router_shape(options)));

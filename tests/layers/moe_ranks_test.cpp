@@ -1,5 +1,5 @@
-// Layers of a model of one's own whose experts lie on several ranks: what they compute, how their
-// balancers move, and where a token is at home.
+// MoE layers in a user's own model, with experts on several ranks: their outputs, the updates of
+// their balancers, and the rank where a token is at home.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<MoeLayer>> layers_of(const MoeOptions& options) {
   return out;
 }
 
-/// More rows on later ranks.
+/// The input rows of a rank. Later ranks have more rows.
 at::Tensor rows_of(std::int64_t step, std::int64_t rank) {
   return at::arange((5 + 2 * rank) * kWidth, at::kDouble)
       .mul(0.7 + 0.1 * static_cast<double>(rank + 3 * step))
@@ -82,11 +82,12 @@ TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
         const at::Tensor found = pass(layers, static_cast<std::int64_t>(step), group.rank());
         const at::Tensor& wanted = expected[step][static_cast<std::size_t>(group.rank())];
         EXPECT_LT((found - wanted).abs().max().item<double>(), 1e-12) << method << step;
-        for (const auto& layer : layers) layer->after_step();  // moves once
+        for (const auto& layer : layers) layer->after_step();  // moves the balancers once
         const auto state = states(layers);
         ASSERT_EQ(state.size(), expected_states[step].size());
         for (std::size_t i = 0; i < state.size(); ++i)
-          // Thresholds follow scores, whose last bits depend on how many rows a product has.
+          // Thresholds follow the scores, whose last bits depend on the number of rows in a
+          // product.
           EXPECT_LT((state[i] - expected_states[step][i]).abs().max().item<double>(),
                     method == "expert-choice" ? 1e-12 : 1e-300)
               << method << step;
@@ -95,7 +96,7 @@ TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
   }
 }
 
-/// Whatever is computed while rows travel has the bits of what is computed afterwards.
+/// Computation while rows travel gives the bits of the same computation afterwards.
 TEST_F(MoeRanks, ComputeTheSharedExpertMeanwhile) {
   for (const std::string method : {"remoe", "topk"}) {
     testing::on_ranks(2, [&](const dist::ProcessGroup& group) {

@@ -1,5 +1,4 @@
-// The layer as a model of one's own embeds it: which forward passes move the balancers that it
-// owns.
+// The layer in a user's own model: which forward passes move the balancers that the layer owns.
 #include "penstock/layers/moe.h"
 
 #include <gtest/gtest.h>
@@ -15,15 +14,15 @@ namespace {
 
 constexpr std::int64_t kWidth = 4, kExperts = 4;
 
-/// ReLU routing with target sparsity 1 − 1/4 whose router is the unit matrix: a row's positive
-/// entries are its experts.
+/// A layer with ReLU routing and target sparsity 1 − 1/4. Its router is the identity matrix, so the
+/// positive entries of a row are the row's experts.
 struct ReluLayer {
   ReluLayer()
       : layer({.d_model = kWidth, .d_ffn = 8, .experts = kExperts, .router = {.method = "remoe"}}) {
     torch::NoGradGuard no_grad;
     for (auto& parameter : layer.router().parameters()) parameter.copy_(torch::eye(kExperts));
   }
-  /// A pass over `rows` rows of which each has `experts` experts.
+  /// Runs a pass over `rows` rows with `experts` experts each.
   void pass(bool training, std::int64_t rows, std::int64_t experts) {
     at::Tensor x = -at::ones({rows, kWidth});
     x.slice(1, 0, experts).fill_(1);
@@ -60,12 +59,13 @@ TEST(MoeLayer, AnEvaluationBeforeTheStepEndsDoesNotMoveLambda) {
 
 TEST(MoeLayer, EveryMicroBatchCountsByItsTokens) {
   ReluLayer relu;
-  // 12·3 of 16·4 pairs are on: sparsity 28/64, although the last micro-batch's is 1.
+  // 12·3 of 16·4 pairs are active. The sparsity is 28/64, although the last micro-batch's is 1.
   relu.pass(true, 12, 3);
   relu.pass(true, 4, 0);
   relu.layer.after_step();
   EXPECT_NEAR(relu.lambda(), kUp, 1e-14);
-  // 2·3 of 32·4 pairs: 0.953, although the mean of 0.25 and 1 is below the target.
+  // 2·3 of 32·4 pairs are active. The sparsity is 0.953, although the mean of the two passes' 0.25
+  // and 1 is below the target.
   ReluLayer other;
   other.pass(true, 2, 3);
   other.pass(true, 30, 0);
@@ -78,13 +78,13 @@ TEST(MoeLayer, AStepForgetsThePassesBeforeIt) {
   relu.pass(true, 60, 4);
   relu.layer.after_step();
   relu.pass(true, 1, 0);
-  relu.layer.after_step();  // up, and down again
+  relu.layer.after_step();  // λ moves up, and down again
   EXPECT_NEAR(relu.lambda(), 1e-8, 1e-14);
-  relu.layer.after_step();  // nothing was trained
+  relu.layer.after_step();  // no pass was in training
   EXPECT_NEAR(relu.lambda(), 1e-8, 1e-14);
 }
 
-/// A model of one's own with several layers, as README.md has it.
+/// A user's own model with several layers, as in README.md.
 struct TwoReluLayers : torch::nn::Module {
   TwoReluLayers()
       : layers(make_moe_layers({.d_model = kWidth,
@@ -116,14 +116,15 @@ struct TwoReluLayers : torch::nn::Module {
 TEST(MoeLayer, LayersMadeTogetherHaveOneLambda) {
   TwoReluLayers model;
   ASSERT_EQ(model.lambdas(), (std::vector<double>{1e-8F}));
-  // 2·4 of 2·4 pairs, and none of 30·4: 0.94 together, above the target, though one layer is below.
+  // One layer has 2·4 of 2·4 pairs active, and the other none of 30·4. The sparsity of both is
+  // 0.94, above the target, although that of the first layer is below it.
   model.pass(0, 2, 4);
   model.pass(1, 30, 0);
-  for (const auto& layer : model.layers) layer->after_step();  // moves once
+  for (const auto& layer : model.layers) layer->after_step();  // moves λ once
   ASSERT_EQ(model.lambdas().size(), 1U);
   EXPECT_NEAR(model.lambdas()[0], kDown, 1e-14);
   model.pass(1, 4, 4);
-  model.layers[0]->after_step();  // any layer's call counts for all
+  model.layers[0]->after_step();  // one layer's call counts for all layers
   EXPECT_NEAR(model.lambdas()[0], 1e-8, 1e-14);
   const auto term = [&](std::size_t layer) {
     const at::Tensor x = at::ones({2, kWidth});
@@ -169,7 +170,7 @@ TEST(MoeLayer, LoadsReachTheBalancersByLayer) {
   const torch::NoGradGuard no_grad;
   for (const auto& layer : layers)
     for (auto& parameter : layer->router().parameters()) parameter.copy_(torch::eye(kExperts));
-  layers[1]->forward(torch::eye(kExperts).slice(0, 2, 3), {.training = true});  // expert 2 alone
+  layers[1]->forward(torch::eye(kExperts).slice(0, 2, 3), {.training = true});  // for expert 2
   layers[1]->after_step();
   const at::Tensor bias = layers[0]->named_buffers()["balancer_0.bias"];
   EXPECT_EQ(bias[0].count_nonzero().item<std::int64_t>(), 0);

@@ -1,5 +1,5 @@
-// How rows enter and leave the products that ranks divide, held whole or divided: values, and
-// gradients by finite differences over all ranks.
+// How rows enter and leave the products that ranks divide, with rows that every rank holds whole or
+// that are divided: values, and gradients by finite differences over all ranks.
 #include "penstock/layers/rank_rows.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr std::int64_t kRows = 6, kRowWidth = 2;
 
-/// Of each rank others, where `rank` differs.
+/// Numbers for the rows of one rank. Another `rank` gives other numbers.
 at::Tensor numbers(std::int64_t rows, int rank, double phase = 0) {
   return at::arange(rows * kRowWidth, at::kDouble)
       .mul(0.7)
@@ -34,8 +34,8 @@ at::Tensor total(at::Tensor value, const dist::ProcessGroup& group) {
 
 using Operation = std::function<at::Tensor(const RankRows&, const at::Tensor&)>;
 
-/// L = Σ over ranks of Σ w ⊙ y³ with weights of each rank's own, y = operation(x): the gradient of
-/// every element of every rank's x beside the central difference of L.
+/// With y = operation(x) and L = Σ over ranks of Σ w ⊙ y³, where each rank has weights w of its
+/// own: compares the gradient of every element of every rank's x with the central difference of L.
 void expect_gradients(const RankRows& rows, std::int64_t length, const Operation& operation) {
   const dist::ProcessGroup& group = rows.ranks();
   const at::Tensor x = numbers(length, group.rank()).requires_grad_();
@@ -74,7 +74,7 @@ TEST_F(RankRowsTest, EnterAndLeaveByTheGradientsOfWhatTheyCompute) {
                      [](const RankRows& rows, const at::Tensor& x) { return rows.enter(x); });
     expect_gradients(divided, kRows,
                      [](const RankRows& rows, const at::Tensor& x) { return rows.leave(x); });
-    // A product between the two.
+    // A product between entering and leaving.
     expect_gradients(divided, own, [&](const RankRows& rows, const at::Tensor& x) {
       return rows.leave(rows.enter(x).pow(2) * numbers(kRows, group.rank(), 0.9));
     });
@@ -102,7 +102,8 @@ TEST_F(RankRowsTest, AreGatheredAndSummedInTheOrderOfTheRanks) {
   });
 }
 
-/// f(x) = Σ over ranks of the rank's part of a product + what all compute alike, once.
+/// f(x) = Σ over ranks of the rank's part of a product, plus a term that all ranks compute alike
+/// and that counts once.
 TEST_F(RankRowsTest, CountWhatAllComputeAlikeOnce) {
   testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {
     const at::Tensor all = numbers(kRows, 0).requires_grad_();

@@ -1,4 +1,4 @@
-// Pieces of a pass that are computed again: the bits of gradients, what is kept, what is handed on.
+// Recomputed pieces of a pass: the bits of gradients, the tensors that are kept, and the outputs.
 #include "penstock/layers/recomputed.h"
 
 #include <gtest/gtest.h>
@@ -25,11 +25,11 @@ class RecomputedPiece : public ::testing::Test {
     };
   }
 
-  /// Gradients of x, w and v, added up over two passes.
+  /// Gradients of x, w and v, summed over two passes.
   std::vector<at::Tensor> gradients(bool again) {
     for (const at::Tensor& tensor : {x_, w_, v_}) tensor.mutable_grad() = at::Tensor();
     for (int i = 0; i < 2; ++i) {
-      const at::Tensor x = x_ * 1.25;  // no leaf
+      const at::Tensor x = x_ * 1.25;  // not a leaf
       const auto out = again ? recomputed(piece_, {x}, {w_, v_}) : piece_({x});
       (out[0].square().sum() + 3 * out[1]).backward();
     }
