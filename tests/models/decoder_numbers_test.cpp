@@ -1,4 +1,5 @@
-// Shared experts, norms of queries and keys, and their cut, against decoder_numbers.py.
+// Shared experts, norms of queries and keys, and clipped queries, keys and values, against
+// decoder_numbers.py.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -41,7 +42,8 @@ ModelConfig normed_and_cut() {
   return config;
 }
 
-/// Norms of each head as Qwen3 has, a first dense layer and plain shared experts as DeepSeekMoE.
+/// Norms of each head as in Qwen3, and a first dense layer and ungated shared experts as in
+/// DeepSeekMoE.
 ModelConfig normed_heads_dense_first() {
   ModelConfig config = numbers_config();
   config.qk_norm_per_head = true;
@@ -87,8 +89,8 @@ TEST(DecoderNumbers, TheCountsAreTheirs) {
   ModelConfig without = gated();
   without.moe.shared_width = 0;
   without.moe.shared_gate = false;
-  // Per layer three matrices of 3 x 8 and a gate of 8: used by each token, twice 3 FLOPs in
-  // training.
+  // Each layer has three matrices of 3 x 8 and a gate of 8. Every token uses them, at 6 FLOPs a
+  // multiply-add in training.
   EXPECT_EQ(
       count_parameters(gated().resolved()).active - count_parameters(without.resolved()).active,
       2 * (72 + 8));
@@ -102,10 +104,10 @@ TEST(DecoderNumbers, WhatNothingWouldUseIsRefused) {
   config.moe.shared_gate = true;
   EXPECT_THROW(config.resolved(), Error);
   config = numbers_config();
-  config.moe.dense_width = 7;  // of no layer
+  config.moe.dense_width = 7;  // there is no dense layer
   EXPECT_THROW(config.resolved(), Error);
   config = normed_heads_dense_first();
-  config.moe.dense_layers = 2;  // all
+  config.moe.dense_layers = 2;  // every layer
   EXPECT_THROW(config.resolved(), Error);
   config = normed_heads_dense_first();
   config.qk_norm = true;  // norms of both kinds

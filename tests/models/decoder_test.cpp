@@ -54,7 +54,8 @@ TEST(Decoder, IsCausal) {
 }
 
 TEST(Decoder, PositionsMatter) {
-  // With one layer and no rotation, the last row would not see the order of those before it.
+  // With one layer and no rotation, the last row would not depend on the order of the rows before
+  // it.
   torch::manual_seed(8);
   ModelConfig config = tiny("dense");
   config.layers = 1;
@@ -107,11 +108,11 @@ TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
                                 [&](std::int64_t, const at::Tensor& h) { hidden.push_back(h); })
                        .hidden);
   ASSERT_EQ(hidden.size(), 2u);
-  // What the head reads is the last layer's, normed.
+  // The head reads the normed output of the last layer.
   const at::Tensor last = hidden[1].view({-1, 16});
   const at::Tensor normed = last * (last.square().mean(-1, true) + model.config().norm_eps).rsqrt();
   EXPECT_TRUE(torch::allclose(normed.matmul(memory.at("lm_head").t()), out, 1e-9, 1e-12));
-  // A model whose second layer adds nothing ends where the first did.
+  // If the second layer adds nothing, its output is the first layer's.
   memory.at("layer_1.self_attn.o_proj.weight").zero_();
   memory.at("layer_1.mlp.experts.down").zero_();
   const at::Tensor first = hidden[0];
@@ -121,8 +122,8 @@ TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
   EXPECT_TRUE(torch::allclose(hidden[1], first, 0, 1e-12));
 }
 
-/// With λ at 0.5 the sparsity loss weighs about as much as the language loss; at its start, 1e-8,
-/// its gradient would be lost beside the tolerance.
+/// With λ at 0.5 the sparsity loss is about as large as the language loss. With the initial λ of
+/// 1e-8, its gradient would be smaller than the tolerance.
 TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     torch::manual_seed(4);
@@ -237,7 +238,7 @@ TEST(ModelConfig, InitSaysTheDeviationOfEachMatrix) {
   EXPECT_EQ(deviations(WeightInit::flat), (std::vector<double>{0.02, 0.02, 0.02}));
   EXPECT_EQ(deviations(WeightInit::normal), (std::vector<double>{0.02, 0.005, 0.005}));
   EXPECT_DOUBLE_EQ(deviations(WeightInit::fan_in)[1], 1 / std::sqrt(96.0));
-  // The weights themselves.
+  // The weights of a built model have these deviations.
   config.init = WeightInit::flat;
   config.d_model = config.heads * 32;
   config = config.resolved();

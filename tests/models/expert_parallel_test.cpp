@@ -1,5 +1,5 @@
-// Ranks that hold a model's experts between them, each with micro-batches of its own: losses, sums
-// of gradients, balancers' state and the weights after some steps are those of one process, for
+// Ranks that divide a model's experts, each with micro-batches of its own: losses, sums of
+// gradients, balancers' state and the weights after some steps equal those of one process, for
 // every method.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ ModelConfig config_of(const std::string& method, ModelKind architecture) {
   return out.resolved();
 }
 
-/// Three rows of the part's own, of which the last part has only one.
+/// The part's own tokens, in three rows. The last part has only one row.
 at::Tensor tokens_of(std::int64_t step, std::int64_t part, std::int64_t parts) {
   const std::int64_t rows = part == parts - 1 ? 1 : 3;
   std::vector<std::int64_t> ids;
@@ -41,7 +41,7 @@ at::Tensor tokens_of(std::int64_t step, std::int64_t part, std::int64_t parts) {
   return torch::tensor(ids).view({rows, kContext});
 }
 
-/// Adds the gradients of one part. @return its loss with what balancers add
+/// Adds the gradients of one part. @return the part's loss, with the balancers' terms
 double add_part(LanguageModel& model, std::int64_t step, std::int64_t part, std::int64_t parts,
                 StepCounts& seen) {
   const at::Tensor tokens = tokens_of(step, part, parts);
@@ -56,7 +56,7 @@ double add_part(LanguageModel& model, std::int64_t step, std::int64_t part, std:
   return total.item<double>();
 }
 
-/// w ← w − gradient / 10, and the balancers move.
+/// Sets w ← w − gradient / 10, and moves the balancers.
 void update(LanguageModel& model, StepCounts& seen) {
   const torch::NoGradGuard no_grad;
   for (at::Tensor& weight : model.parameters()) {
@@ -113,7 +113,7 @@ void expect_as_alone(const ModelConfig& config, const History& expected,
     const auto sum = [&](const at::Tensor& values) {
       world.all_reduce(values, dist::Reduction::sum);
     };
-    // An expert's gradient is the sum already; others' are this rank's part of it.
+    // An expert's gradient is already the sum. The other gradients are this rank's part of the sum.
     for (const auto& item : model->named_parameters())
       if (slices.at(item.key()).whole() && item.value().grad().defined()) sum(item.value().grad());
     seen.sum_with(sum, shape);

@@ -1,4 +1,4 @@
-// Folded models against the models they come from, over all scorers that fold and both
+// Folded models against the models that they come from, over all scorers that fold and both
 // architectures.
 #include "penstock/models/fold_routers.h"
 
@@ -67,12 +67,12 @@ TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
   EXPECT_TRUE(torch::equal(hidden(*plain), hidden(*model)));
   for (const auto& [name, tensor] : file_tensors(*plain))
     EXPECT_EQ(name.find("network"), std::string::npos) << name;
-  // Folding again changes nothing more.
+  // Folding again changes nothing.
   EXPECT_TRUE(torch::equal(hidden(*fold_routers(*plain)), hidden(*model)));
 }
 
-/// Evaluation folds a hypernetwork by itself, so the folded model is held against the pass that
-/// generates the router anew: that of training, without dropout.
+/// Evaluation folds a hypernetwork by itself. So the test compares the folded model with a training
+/// pass without dropout, which generates the router anew.
 TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
   ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "hyperrouter";
@@ -94,7 +94,7 @@ TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
               1e-5 * trained[layer].abs().max().item<double>());
 }
 
-/// A bias of the choice is no part of the scorer, so it stays, at another place of the files.
+/// A bias of the choice is not part of the scorer, so it stays, under another name in files.
 TEST(FoldRouters, KeepsABiasOfTheChoice) {
   ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "loss-free";
@@ -116,7 +116,7 @@ TEST(FoldRouters, KeepsABiasOfTheChoice) {
             1e-5 * wanted.abs().max().item<double>());
 }
 
-/// A balancer that biases the choice under one of its options stays under that one alone.
+/// A balancer that biases the choice only under one of its options stays only under that option.
 TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
   for (const std::string controller : {"paper", "hold"}) {
     ModelConfig config = two_layers(ModelKind::decoder);

@@ -1,4 +1,4 @@
-// Initial weights: what draws, and that every parameter's values are those of its own name.
+// Initial weights: what draws them, and that every parameter's values follow from its own name.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -55,8 +55,8 @@ bool is_line_of(const at::Tensor& x, const at::Tensor& z) {
   return std::abs(cosine - 1) < 1e-6;
 }
 
-// A part of a model made elsewhere needs nothing but the seed and the parameter's name. What a
-// scorer derives from its draws (an orthogonal basis, scaled rows) is tested with the scorer.
+// A part of a model on another rank needs only the seed and the parameter's name. The scorers'
+// tests cover what a scorer derives from its draws (an orthogonal basis, scaled rows).
 TEST(InitialWeights, EveryParameterIsDrawnByItsOwnName) {
   for_every_model([](const ModelConfig& config) {
     const auto model = make_model(config, 3);

@@ -1,4 +1,4 @@
-// Which layer a parameter is of, by its name in a model.
+// The layer of a parameter, by the parameter's name in a model.
 #include "penstock/models/module_names.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ TEST(ModuleNames, SayTheLayerOfATensorInFiles) {
     EXPECT_FALSE(layer_in_files(name)) << name;
 }
 
-/// The names that a layer gives its modules, a hypernetwork's that the first layer holds for both.
+/// The names that a layer gives its modules, including a hypernetwork that the first layer holds
+/// for both.
 TEST(ModuleNames, OfAModelsOwnParametersLeaveRoutersOut) {
   for (const char* method : {"topk", "hyperrouter"}) {
     const auto model = testing::in_f64(testing::tiny_decoder(method, 8));

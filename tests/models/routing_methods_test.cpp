@@ -1,5 +1,5 @@
-// Every routing method in the decoder: gradients reach what is trained and nothing else, and a
-// model saved and loaded says the same.
+// Every routing method in the decoder: gradients reach the trained parameters and no others, and a
+// saved and loaded model gives the same outputs.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,5 +1,5 @@
-// Ranks that share each layer's heads and neurons, and the rows between products or not: loss and
-// every gradient are those of one process, for every method.
+// Ranks that divide each layer's heads and neurons, with or without the rows between products: the
+// loss and every gradient equal those of one process, for every method.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -93,7 +93,7 @@ TEST_P(TensorParallel, HasTheGradientsOfOneProcessWithDividedRows) {
   expect_the_gradients_of_one_process(GetParam(), true);
 }
 
-/// Stages hand on the rows that each rank holds, and a tap sees all.
+/// Stages pass on the rows that each rank holds, and a tap sees all rows.
 TEST(TensorParallelRows, AreHeldByOneRankEach) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   ModelConfig config = small_config("topk");
@@ -103,7 +103,7 @@ TEST(TensorParallelRows, AreHeldByOneRankEach) {
   config.moe.shared_width = 9;
   config = config.resolved();
   const auto whole = testing::in_f64(config);
-  // Each of 3 ranks holds 10 rows of 5 sequences of 6.
+  // Each of 3 ranks holds 10 rows of 5 sequences of 6 tokens.
   const at::Tensor tokens = at::arange(30).remainder(12).view({5, 6});
   std::vector<at::Tensor> expected;
   const HiddenTap keep = [&](std::int64_t, const at::Tensor& hidden) {

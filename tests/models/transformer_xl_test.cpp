@@ -1,4 +1,4 @@
-// Transformer-XL against the numbers of transformer_xl_numbers.py, and what its memory means.
+// Transformer-XL against the numbers of transformer_xl_numbers.py, and the effect of its memory.
 #include "penstock/models/transformer_xl.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -107,7 +107,7 @@ TEST(TransformerXl, AdaptiveSoftmaxAndBiasesPerLayerAgreeWithTheScript) {
 }
 
 TEST(TransformerXl, SegmentsWithMemoryAreOneLongPass) {
-  // A memory that holds everything leaves out only gradients.
+  // A memory that holds every position gives the outputs of one pass. It leaves out only gradients.
   for (const ModelConfig& config : {small_xl(), dense_xl()}) {
     torch::manual_seed(1);
     TransformerXl model(config);
@@ -141,7 +141,7 @@ TEST(TransformerXl, MemoryHoldsTheLastInputsOfEachLayerAndNoGraph) {
   ModelOutput first = model.forward(
       {.tokens = ids}, {}, {}, [&](std::int64_t, const at::Tensor& x) { inputs.push_back(x); });
   ASSERT_EQ(first.memory.size(), 2u);
-  EXPECT_EQ(first.memory[0].size(1), 3);  // not filled up: what is not there is not read
+  EXPECT_EQ(first.memory[0].size(1), 3);  // not padded: absent positions are not read
   EXPECT_TRUE(torch::equal(first.memory[1], inputs[0].detach()));
   const ModelOutput second = model.forward({.tokens = ids, .memory = first.memory}, {});
   EXPECT_EQ(second.memory[1].size(1), 4);
@@ -169,7 +169,7 @@ TEST(TransformerXl, IsCausalAndReadsItsMemory) {
   EXPECT_GT((before - after).abs()[4].max().item<double>(), 1e-6);
   ModelMemory other = memory;
   other[0] = other[0].clone();
-  other[0][0][0] += 1;  // the oldest position, in the first layer alone
+  other[0][0][0] += 1;  // the oldest position, only in the first layer
   const at::Tensor recalled = hidden(ids, other);
   for (std::int64_t row = 0; row < 6; ++row)
     EXPECT_GT((before - recalled).abs()[row].max().item<double>(), 1e-9) << row;
@@ -191,7 +191,7 @@ TEST(TransformerXl, DropoutFollowsTheGeneratorAndStopsOutsideTraining) {
   EXPECT_TRUE(torch::equal(hidden(true, 1), hidden(true, 1)));
   EXPECT_FALSE(torch::allclose(hidden(true, 1), hidden(true, 2)));
   EXPECT_TRUE(torch::equal(hidden(false, 1), hidden(false, 2)));
-  // The last dropout is the rows' own: about 0.3 of the elements are 0.
+  // The last dropout applies to the output rows: about 0.3 of the elements are 0.
   const double dropped = hidden(true, 1).eq(0).to(torch::kDouble).mean().item<double>();
   EXPECT_NEAR(dropped, 0.3, 0.15);
 }
@@ -211,7 +211,7 @@ TEST(TransformerXl, FeedForwardsMayHaveADropoutOfTheirOwn) {
   const at::Tensor none = hidden(0, -1), inside = hidden(0, 0.3);
   EXPECT_TRUE(torch::equal(none, hidden(0, 0)));
   EXPECT_FALSE(torch::allclose(none, inside));
-  EXPECT_EQ(inside.eq(0).sum().item<std::int64_t>(), 0);  // the rows before the head are whole
+  EXPECT_EQ(inside.eq(0).sum().item<std::int64_t>(), 0);  // the output rows have no dropout
   EXPECT_TRUE(torch::equal(hidden(0.3, -1), hidden(0.3, 0.3)));
   EXPECT_FALSE(torch::allclose(hidden(0.3, -1), hidden(0.3, 0)));
 }
@@ -226,7 +226,7 @@ TEST(TransformerXl, BlockDropoutLeavesOutWholeBlocksAndDoesNotScaleTheRest) {
   TransformerXl model(config);
   model.initialize(InitialDraws(5));
   const at::Tensor ids = pattern_ids(2, 0, 6);
-  /// The output matrix's gradient [d, f]: a neuron that is left out gives its column nothing.
+  /// The gradient of the output matrix, [d, f]. The column of a dropped neuron is 0.
   const auto gradient = [&](bool training, std::uint64_t seed) {
     RoutingContext context;
     context.training = training;
@@ -250,7 +250,7 @@ TEST(TransformerXl, BlockDropoutLeavesOutWholeBlocksAndDoesNotScaleTheRest) {
     EXPECT_TRUE(torch::equal(some, whole)) << seed;
   }
   EXPECT_GT(counts.size(), 2u);
-  EXPECT_GT(complete, 0);  // (1/2)^4 of the seeds
+  EXPECT_GT(complete, 0);  // (1/2)^4 of the seeds drop nothing
   EXPECT_LT(complete, 40);
 }
 

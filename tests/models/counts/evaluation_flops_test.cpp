@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 TEST(EvaluationFlops, AreThoseCountedByHand) {
-  // q, k and v of 10 x 1024 positions, 1024 distances, 1280 outputs, and the router, four layers.
+  // Four layers: q, k and v of 10 x 1024 positions, 1024 distances, 1280 outputs, and the router.
   const double by_hand =
       2.0 * 4 *
       (10 * 1024 * 256.0 * 1536 + 1024 * 256.0 * 512 + 1280 * 512.0 * 256 + 1280 * 256.0 * 16);
@@ -19,7 +19,7 @@ TEST(EvaluationFlops, AreThoseCountedByHand) {
   EXPECT_EQ(by_hand, 34670116864.0);
   work.active_experts = 1;
   EXPECT_EQ(linear_layer_flops(config, work) - by_hand, 2.0 * 4 * 1280 * 2 * 256 * 512);
-  // A decoder: 6 tokens; q and output of 16 x 16, k and v of 16 x 8, three matrices of 16 x 24.
+  // A decoder with 6 tokens: q and output of 16 x 16, k and v of 16 x 8, three matrices of 16 x 24.
   const ModelConfig decoder =
       ModelConfig{.vocab = 32, .d_model = 16, .layers = 2, .heads = 4, .kv_heads = 2, .d_ffn = 24}
           .resolved();

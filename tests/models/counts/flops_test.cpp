@@ -17,15 +17,15 @@ TEST(Flops, ReproducesThePublishedFlops) {
               0.05);
   EXPECT_NEAR(published_flops_per_sequence(published(24, 1536, 16).resolved(), 1024) / 1e9, 5991.5,
               0.05);
-  // Routing to one expert of eight costs what the dense layer does.
+  // Routing to one expert of eight costs as much as the dense layer.
   EXPECT_NEAR(published_flops_per_sequence(
                   with_experts(published(12, 768, 12), 8, "topk").resolved(), 1024) /
                   1e9,
               995.36, 0.01);
 }
 
-/// Six FLOPs a multiply-add, counted matrix by matrix: heads of another width than d / heads, and a
-/// shared expert in one layer of two.
+/// Six FLOPs a multiply-add, counted matrix by matrix. The heads' width is not d / heads, and one
+/// layer of two has a shared expert.
 TEST(Flops, ThePublishedFlopsKnowHeadWidthsAndSharedExperts) {
   ModelConfig config = with_experts(published(2, 64, 4), 8, "topk");
   config.vocab = 100;
@@ -35,12 +35,13 @@ TEST(Flops, ThePublishedFlopsKnowHeadWidthsAndSharedExperts) {
   config.moe.every = 2;
   config.moe.shared_width = 24;
   const double s = 16, d = 64, q = 4 * 32, kv = 2 * 32;
-  const double attention = 2 * d * q + 2 * d * kv + 2 * s * q;  // unmasked
+  const double attention = 2 * d * q + 2 * d * kv + 2 * s * q;  // without the causal mask
   const double multiply_adds = 2 * (attention + 3 * d * 256) + 3 * d * 24 + d * 100;
   EXPECT_DOUBLE_EQ(published_flops_per_sequence(config.resolved(), 16), 6 * s * multiply_adds);
 }
 
-/// Lory: a router row for each segment, and each segment's blend of 8 experts of three matrices.
+/// Lory computes a router row for each segment, and blends 8 experts of three matrices for each
+/// segment.
 TEST(Flops, CountsARouterPerSegmentAndTheBlend) {
   ModelConfig config = with_experts(published(2, 64, 4), 8, "topk");
   config.d_ffn = 256;
@@ -59,7 +60,8 @@ TEST(Flops, CountsTheProductsOfEachScorer) {
     config.router.scorer = scorer;
     return useful_training_flops(config, 10, 0, 0);
   };
-  // 6 FLOPs a multiply-add, 10 tokens, 2 layers; a perceptron of width 64, a sphere of 8 / 2.
+  // 6 FLOPs a multiply-add, 10 tokens, 2 layers. The perceptron has width 64, and the cosine scorer
+  // has dimension 8 / 2.
   EXPECT_EQ(flops("mlp") - flops("linear"), 6 * 10 * 2 * 64.0 * 64);
   EXPECT_EQ(flops("cosine") - flops("linear"), 6 * 10 * 2 * (4.0 * 64 + 8 * 4 - 8 * 64));
   EXPECT_EQ(flops("noisy-linear") - flops("linear"), 6 * 10 * 2 * 64.0 * 8);
@@ -67,7 +69,8 @@ TEST(Flops, CountsTheProductsOfEachScorer) {
 }
 
 TEST(Flops, TransformerXlsFlopsByHand) {
-  // d=4, 1 layer, 2 heads of 2, f=8, V=10; 3 tokens after 2 remembered: pairs 6 + 3·2 = 12.
+  // d=4, 1 layer, 2 heads of 2, f=8, V=10. 3 tokens follow 2 remembered positions: 6 + 3·2 = 12
+  // pairs.
   ModelConfig config;
   config.architecture = ModelKind::transformer_xl;
   config.vocab = 10;
@@ -76,15 +79,16 @@ TEST(Flops, TransformerXlsFlopsByHand) {
   config.heads = 2;
   config.d_ffn = 8;
   config.xl.memory = 2;
-  // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40 -> 168 multiply-adds; attention 3 products
-  // of width 4 for 12 pairs: 144. Remembered: keys and values 2·16 for 2 positions, 16 for each of
-  // 5 distances, without the input's gradient: 144 multiply-adds.
+  // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40, together 168 multiply-adds. Attention: 3
+  // products of width 4 for 12 pairs, 144. Remembered positions: keys and values take 2·16 for each
+  // of 2 positions, and 16 for each of 5 distances, together 144 multiply-adds, without the input's
+  // gradient.
   EXPECT_DOUBLE_EQ(nominal_training_flops(config.resolved(), 1, 3),
                    3 * (2 * 3 * 168 + 2 * 144) + 2 * 2 * 144);
 }
 
 TEST(Flops, ForwardFlopsByHand) {
-  // The model above: 2 FLOPs for each product of tokens, pairs, memory and distances.
+  // The model above: 2 FLOPs for each multiply-add of tokens, pairs, memory and distances.
   ModelConfig config;
   config.architecture = ModelKind::transformer_xl;
   config.vocab = 10;
@@ -94,11 +98,12 @@ TEST(Flops, ForwardFlopsByHand) {
   config.d_ffn = 8;
   EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 1, 3, 2, 0),
                    2 * 3 * 168 + 2 * 144 + 2 * 144);
-  // Two rows project the five distances once: 80 multiply-adds fewer than twice the above.
+  // Two sequences project the five distances only once: 80 multiply-adds fewer than twice the
+  // above.
   EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 2, 3, 2, 0),
                    2 * (2 * 3 * 168 + 288 + 288) - 160);
-  // Four experts in place of the network: a router of 16 multiply-adds and 64 for each active
-  // expert.
+  // Four experts replace the feed-forward network. The router takes 16 multiply-adds, and each
+  // active expert 64.
   config.moe.experts = 4;
   config.router.method = "topk";
   for (const double k : {1.0, 3.0, 4.0})
@@ -108,8 +113,9 @@ TEST(Flops, ForwardFlopsByHand) {
 
 TEST(Flops, ForwardFlopsByKAreThePublishedOnes) {
   // HyperRouter Table A3 counts the linear layers of one evaluation batch of 10 x 128 tokens with a
-  // memory of 896: (3.4670 + 0.26844 k) e10. Not in it: attention's products and the head. In it,
-  // and not here, for the code computes what nothing reads: queries of the memory.
+  // memory of 896: (3.4670 + 0.26844 k) e10. The table leaves out attention's products and the
+  // head. It includes the queries of the memory, which the paper's code computes and nothing reads.
+  // Penstock does not count these.
   const ModelConfig config = transformer_xl_small();
   const double pairs = 10 * (128 * 129 / 2 + 128 * 896.0);
   const double attention = 2.0 * 3 * 4 * 512 * pairs, head = 2.0 * 1280 * 256 * 204;
@@ -122,7 +128,7 @@ TEST(Flops, ForwardFlopsByKAreThePublishedOnes) {
 }
 
 TEST(Flops, UsefulFlopsByHand) {
-  // d=4, 1 layer, 2 heads of 2, f=8, V=10, 3 tokens in one sequence: pairs 1+2+3 = 6.
+  // d=4, 1 layer, 2 heads of 2, f=8, V=10. 3 tokens in one sequence make 1+2+3 = 6 pairs.
   ModelConfig config;
   config.vocab = 10;
   config.d_model = 4;
@@ -131,13 +137,13 @@ TEST(Flops, UsefulFlopsByHand) {
   config.d_ffn = 8;
   config = config.resolved();
   EXPECT_EQ(causal_pairs(1, 3), 6);
-  // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40 -> 200 multiply-adds, 400 FLOPs; attention
-  // 2 products · 2 FLOPs · width 4 · 6 pairs = 96.  (3·400 + 96)·3 = 3888.
+  // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40, together 200 multiply-adds or 400 FLOPs.
+  // Attention: 2 products · 2 FLOPs · width 4 · 6 pairs = 96.  (3·400 + 96)·3 = 3888.
   EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 0), 3888);
   config.moe.experts = 2;
   config.router.method = "topk";
-  // FFN by assignments: 5 of 96 multiply-adds each; router 4·2 = 8 a token.
-  // (3·2·(64+8+40) + 5·2·96 + 96)·3 = (672 + 960 + 96)·3 = 5184.
+  // The FFN counts by assignment: 5 assignments of 96 multiply-adds each. The router takes 4·2 = 8
+  // a token. (3·2·(64+8+40) + 5·2·96 + 96)·3 = (672 + 960 + 96)·3 = 5184.
   EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 5), 5184);
 }
 

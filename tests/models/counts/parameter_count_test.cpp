@@ -61,7 +61,7 @@ TEST(ParameterCount, CountsWhatTheBuiltModelHas) {
 }
 
 TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
-  // HyperRouter (EMNLP 2023) Table A4: 19,505,35x and 16,448.
+  // The counts of HyperRouter (EMNLP 2023), Table A4: 19,505,35x and 16,448.
   ModelConfig config = transformer_xl_small();
   const ParameterCounts counts = count_parameters(config.resolved());
   EXPECT_EQ(counts.by_part.backbone, 19505356);
@@ -69,12 +69,13 @@ TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
   EXPECT_EQ(counts.by_part.hypernetwork, 0);
   EXPECT_EQ(counts.total, 19505356 + 16448);
   EXPECT_EQ(counts.router, 16448);
-  // A frozen router is not trained, but counted by part.
+  // A frozen router counts in its part, but not as trained.
   config.router.parts["linear"].set("frozen", ConfigNode(true));
   EXPECT_EQ(count_parameters(config.resolved()).by_part.router, 16448);
   EXPECT_EQ(count_parameters(config.resolved()).router, 0);
   EXPECT_EQ(count_parameters(config.resolved()).frozen, 16448);
-  // The dense model of the same width, one network of 8192: 15 fewer biases of 256 per layer.
+  // The dense model of the same width has one network of 8192, and 15 fewer biases of 256 per
+  // layer.
   config = transformer_xl_small();
   config.d_ffn = 8192;
   config.router = {.method = "dense"};

@@ -15,28 +15,29 @@ std::int64_t activations(const ModelConfig& config, bool recompute = false) {
 }
 
 TEST(TrainingMemory, ActivationsByHand) {
-  // A layer: residuals 8, what enters products 8, q, k, v and what attention gives 12; the end 12;
-  // logits 6·10. The layer that keeps the most counts once more, for the gradients that are held
-  // there.
+  // Numbers that a layer keeps for each token: residuals 8, inputs of products 8, q, k, v and
+  // attention's output 12. The model's end keeps 12 a token, and the logits take 6·10. The layer
+  // that keeps the most counts once more, for the gradients that exist during its backward pass.
   const auto bytes = [](std::int64_t per_token, std::int64_t rest) {
     return 4 * (6 * per_token + rest);
   };
-  // Dense: 3·8 more.
+  // A dense feed-forward network keeps 3·8 more.
   EXPECT_EQ(activations(tiny("dense", 0)), bytes(3 * (28 + 24) + 12, 60));
-  // One expert of four: 4 logits, 2·8, a weight and three indices of 8 bytes.
+  // One expert of four keeps 4 logits, 2·8 inner numbers, a weight and three indices of 8 bytes.
   ModelConfig topk = tiny("topk", 4);
   EXPECT_EQ(activations(topk), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
-  // A perceptron as wide as the model keeps what its GELU reads and gives.
+  // A perceptron as wide as the model keeps its GELU's input and output.
   EXPECT_EQ(activations(tiny("mlp", 4)), bytes(3 * (28 + 4 + 2 * 4 + 16 + 7) + 12, 60));
-  // ReLU routing begins with two of four, whatever k below that.
+  // ReLU routing begins with two experts of four if k is less than that.
   ModelConfig remoe = tiny("remoe", 4);
   EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
   remoe.router.k = 3;
   EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 48 + 21) + 12, 60));
-  // Recomputing keeps no 2·8.
+  // Recomputed experts do not keep the 2·8.
   EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 21) + 12, 60));
   EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));
-  // Every second layer: while the backward pass is in the last one, which is dense, all is kept.
+  // With experts in every second layer, the last layer is dense. During its backward pass, all
+  // layers' numbers are kept.
   topk.moe.every = 2;
   EXPECT_EQ(activations(topk), bytes(28 + 27 + 2 * (28 + 24) + 12, 60));
   // Lory blends 3·4·8 weights for each segment of 256 tokens.
@@ -53,9 +54,11 @@ TEST(TrainingMemory, LayersComputedAgainByHand) {
     return training_memory(config.resolved(), pass).activation_bytes;
   };
   const auto bytes = [](std::int64_t per_token) { return 4 * (6 * per_token + 60); };
-  // A layer's input is 8; what is computed again is there beside the gradients within the layer.
+  // A layer's input is 8. The recomputed numbers exist together with the gradients within the
+  // layer.
   EXPECT_EQ(of("dense", {layer, layer}), bytes(8 + 8 + 2 * (28 + 24) + 12));
-  // The first layer's is there when the second's, 28 + 24 and as much of gradients, has gone.
+  // The first layer's recomputed numbers come after the second layer's 28 + 24, and as much of
+  // gradients, are freed.
   EXPECT_EQ(of("dense", {layer, nothing}), bytes(8 + 2 * (28 + 24) + 12));
   EXPECT_EQ(of("dense", {nothing, layer}), bytes(28 + 24 + 8 + 2 * (28 + 24) + 12));
   EXPECT_EQ(of("topk", {layer, layer}), bytes(8 + 8 + 2 * (28 + 27) + 12));
@@ -72,10 +75,11 @@ TEST(TrainingMemory, ProductsInBf16ByHand) {
   const auto bytes = [](std::int64_t per_token, std::int64_t packed) {
     return 4 * 6 * per_token + 2 * packed;
   };
-  // A layer: what enters two products 8 to 4, what attention gave 4 / 2 more, what enters the third
-  // 8 to 4; the head's 10 rows of 4, twice.
+  // Per layer, the inputs of two products shrink from 8 to 4, attention's output takes 4 / 2 more,
+  // and the input of the third product shrinks from 8 to 4. The head's 10 rows of 4 are packed
+  // twice.
   EXPECT_EQ(more(tiny("dense", 0)), bytes(2 * (-4 + 2 - 4), 2 * 40));
-  // The router and the experts read 4 and 4 / 2; four experts of 3·4·8.
+  // The router and the experts read 4 and 4 / 2. Each of the four experts has 3·4·8 weights.
   EXPECT_EQ(more(tiny("topk", 4)), bytes(2 * 2, 4 * 96));
   EXPECT_EQ(more(tiny("topk", 4), true), bytes(2 * 2, 4 * (96 + 64)));
   ModelConfig shared = tiny("topk", 4);

@@ -1,4 +1,4 @@
-// What a model on disk is, in sixteen digits.
+// The hash of a model on disk, in sixteen digits.
 #include "penstock/models/files/content_hash.h"
 
 #include <gtest/gtest.h>

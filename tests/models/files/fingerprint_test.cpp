@@ -1,4 +1,5 @@
-// Fingerprints: the same for the same model elsewhere, another for any other.
+// Fingerprints: the same model in another place has the same fingerprint, and any other model has
+// another.
 #include "penstock/models/files/fingerprint.h"
 
 #include <gtest/gtest.h>

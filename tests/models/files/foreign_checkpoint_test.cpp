@@ -1,4 +1,6 @@
-// Checkpoints of classes that only others write, made by foreign_checkpoint.py with their logits.
+// Checkpoints of classes that only other programs write. foreign_checkpoint.py made them with their
+// logits.
+// logits.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 

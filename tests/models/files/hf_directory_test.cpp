@@ -32,7 +32,7 @@ json hf_json(const std::string& type) {
   return out;
 }
 
-/// A model of that config with drawn weights, and its tensors under Penstock's names.
+/// A model of that config with random weights, and its tensors by Penstock's names.
 struct Drawn {
   explicit Drawn(const json& config) {
     torch::manual_seed(3);
@@ -112,7 +112,7 @@ TEST(HfDirectory, TheSourceGivesPenstocksNamesAndTheStoredType) {
       EXPECT_EQ(tensor.sizes().vec(), source->shape(name));
       EXPECT_TRUE(torch::equal(tensor, drawn.tensors.at(name).to(type))) << name;
     }
-    // Weights are computed with in f32, exactly as they are stored.
+    // The model computes in f32, with weights that equal the stored weights exactly.
     const auto loaded = load_model(folder.path());
     for (const auto& [name, tensor] : file_tensors(*loaded))
       EXPECT_TRUE(torch::equal(tensor, drawn.tensors.at(name).to(type).to(torch::kFloat))) << name;

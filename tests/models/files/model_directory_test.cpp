@@ -78,7 +78,7 @@ TEST(ModelDirectory, GivesBackATransformerXl) {
   config.xl.dropout = 0.1;
   config.moe.first_layers = 1;
   config = config.resolved();
-  EXPECT_EQ(config.xl.memory, 16);  // as context
+  EXPECT_EQ(config.xl.memory, 16);  // the context's length
   TransformerXl model(config);
   model.initialize(InitialDraws(1));
   auto& fs = real_file_system();

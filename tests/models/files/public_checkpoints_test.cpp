@@ -1,4 +1,5 @@
-// Tiny checkpoints that transformers computed the logits of; skipped where shared/data is absent.
+// Tiny checkpoints with logits that transformers computed. The tests are skipped without
+// shared/data.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -18,7 +19,8 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(torch::kDouble) - b.to(torch::kDouble)).abs().max().item<double>();
 }
 
-/// Compares the logits of several sequences; the references are f32, or f64 rounded on the way.
+/// Compares the logits of several sequences. The references are in f32, and some were rounded from
+/// f64.
 void expect_sequences(const std::string& name) {
   const std::string stem = public_checkpoint("hf_tiny/" + name + ".safetensors");
   if (stem.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";
@@ -43,7 +45,7 @@ TEST(PublicCheckpoints, LlamaGivesItsLogits) { expect_sequences("tiny_llama"); }
 TEST(PublicCheckpoints, Qwen2GivesItsLogits) { expect_sequences("tiny_qwen2"); }
 TEST(PublicCheckpoints, MixtralGivesItsLogits) { expect_sequences("tiny_mixtral"); }
 
-/// One sequence of a fixture with references in f64.
+/// Compares one sequence of a fixture with references in f64.
 void expect_fixture(const std::string& config, const std::string& weights,
                     const std::string& reference_name) {
   const std::string folder_name = "moe_fixtures/";
@@ -90,7 +92,8 @@ TEST(PublicCheckpoints, MixtralContinuesGreedily) {
   }
 }
 
-/// Layer 0's MoE block alone, fed a token that transformers computed in f64.
+/// Layer 0's MoE block alone. Its input is one token, and transformers computed the reference in
+/// f64.
 void expect_block(const std::string& name, MoeOptions options) {
   const std::string file = public_checkpoint("moe_fixtures/" + name + ".safetensors");
   if (file.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";

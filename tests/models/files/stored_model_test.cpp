@@ -1,4 +1,4 @@
-// Models whose matrices stay in their file: what they say beside the same file's numbers in f32.
+// Models whose matrices stay in their file, against the same file read as f32 numbers.
 #include "penstock/models/files/stored_model.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::TempDirectory;
 
-/// Logits of eight tokens one after another, behind a prompt of four.
+/// Logits of eight tokens, read one after another behind a prompt of four.
 at::Tensor said(const std::shared_ptr<LanguageModel>& model) {
   const auto session = make_session(model, {.capacity = 16});
   std::vector<at::Tensor> out{session->begin(0, std::vector<TokenId>{5, 80, 33, 7})};
@@ -26,7 +26,7 @@ at::Tensor said(const std::shared_ptr<LanguageModel>& model) {
   return torch::stack(out);
 }
 
-/// What follows 60 tokens, read in one pass beside another sequence; and one by one.
+/// The logits after 60 tokens: read in one pass beside another sequence, and read one by one.
 std::pair<at::Tensor, at::Tensor> after_many(const std::shared_ptr<LanguageModel>& model) {
   std::vector<TokenId> tokens;
   for (TokenId i = 0; i < 60; ++i) tokens.push_back((i * 37 + 5) % 80);
@@ -56,11 +56,11 @@ double mean_loss(LanguageModel& model) {
   return model.loss(hidden, tokens.view({-1}).roll(-1)).item<double>();
 }
 
-/// That the file, opened both ways, says the same; few tokens to the last bit.
+/// Expects that the file gives the same results opened both ways, and the same bits for few tokens.
 void expect_same(const std::string& path) {
   std::shared_ptr<const ModelSource> source = open_model_source(path);
   const auto numbers = load_model(*source);
-  const auto stored = open_model(std::move(source));  // which alone keeps the file open now
+  const auto stored = open_model(std::move(source));  // only `stored` keeps the file open
   ops::reset_dispatch_counts();
   EXPECT_TRUE(said(stored).equal(said(numbers))) << path;
   EXPECT_GT(ops::dispatch_counts().at("stored_linear/rows"), 0) << path;
@@ -96,8 +96,8 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
     }
 }
 
-/// One operator takes all matrices of experts: where some have a type that products do not read,
-/// none is read in place.
+/// One operator takes all matrices of experts. If products cannot read the type of some of these
+/// matrices, none of them is read in place.
 TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
   for (const char* const other : {"down_proj", "up_proj"}) {
     const TempDirectory temp;
@@ -129,7 +129,8 @@ TEST(StoredModel, FindsWhatIsNotFinite) {
   }
 }
 
-/// With 8-bit activations few tokens say nearly the same, and the same where no block has codes.
+/// With 8-bit activations, few tokens give nearly the same logits. If not `codes`, no block's type
+/// has 8-bit products, and the logits are equal.
 void expect_near(const std::string& path, bool codes) {
   const std::shared_ptr<const ModelSource> source = open_model_source(path);
   const at::Tensor exact = said(open_model(source));
@@ -148,7 +149,7 @@ TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
     const std::string model = (temp.path() / "model").string(),
                       file = (temp.path() / "m.gguf").string();
     ModelConfig config = testing::small_moe("after");
-    config.d_model = 256;  // of which the larger blocks are
+    config.d_model = 256;  // a multiple of the larger blocks
     config.d_ffn = 256;
     testing::write_random_model(config, model);
     export_model({.model = model,

@@ -1,5 +1,5 @@
-// What a GGUF file may not say: keys that its own tensors contradict, positions that nothing
-// scales.
+// What a GGUF file may not hold: keys that contradict its tensors, and factors for positions
+// without a type of scaling.
 #include "penstock/models/formats/gguf_source.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::TempDirectory;
 
-/// The path of a random model as a GGUF file.
+/// Writes a random model as a GGUF file. @return its path
 std::string moe_file(const TempDirectory& temp) {
   const std::string model = (temp.path() / "model").string();
   const std::string out = (temp.path() / "m.gguf").string();
@@ -33,7 +33,7 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
   const std::string file = real_file_system().read(path);
   const auto with = [&](const std::string& key, std::uint32_t value) {
     std::string changed = file;
-    const auto at = changed.find(key) + key.size() + 4;  // behind the type
+    const auto at = changed.find(key) + key.size() + 4;  // after the type
     std::memcpy(changed.data() + at, &value, sizeof value);
     write_file_atomically(real_file_system(), path, changed);
     try {
@@ -55,8 +55,8 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
     }
 }
 
-/// A copy of the file in which the tensors of that ending are `type`, with bytes drawn, but scales
-/// of 1/256.
+/// Writes a copy of the file in which the tensors whose names end in `ending` have type `type` and
+/// random bytes, except for scales of 1/256.
 void write_quantised(const GgufFile& file, const std::string& path, const std::string& ending,
                      GgmlType type, const std::vector<std::size_t>& scales) {
   std::vector<GgufPlanned> planned;
@@ -86,7 +86,7 @@ TEST(GgufSource, AnExpertOfAQuantisedTensorIsItsBlocksNumbers) {
   const TempDirectory temp;
   const std::string model = (temp.path() / "model").string(), path = (temp.path() / "q").string();
   ModelConfig config = testing::small_moe();
-  config.d_ffn = 256;  // rows of ffn_down_exps
+  config.d_ffn = 256;  // the length of the rows of ffn_down_exps
   testing::write_random_model(config, model);
   export_model(
       {.model = model, .out = path + ".gguf", .format = ExportFormat::kGguf, .check_tokens = 0});

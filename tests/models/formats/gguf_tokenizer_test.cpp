@@ -19,7 +19,7 @@ namespace {
 
 using testing::TempDirectory;
 
-/// The vocabulary after a file.
+/// The vocabulary after it is written to a file and read back.
 Vocabulary through_file(const Vocabulary& vocabulary, std::int64_t vocab_size) {
   const TempDirectory temp;
   GgufWriter writer(real_file_system(), temp.path() / "v.gguf",
@@ -45,7 +45,7 @@ TEST(GgufTokenizer, PublishedVocabulariesAgreeWithTheirVectors) {
     const auto tokenizer = make_tokenizer(vocabulary);
     for (const auto& one : vectors)
       EXPECT_EQ(tokenizer->encode(one.text), one.ids) << name << ": '" << one.text << "'";
-    // What is written of it reads back as it.
+    // The vocabulary is equal after it is written and read back.
     const auto size = std::ssize(vocabulary.pieces);
     EXPECT_EQ(through_file(vocabulary, size + 3), vocabulary) << name;
   }
@@ -94,13 +94,13 @@ TEST(GgufTokenizer, BytesOfAUnigramAreCharactersThere) {
   EXPECT_EQ(tokens[1 + 'K'], "K");
   EXPECT_EQ(scores[1 + 'K'], -13);
   EXPECT_EQ(tokens[1 + '\n'], "\n");
-  EXPECT_EQ(tokens[1 + 'a'], "<0x61>");  // it has a piece
+  EXPECT_EQ(tokens[1 + 'a'], "<0x61>");  // 'a' has a piece of its own
   EXPECT_EQ(tokens[1 + 0xc3], "<0xC3>");
   EXPECT_NE(notes_of(v).find("64 in llama.cpp"), std::string::npos);
   EXPECT_EQ(through_file(v, std::ssize(v.pieces)), v);
 }
 
-/// Bytes, a mark and two letters with their marked forms, and an end of the user's.
+/// Bytes, a space mark, two letters with and without the mark, and a user-defined end of document.
 Vocabulary with_end() {
   using Type = Vocabulary::PieceType;
   Vocabulary v{.kind = Vocabulary::Kind::kSentencePieceBpe,
@@ -119,13 +119,13 @@ TEST(GgufTokenizer, PiecesOfTheUserAreFoundAsLlamaCppFindsThem) {
   const std::vector<TokenId> anew = {261, 1, 262}, once = {261, 1, 260};
   EXPECT_EQ(make_tokenizer(v)->encode("a</s>x"), once);
   EXPECT_NE(notes_of(v).find("'</s>') goes on here and begins anew"), std::string::npos);
-  // Of a file, llama.cpp's rule.
+  // A vocabulary from a file follows llama.cpp's rule.
   EXPECT_EQ(make_tokenizer(through_file(v, 263))->encode("a</s>x"), anew);
   v.begins_anew = true;
   EXPECT_EQ(make_tokenizer(v)->encode("a</s>x"), anew);
   EXPECT_EQ(notes_of(v).find("anew"), std::string::npos);
-  // A mark in a piece of the user is a space to SentencePiece alone; llama.cpp seeks it in the
-  // text.
+  // A space mark in a user-defined piece is a space to SentencePiece alone. llama.cpp looks for the
+  // mark itself in the text.
   v.begins_anew = false;
   v.pieces[1].text = std::string(kSpaceMark) + "/";
   EXPECT_EQ(through_file(v, 263).pieces[1].text, " /");
@@ -144,7 +144,7 @@ TEST(GgufTokenizer, WhatNoKeySaysOfPiecesIsNoted) {
   EXPECT_NE(notes_of(v).find("'</s>': is found here only behind a space"), std::string::npos);
   v.added.clear();
   EXPECT_EQ(notes_of(v).find("</s>"), std::string::npos);
-  // llama.cpp strips behind all pieces of a model that is called so.
+  // llama.cpp strips white space behind all pieces of a model with this name.
   const TempDirectory temp;
   auto keys = gguf_tokenizer(v, 263).metadata;
   keys.emplace_back("general.name", GgufValue::string("Phi-3-mini"));
@@ -179,11 +179,11 @@ TEST(GgufTokenizer, WhatLlamaCppWouldCutOtherwiseIsRefused) {
   EXPECT_THROW(gguf_tokenizer(words, 3), Error);
   words.pre = "gpt-2";
   EXPECT_NO_THROW(gguf_tokenizer(words, 3));
-  words.ignore_merges = true;  // gpt-2 does not
+  words.ignore_merges = true;  // gpt-2 does not ignore merges
   EXPECT_THROW(gguf_tokenizer(words, 3), Error);
   const Vocabulary characters{.kind = Vocabulary::Kind::kSentencePieceBpe,
                               .pieces = {{"<unk>", 0, Vocabulary::PieceType::kUnknown}, {"a"}}};
-  EXPECT_THROW(gguf_tokenizer(characters, 2), Error);  // no bytes
+  EXPECT_THROW(gguf_tokenizer(characters, 2), Error);  // there are no byte pieces
   EXPECT_THROW(gguf_tokenizer(words, 2), Error);       // more pieces than the model has
 }
 
@@ -197,7 +197,8 @@ TEST(GgufLayout, PlacesByHand) {
   EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").tensor,
             "blk.3.ffn_gate_exps.weight");
   EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").expert, 10);
-  // Names of the same shape, which a swap in both directions would hide from any round trip.
+  // Tensors of the same shape. A round trip would not show names that are swapped in both
+  // directions.
   const std::string layer = "model.layers.7.";
   for (const auto& [ours, theirs] : std::vector<std::pair<std::string, std::string>>{
            {"input_layernorm.weight", "attn_norm.weight"},

@@ -1,5 +1,5 @@
-// config.json files from outside, damaged at random: each is refused or describes a model, and
-// takes no memory worth speaking of. PENSTOCK_MUTATIONS=1000000 tries more of them.
+// config.json files from outside, damaged at random: each is refused or describes a model, and none
+// takes much memory. PENSTOCK_MUTATIONS=1000000 tries more of them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -40,7 +40,8 @@ std::string text_of_config(const std::string& type) {
       .dump();
 }
 
-/// One to four changes: a byte, a run of bytes removed or doubled, a number in place of another.
+/// Makes one to four changes: a byte, a run of bytes removed or doubled, a number replaced by
+/// another.
 std::string mutated(std::string text, std::mt19937_64& draw) {
   static const char* const kValues[] = {
       "0",  "-1", "1e308", "16777216",   "9999999999",   "true", "null", "\"\"",

@@ -90,7 +90,7 @@ TEST(HfConfig, KeysThatTheClassHasADefaultForMayBeAbsent) {
     std::int64_t context, experts;
     double k, balance;
   };
-  // Of configuration_<type>.py of transformers 4.57 and 5.
+  // The defaults of configuration_<type>.py in transformers 4.57 and 5.
   for (const Case& it : std::vector<Case>{{"llama", 2048, 0, 0, 0},
                                           {"mistral", 131072, 0, 0, 0},
                                           {"qwen2", 32768, 0, 0, 0},
@@ -111,7 +111,7 @@ TEST(HfConfig, KeysThatTheClassHasADefaultForMayBeAbsent) {
     EXPECT_EQ(c.expert_width(), std::string(it.type) == "qwen2_moe" ? 1408 : 40);
     EXPECT_EQ(c.moe.shared_width, std::string(it.type) == "qwen2_moe" ? 5632 : 0);
   }
-  // No text of up to a window is cut by it.
+  // A sliding window does not affect a text that is no longer than the window.
   json mistral = config_of("mistral");
   mistral.erase("max_position_embeddings");
   mistral.erase("sliding_window");
@@ -187,7 +187,7 @@ TEST(HfConfig, LayersWithoutExpertsAreMappedWhereTheyCanBe) {
   EXPECT_NE(error_of([&] { placed({2}, 1); }).find("decoder_sparse_step"), std::string::npos);
   EXPECT_NE(error_of([&] { placed({0, 1, 2, 3}, 1); }).find("no layer"), std::string::npos);
   EXPECT_NE(error_of([&] { placed({7}, 1); }).find("mlp_only_layers"), std::string::npos);
-  // A layer without experts has another width in that class.
+  // In that class, the width of a layer without experts differs from the experts' width.
   EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).dense_width(), 40);
   EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).expert_width(), 12);
   EXPECT_EQ(read_with("qwen2_moe", {{"intermediate_size", nullptr}}).moe.dense_width, 0);
@@ -212,7 +212,7 @@ TEST(HfConfig, ReadsAQwen3Moe) {
       read_with("qwen3_moe", {{"decoder_sparse_step", 2}, {"mlp_only_layers", json::array()}});
   EXPECT_TRUE(some.is_moe(1) && some.is_moe(3));
   EXPECT_EQ(some.dense_width(), 40);
-  // Unlike Qwen2's, a window is one of all layers.
+  // Unlike in Qwen2, a window holds for all layers.
   EXPECT_NE(error_of([&] {
               read_with("qwen3_moe", {{"use_sliding_window", true},
                                       {"sliding_window", 32},
@@ -227,7 +227,7 @@ TEST(HfConfig, ReadsADeepseek) {
   EXPECT_EQ(c.moe_layers(), 3);
   EXPECT_EQ(c.dense_width(), 40);
   EXPECT_EQ(c.expert_width(), 12);
-  EXPECT_EQ(c.moe.shared_width, 24);  // two of them
+  EXPECT_EQ(c.moe.shared_width, 24);  // two shared experts
   EXPECT_FALSE(c.moe.shared_gate);
   EXPECT_EQ(balance_of(read_with("deepseek", {{"aux_loss_alpha", 0.25}})), 0.25);
   EXPECT_EQ(read(config_of("deepseek")).moe_layers(), 4);
@@ -239,7 +239,7 @@ TEST(HfConfig, ReadsADeepseek) {
   EXPECT_TRUE(topk_option(read_with("deepseek", {{"norm_topk_prob", true}}), "renormalise"));
   EXPECT_FALSE(
       topk_option(read_with("deepseek", {{"norm_topk_prob", true}, {"num_experts_per_tok", 1}}),
-                  "renormalise"));  // as its code has it
+                  "renormalise"));  // as in the class's code
   for (const char* const key : {"n_routed_experts", "num_experts_per_tok"})
     EXPECT_NE(error_of([&] {
                 read_with("deepseek", {{key, nullptr}});
@@ -298,7 +298,7 @@ TEST(HfConfig, WindowsThatHideNothingAreRead) {
       "qwen2", {{"use_sliding_window", true}, {"sliding_window", 32}, {"max_window_layers", 4}}));
   EXPECT_NO_THROW(read_with("mixtral", {{"sliding_window", nullptr}}));
   json mistral = config_of("mistral");
-  mistral.erase("sliding_window");  // that class's default is 4096
+  mistral.erase("sliding_window");  // the class's default is 4096
   EXPECT_NO_THROW(read(mistral));
   mistral["max_position_embeddings"] = 32768;
   EXPECT_NE(error_of([&] { read(mistral); }).find("sliding_window = 4096"), std::string::npos);

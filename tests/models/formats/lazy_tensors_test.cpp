@@ -1,4 +1,5 @@
-// Files written tensor by tensor are those written whole; what a narrower type cannot hold is said.
+// Files written tensor by tensor equal files written whole. Numbers that do not fit a narrower type
+// are reported.
 #include "penstock/models/formats/lazy_tensors.h"
 
 #include <gtest/gtest.h>

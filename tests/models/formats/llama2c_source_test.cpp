@@ -1,4 +1,4 @@
-// llama2.c checkpoints: a small one written here, and stories260K where shared/data has it.
+// llama2.c checkpoints: a small one that the test writes, and stories260K if shared/data has it.
 #include "penstock/models/formats/llama2c_source.h"
 
 #include <gtest/gtest.h>
@@ -99,13 +99,13 @@ TEST(Llama2c, RefusesDamage) {
   EXPECT_NE(error(bytes.substr(0, bytes.size() - 1)).find("cut short"), std::string::npos);
   EXPECT_NE(error(bytes + "x").find("of another kind"), std::string::npos);
   EXPECT_NE(error(bytes.substr(0, 20)).find("too few"), std::string::npos);
-  EXPECT_NE(error(with(5, -11)).find("cut short"), std::string::npos);  // an untied head, absent
+  EXPECT_NE(error(with(5, -11)).find("cut short"), std::string::npos);  // the untied head is absent
   EXPECT_NE(error(with(0, 0x616b3432)).find("later version"), std::string::npos);
   EXPECT_NE(error(with(2, 0)).find("number of layers"), std::string::npos);
   EXPECT_NE(error(with(6, -5)).find("context"), std::string::npos);
   EXPECT_NE(error(with(3, 3)).find("cannot be divided"), std::string::npos);
   EXPECT_NE(error(with(5, 1 << 24)).find("cut short"), std::string::npos);
-  // More bytes than 64 bits count.
+  // More bytes than a 64-bit number can count.
   std::string huge = with(0, 1 << 24);
   const std::int32_t most = 1 << 24, layers = 10000;
   std::memcpy(huge.data() + 4, &most, 4);
@@ -115,7 +115,8 @@ TEST(Llama2c, RefusesDamage) {
   EXPECT_NE(error(with(5, INT32_MIN)).find("vocabulary"), std::string::npos);
 }
 
-/// The pieces of a llama2.c tokenizer file: a length, then score, length and bytes of each.
+/// The pieces of a llama2.c tokenizer file. The file has a length, and then score, length and bytes
+/// of each piece.
 std::vector<std::string> pieces_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -164,7 +165,7 @@ TEST(Stories260K, TheTokenizerBesideItGivesTheReferencesIds) {
   }
 }
 
-/// A llama2.c tokenizer: three controls, the bytes, and as many pieces of one letter as are left.
+/// A llama2.c tokenizer: three control pieces, the bytes, and pieces of one letter up to `pieces`.
 std::string tokenizer_bytes(int pieces) {
   std::string out = {6, 0, 0, 0};
   for (int i = 0; i < pieces; ++i) {

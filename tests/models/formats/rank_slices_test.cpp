@@ -1,4 +1,5 @@
-// What the ranks of a layout hold of a model: every part once, and drawn as the whole model's.
+// What each rank of a layout holds of a model: every part is held once, and drawn as in the whole
+// model.
 #include "penstock/models/formats/rank_slices.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +66,8 @@ TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
   EXPECT_FALSE(slices.contains("norm.weight"));
 }
 
-/// Numbered tensors: what a part holds of each lies in its parameters where file_parts() says.
+/// The tensors' elements are numbered. A part's elements of each tensor lie in the part's
+/// parameters where file_parts() says.
 TEST(TensorSlices, LieBehindEachOtherInWhatARankHolds) {
   const ModelConfig c = config("topk");
   const auto tensors = model_tensors(c.resolved());

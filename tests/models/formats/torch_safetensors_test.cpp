@@ -21,7 +21,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 TEST(TensorFiles, RoundTripsBitForBit) {
   const TempDirectory temp;
   const auto path = temp.path() / "t.safetensors";
-  // Every 16-bit pattern, so also every kind of NaN; as bf16, f16 and i16.
+  // Every 16-bit pattern, which includes every kind of NaN, as bf16, f16 and i16.
   const auto bits = torch::arange(-32768, 32768, torch::kInt).to(torch::kShort);
   const auto rising = torch::arange(12, torch::kFloat).view({3, 4});
   TensorMap tensors = {{"i16", bits},
