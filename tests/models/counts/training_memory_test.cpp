@@ -28,7 +28,7 @@ TEST(TrainingMemory, ActivationsByHand) {
   EXPECT_EQ(activations(topk), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
   // A perceptron as wide as the model keeps its GELU's input and output.
   EXPECT_EQ(activations(tiny("mlp", 4)), bytes(3 * (28 + 4 + 2 * 4 + 16 + 7) + 12, 60));
-  // ReLU routing begins with two experts of four if k is less than that.
+  // ReLU routing begins with half of the four experts, or with k if k is larger.
   ModelConfig remoe = tiny("remoe", 4);
   EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
   remoe.router.k = 3;
@@ -54,8 +54,8 @@ TEST(TrainingMemory, LayersComputedAgainByHand) {
     return training_memory(config.resolved(), pass).activation_bytes;
   };
   const auto bytes = [](std::int64_t per_token) { return 4 * (6 * per_token + 60); };
-  // A layer's input is 8. The recomputed numbers exist together with the gradients within the
-  // layer.
+  // A layer's input is 8 numbers. The recomputed numbers exist together with the gradients within
+  // the layer.
   EXPECT_EQ(of("dense", {layer, layer}), bytes(8 + 8 + 2 * (28 + 24) + 12));
   // The first layer's recomputed numbers come after the second layer's 28 + 24, and as much of
   // gradients, are freed.

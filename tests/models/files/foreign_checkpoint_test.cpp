@@ -1,6 +1,5 @@
 // Checkpoints of classes that only other programs write. foreign_checkpoint.py made them with their
 // logits.
-// logits.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 

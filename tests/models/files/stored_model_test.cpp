@@ -149,7 +149,7 @@ TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
     const std::string model = (temp.path() / "model").string(),
                       file = (temp.path() / "m.gguf").string();
     ModelConfig config = testing::small_moe("after");
-    config.d_model = 256;  // a multiple of the larger blocks
+    config.d_model = 256;  // the numbers in a larger block
     config.d_ffn = 256;
     testing::write_random_model(config, model);
     export_model({.model = model,
