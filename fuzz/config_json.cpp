@@ -1,5 +1,5 @@
-// A config.json: the JSON as it is read, and as a tree of values. What it says of a model is tested
-// by mutations in tests/models, since models need libtorch.
+// Fuzzes the reading of a config.json into JSON and into a tree of values. It does not read a model
+// from the values: tests/models mutates them for that, because models need libtorch.
 #include "penstock/io/config_json.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The vocabulary that a GGUF file carries, and after four bytes 0xff a text to tokenize.
+// Fuzzes the vocabulary of a GGUF file. A text to tokenize follows after four bytes 0xff.
 #include "penstock/models/formats/gguf_vocabulary.h"
 
 #include "fuzz/input.h"
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect_answer([&] {
     const fuzz::MemoryFile file(parts[0]);
     const Vocabulary vocabulary = read_gguf_vocabulary(GgufFile(file.path()));
-    // SentencePiece's own library is loaded at run time, which the sanitizers do not take.
+    // The sanitizers do not support SentencePiece's own library, which is loaded at run time.
     if (vocabulary.kind == Vocabulary::Kind::kSentencePieceUnigram) return;
     fuzz::use(*make_tokenizer(vocabulary), parts[1]);
   });

@@ -1,4 +1,4 @@
-// What harnesses share: cutting an input into files, and asking a tokenizer everything.
+// Helpers of the fuzz harnesses: they cut an input into files and call every method of a tokenizer.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace penstock::fuzz {
 
-/// The input's parts, cut at `separator`; always `count` of them, the last with the rest.
+/// Cuts the input at `separator`. Returns exactly `count` parts; the last part holds the rest.
 inline std::vector<std::string> parts(const std::uint8_t* data, std::size_t size,
                                       std::string_view separator, std::size_t count) {
   std::string_view rest(reinterpret_cast<const char*>(data), size);
@@ -28,7 +28,7 @@ inline std::vector<std::string> parts(const std::uint8_t* data, std::size_t size
   return out;
 }
 
-/// Runs `call`, in which an Error is an answer like any other.
+/// Runs `call`. The call may throw an Error.
 template <class Call>
 void expect_answer(Call call) {
   try {
@@ -37,8 +37,8 @@ void expect_answer(Call call) {
   }
 }
 
-/// Ids that are asked for exist, and what was encoded can be decoded; also by the tokenizer made of
-/// the vocabulary.
+/// Encodes and decodes `text` with the tokenizer and with the tokenizer made from its vocabulary.
+/// Every id must lie within the vocabulary.
 inline void use(const Tokenizer& tokenizer, const std::string& text) {
   const auto check = [&](const Tokenizer& one) {
     expect_answer([&] {

@@ -1,7 +1,7 @@
-// Bytes from a connection, as the server reads them: the head and a body in chunks. What is refused
-// is the client's error. How the bytes are cut changes nothing but when a bad request is refused:
-// Beast waits for the end of a bad head, and takes a chunk's size from the limit again each time it
-// reads its bad line again.
+// Fuzzes the server's reading of bytes from a connection: the head, and a body in chunks. The
+// server may refuse bytes only with an error status. The sizes of the pieces must not change the
+// result, except for the time at which a bad request is refused: Beast waits for the end of a bad
+// head, and subtracts a chunk's size from the limit again each time it reads its bad line again.
 #include <cstdint>
 
 #include "penstock/serve/http_message.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace penstock;
 
-/// What the bytes are, read `step` at a time: method, path and body, or the status.
+/// Reads the bytes `step` at a time. Returns the method, path and body; or "refused" or "more".
 std::string read_in_steps(std::string_view bytes, std::size_t step) {
   constexpr std::int64_t kMost = 1000;
   serve::RequestReader reader({}, kMost);

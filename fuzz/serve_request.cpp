@@ -1,5 +1,5 @@
-// The body of a request to the server, read as each kind there is: what is taken keeps to its
-// limits, and what is refused is an error of the client's.
+// Fuzzes the body of a request to the server, read as each kind of request. An accepted request
+// must keep to the limits; a refused one must give status 400.
 #include <cstdint>
 
 #include "penstock/serve/request.h"

@@ -1,4 +1,4 @@
-// std::source_location for clang 14, which lacks what libstdc++ makes it of.
+// std::source_location for clang 14, which lacks the builtin that libstdc++'s version needs.
 #pragma once
 
 #include <cstdint>

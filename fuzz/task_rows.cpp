@@ -1,6 +1,6 @@
-// A template and rows, with a NUL byte between them: the template is filled from each row, and the
-// rows are made items of tasks of every kind and preparation, also few-shot. (A task's own file is
-// TOML, which toml++ reads.)
+// Fuzzes a template and rows, with a NUL byte between them. The harness fills the template from
+// each row, and makes the rows into items of tasks of every kind, with every preparation and with
+// few-shot examples. It does not fuzz a task's own file, which is TOML and read by toml++.
 #include <array>
 
 #include "fuzz/input.h"

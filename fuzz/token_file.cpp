@@ -1,5 +1,5 @@
-// A tokens.bin, its checksums made good first unless the input's first byte is odd: damage is told
-// by those, malice is not.
+// Fuzzes a tokens.bin. Unless the input's first byte is odd, the harness first corrects the file's
+// checksums: they detect accidental damage, but not a file made with intent.
 #include "penstock/data/corpus/token_file.h"
 
 #include <algorithm>
@@ -23,12 +23,13 @@ void make_good(std::string& file) {
   header.byte_order = token_file::kByteOrder;
   header.file_bytes = file.size();
   const auto bytes = std::as_bytes(std::span(file));
-  // Where the reader looks for the tables, if that is inside the file.
+  // The reader expects the tables at this offset, if the offset is inside the file.
   const std::uint64_t tokens = sharded ? 0 : header.tokens * header.token_width;
   const std::uint64_t tables = sizeof header + (tokens + 7) / 8 * 8;
   if (tokens <= file.size() && tables <= file.size()) {
     const std::uint64_t rest = file.size() - tables;
-    // With shards their table follows, which has no checksum. A shard is never found here.
+    // In a file with shards, the table of shards follows. It has no checksum. The harness writes no
+    // shards, so the reader never finds one.
     const std::uint64_t hashed =
         header.documents * sizeof(token_file::Document) + header.names_bytes;
     header.tables_hash = xxh64(bytes.subspan(tables, sharded ? std::min(hashed, rest) : rest));

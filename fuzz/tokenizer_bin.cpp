@@ -1,4 +1,4 @@
-// A tokenizer.bin of llama2.c, and after four bytes 0xff a text to tokenize.
+// Fuzzes a tokenizer.bin of llama2.c. A text to tokenize follows after four bytes 0xff.
 #include "penstock/data/tokenizers/tokenizer_bin.h"
 
 #include "fuzz/input.h"

@@ -1,4 +1,4 @@
-// A tokenizer.json, and after a NUL byte a text to tokenize.
+// Fuzzes a tokenizer.json. A text to tokenize follows after a NUL byte.
 #include "penstock/data/tokenizers/tokenizer_json.h"
 
 #include "fuzz/input.h"

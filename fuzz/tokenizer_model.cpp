@@ -1,6 +1,7 @@
-// A tokenizer.model, SentencePiece's, and after four bytes 0xff a text to tokenize. The library
-// itself is not instrumented: what is looked for is a crash, and what is made of its answers. It
-// makes several allocations for each byte of a text, so texts are kept short.
+// Fuzzes SentencePiece's tokenizer.model. A text to tokenize follows after four bytes 0xff. The
+// library itself is not instrumented: the harness looks for crashes, and for errors in our use of
+// the library's results. The library makes several allocations for each byte of a text, so texts
+// are kept short.
 #include "fuzz/input.h"
 #include "penstock/data/tokenizers/sentencepiece_functions.h"
 

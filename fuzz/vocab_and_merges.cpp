@@ -1,4 +1,5 @@
-// A vocab.json, a merges.txt, a tokenizer_config.json and a text, with NUL bytes between them.
+// Fuzzes a vocab.json, a merges.txt, a tokenizer_config.json and a text, with NUL bytes between
+// them.
 #include "fuzz/input.h"
 #include "penstock/data/tokenizers/tokenizer_json.h"
 

@@ -1,4 +1,4 @@
-// Entropy, load and similarity by hand.
+// Entropy, load and similarity, compared with hand-worked numbers.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -49,7 +49,8 @@ TEST(ExpertLoad, IsThatOfHandWorkedCounts) {
 }
 
 TEST(Similarity, OutputCosinesAreMeansOverTokens) {
-  // Tokens: 45 degrees apart, opposite; the third expert is silent on the second token.
+  // The first two experts' outputs are 45 degrees apart on the first token and opposite on the
+  // second. The third expert's output is 0 on the second token.
   const at::Tensor outputs =
       torch::tensor({1.0, 0.0, 0.0, 2.0, 3.0, 3.0, 0.0, -1.0, 0.0, 7.0, 0.0, 0.0}, at::kDouble)
           .view({3, 2, 2});
@@ -63,8 +64,8 @@ TEST(Similarity, OutputCosinesAreMeansOverTokens) {
 }
 
 TEST(Similarity, AlignmentIgnoresRotationScaleAndOffset) {
-  // One feature: (1, −1, 0) against (1, 1, −2), (1, 0, −1) and twice itself moved by 7; the squared
-  // cosines are 0, 1/4 and 1.
+  // One feature per expert, of 3 tokens: (1, −1, 0) is compared with (1, 1, −2), (1, 0, −1) and
+  // 2·(1, −1, 0) + 7. The squared cosines are 0, 1/4 and 1.
   const at::Tensor one =
       torch::tensor({1.0, -1.0, 0.0, 1.0, 1.0, -2.0, 1.0, 0.0, -1.0, 9.0, 5.0, 7.0}, at::kDouble)
           .view({4, 3, 1});
@@ -78,7 +79,7 @@ TEST(Similarity, AlignmentIgnoresRotationScaleAndOffset) {
   const at::Tensor pair = at::stack({y, 3 * y.matmul(rotation) + 1});
   EXPECT_NEAR(linear_cka(pair)[0][1].item<double>(), 1, 1e-12);
   EXPECT_LT(std::abs(output_cosines(pair)[0][1].item<double>()), 0.9);
-  // The definition, with the [d, d] products that the code does without.
+  // The definition of linear CKA, with [d, d] products that the implementation avoids.
   const at::Tensor z = at::randn({9, 4}, at::kDouble);
   const at::Tensor a = y - y.mean(0, true), b = z - z.mean(0, true);
   const at::Tensor by_definition =

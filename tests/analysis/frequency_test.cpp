@@ -1,5 +1,5 @@
 // Active experts by frequency, surprisal and domain: the formulas against frequency.py's numbers
-// and by hand, and on a small model against its own logits.
+// and hand-worked ones, and a small model's figures against its own logits.
 #include "penstock/analysis/frequency.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ void expect_correlation(const ActiveCorrelation& c, const std::vector<double>& e
   }
 }
 
-/// The places of frequency.py.
+/// The report of the 40 tokens that frequency.py makes up.
 FrequencyReport made_up() {
   FrequencyCounter counter({3, 8, 9, 100, 40}, 2);
   for (int n = 0; n < 40; ++n) {
@@ -39,7 +39,8 @@ FrequencyReport made_up() {
     counter.add({.id = token, .surprisal = surprisal, .active = active});
   }
   const double nowhere[] = {99, 99};
-  counter.add({.id = 0, .surprisal = std::nan(""), .active = nowhere});  // a window's first
+  // A window's first token has no surprisal.
+  counter.add({.id = 0, .surprisal = std::nan(""), .active = nowhere});
   return counter.report();
 }
 
@@ -102,8 +103,8 @@ TEST(Domains, DivergenceIsLn2WhereTwoDomainsShareNoExpert) {
     for (const auto& layer : out.load) out.active.push_back(layer[0] + layer[1]);
     return out;
   };
-  // Layer 0 apart; layer 1 alike, though one domain has twice the experts; layer 2: (1, 0) and
-  // (1/2, 1/2) about (3/4, 1/4).
+  // Layer 0: the domains share no expert. Layer 1: equal shares, although one domain has twice the
+  // experts. Layer 2: shares (1, 0) and (1/2, 1/2) with mean (3/4, 1/4).
   const std::vector<DomainRouting> both{domain("a", {{1, 0}, {0.25, 0.75}, {1, 0}}),
                                         domain("b", {{0, 2}, {0.5, 1.5}, {0.5, 0.5}})};
   EXPECT_EQ(both[1].share(1), (std::vector<double>{0.25, 0.75}));
@@ -117,7 +118,7 @@ TEST(Domains, DivergenceIsLn2WhereTwoDomainsShareNoExpert) {
 
 class RoutingOfText : public ::testing::Test {
  protected:
-  /// Words and digits, each a domain.
+  /// A corpus with two domains: words and digits.
   static Corpus two_domains(const std::filesystem::path& directory) {
     PrepareOptions options;
     for (const char* name : {"words", "digits"}) {
@@ -137,19 +138,19 @@ class RoutingOfText : public ::testing::Test {
   Corpus corpus_ = two_domains(directory_.path());
 };
 
-/// Every place by itself: the batch that an evaluation reads, through the model's own logits.
+/// The report equals one computed token by token from the model's own logits.
 TEST_F(RoutingOfText, IsThatOfTheModelsOwnLogits) {
   Recipe recipe = testing::small_recipe("remoe", 4, 16);
   recipe.model.vocab = corpus_.vocab_size();
   const auto model = initial_model(recipe);
   const ModelMeasures m =
       measure(*model, corpus_, {.reading = {.sequence_length = 16}, .by_token = true});
-  // The same, worked out from windows of 16 with plain tensors.
+  // The same report from windows of 16 tokens with plain tensors.
   const torch::NoGradGuard no_grad;
   model->eval();
   const EvaluationWindows windows(corpus_, Split::kValidation, {.sequence_length = 16});
   FrequencyCounter counter(corpus_frequencies(corpus_), 2);
-  std::map<std::int64_t, std::vector<double>> assigned;  // of layer 1, by token
+  std::map<std::int64_t, std::vector<double>> assigned;  // layer 1's assignments by token id
   for (std::int64_t w = 0; w < windows.batches(); ++w) {
     const Batch batch = windows.batch(w);
     const at::Tensor ids = torch::tensor(batch.inputs, at::kLong).view({1, -1});
@@ -209,7 +210,7 @@ TEST_F(RoutingOfText, FrequenciesAreOfTheWholeCorpus) {
   double all = 0;
   for (const double one : frequencies) all += one;
   EXPECT_EQ(static_cast<std::int64_t>(all), corpus_.file().tokens());
-  EXPECT_EQ(frequencies['w'], 266);  // "weir " twice in three of 400
+  EXPECT_EQ(frequencies['w'], 266);  // "weir " occurs in 266 of 400 items
   EXPECT_EQ(frequencies['4'], 134);
 }
 

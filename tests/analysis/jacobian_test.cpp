@@ -1,4 +1,5 @@
-// The Jacobian of a MoE layer and the bounds on its second term, against jacobian.py's differences.
+// The Jacobian of a MoE layer and the bounds on its second term, against the finite differences of
+// jacobian.py.
 #include "penstock/analysis/jacobian.h"
 
 #include <gtest/gtest.h>
@@ -85,8 +86,9 @@ TEST(Jacobian, SaysTheSameInTheLayerItself) {
   EXPECT_LT((routed.forward(x) - y.to(at::kDouble)).abs().max().item<double>(), 1e-6);
 }
 
-// The paper writes J₂ as a combination of the k kept rows. That holds where the softmax is over
-// them; over all experts it leaves their span by one direction, though its rank is at most k.
+// The paper writes J₂ as a combination of the k kept rows. This holds if the softmax is over the
+// kept rows. With a softmax over all experts, J₂ leaves their span by one direction, although its
+// rank is at most k.
 TEST(Jacobian, SpansKeptRowsOnlyWhereTheSoftmaxIsOverThem) {
   for (const bool after : {true, false}) {
     const MoeOptions options = options_of(after ? "after" : "before", 2);
@@ -97,7 +99,7 @@ TEST(Jacobian, SpansKeptRowsOnlyWhereTheSoftmaxIsOverThem) {
     EXPECT_EQ(rank_of(kept).numerical, 2);
     EXPECT_EQ(rank_of(rows).numerical, after ? 1 : 2);
     EXPECT_EQ(rank_of(at::cat({kept, rows})).numerical, after ? 2 : 3);
-    // Both stay in the space of the differences of all rows.
+    // In both cases J₂ stays in the span of the differences of all rows.
     const at::Tensor differences = gating.weight.slice(0, 1) - gating.weight.slice(0, 0, 1);
     EXPECT_EQ(rank_of(at::cat({differences, rows})).numerical, kExperts - 1);
   }

@@ -1,4 +1,4 @@
-// Whole models: what is measured adds up, for decoders and Transformer-XL, and what is refused.
+// Measures of whole models: their consistency for decoders and Transformer-XL, and refusals.
 #include "penstock/analysis/measures.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class Measures : public ::testing::Test {
     return out;
   }
 
-  /// Splits so short that all of one can be probed.
+  /// A corpus so short that the probe can hold a whole split.
   static Corpus short_corpus(const std::filesystem::path& directory) {
     std::ofstream out(directory / "text.txt");
     for (int i = 0; i < 120; ++i) out << (i % 3 ? "weir " : i % 7 ? "gate, " : "head race.\n");
@@ -52,7 +52,7 @@ class Measures : public ::testing::Test {
 TEST_F(Measures, AreThoseOfEachTokenByItself) {
   for (const char* method : {"topk", "remoe"}) {
     const auto model = initial_model(recipe(method));
-    // Windows of one token: the probe holds all of what the pass reads.
+    // With windows of one token the probe holds every token that the pass reads.
     const ModelMeasures m =
         measure(*model, corpus_, {.reading = {.sequence_length = 1}, .probe_tokens = 1024});
     ASSERT_EQ(m.layers.size(), 2u);
@@ -141,7 +141,7 @@ TEST_F(Measures, AnalysisOfATransformerXlHoldsItsBounds) {
       EXPECT_LT(one["closed_form_error"], 1e-12);
     }
   }
-  // A moved embedding doubles the span of a token's gates.
+  // Moving the embedding doubles the span of a token's gates.
   EXPECT_EQ(json["span"][0]["router"][0]["rank"], 4);
   EXPECT_EQ(json["span"][0]["router"][1]["rank"], 8);
   EXPECT_NEAR(json["span"][0]["tokens"][1]["after"][1]["rank"].get<double>(), 2, 1e-9);

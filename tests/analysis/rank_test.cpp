@@ -1,4 +1,5 @@
-// Ranks worked by hand, and the growth of a span for a frozen and a generated router.
+// Ranks of matrices worked out by hand, and the growth of a span for a frozen and a generated
+// router.
 #include "penstock/analysis/rank.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Gates' sums and the routers' gradient: against differences of the loss, and where theory says
-// what they must be.
+// Sums of gates and the gradient of routers, against finite differences of the loss and against
+// theory.
 #include "penstock/analysis/router_gradient.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class RouterGradients : public testing::UpcycleTest {
     UpcycleTest::SetUp();
     corpus_.emplace(corpus_of_lines(temp_.path().string()));
   }
-  /// The loss that the gradients are of.
+  /// The loss that router_gradients differentiates.
   double loss(LanguageModel& model) {
     const torch::NoGradGuard no_grad;
     const Batch batch = EvaluationWindows(*corpus_, kOptions.split,
@@ -113,7 +113,7 @@ TEST_F(RouterGradients, AreDifferencesOfTheLoss) {
 TEST_F(RouterGradients, SumsAreTheGatesOfEachToken) {
   const auto model = initial("topk");
   const auto found = router_gradients(*model, *corpus_, kOptions);
-  // Without dropout a training pass computes what an evaluation does.
+  // Without dropout, a training pass computes the same as an evaluation pass.
   const Probe all = probe(*model, *corpus_, {.tokens = 64, .sequence_length = 16});
   for (std::size_t l = 0; l < 2; ++l) {
     const at::Tensor sums = all.layers[l].gates.sum(1);
@@ -153,7 +153,7 @@ TEST_F(RouterGradients, VanishForEqualExpertsWhoseGatesSumToOne) {
 
 TEST_F(RouterGradients, OfPassesAreThoseOfTheWhole) {
   const auto model = initial("topk");
-  // 64 windows of 16 tokens make a pass, 80 make two.
+  // One pass takes 64 windows of 16 tokens; 80 windows take two passes.
   const auto many = router_gradients(*model, *corpus_, {.tokens = 1280, .sequence_length = 16});
   const Batch all =
       EvaluationWindows(*corpus_, Split::kTest,

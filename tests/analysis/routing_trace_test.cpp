@@ -50,7 +50,7 @@ TEST(RoutingTrace, HoldsWhatTheFormulasGiveOfTheWeights) {
                                 probabilities * probabilities.ge(kth), 0, 1e-12));
     EXPECT_EQ(trace.at("layers." + layer + ".gates").gt(0).sum().item<std::int64_t>(), 14);
   }
-  // Layer 0 reads the embeddings and the attention over them, normed: rows of unit mean square.
+  // Layer 0 reads the normed sum of the embeddings and attention: rows with mean square 1.
   const at::Tensor squares = trace.at("layers.0.router_input").square().mean(1);
   EXPECT_TRUE(torch::allclose(squares, torch::ones({7}, torch::kDouble), 0, 1e-6));
 }

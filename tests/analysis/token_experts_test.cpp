@@ -1,4 +1,4 @@
-// Experts by token id, and how many states a change of the weights turns over.
+// Experts by token id, and the share of expert states that a change of the weights flips.
 #include "penstock/analysis/token_experts.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
                            .tokens;
   EXPECT_GT(counted.tokens, 100);
   EXPECT_EQ(sum(counted.count), static_cast<double>(counted.tokens));
-  EXPECT_EQ(counted.active, counted.count);  // one expert at each place, in both layers
+  EXPECT_EQ(counted.active, counted.count);  // one expert for each token, in both layers
   for (std::size_t e = 0; e < 4; ++e)
     for (std::size_t id = 0; id < counted.count.size(); ++id)
       for (std::size_t layer = 0; layer < 2; ++layer)
@@ -81,7 +81,7 @@ TEST_F(TokenExpertsTest, ListsGoBySharesOfTheTokenAndOfTheExpert) {
   const auto counted = count_token_experts(*model("hash"), corpus_,
                                            {.split = Split::kValidation, .sequence_length = 16})
                            .tokens;
-  // With hashing by the id each token's share is 1, and an expert's tokens are its ids mod 4.
+  // Hashing by the id gives each token the share 1. An expert e gets the ids with id mod 4 = e.
   const auto surest = surest_tokens(counted, corpus_.tokenizer(), 1, 1, 3);
   const auto commonest = commonest_tokens(counted, corpus_.tokenizer(), 1, 1, 300);
   ASSERT_EQ(surest.size(), 3u);
@@ -95,9 +95,9 @@ TEST_F(TokenExpertsTest, ListsGoBySharesOfTheTokenAndOfTheExpert) {
   EXPECT_NEAR(shares, 1, 1e-12);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(surest[i].value, 1);
-    EXPECT_EQ(surest[i].id, commonest[i].id);  // of equal shares the more frequent
+    EXPECT_EQ(surest[i].id, commonest[i].id);  // tokens with equal shares are ordered by frequency
   }
-  EXPECT_EQ(commonest[0].text, "e");  // 101; more often than a, i, m and u
+  EXPECT_EQ(commonest[0].text, "e");  // id 101; more frequent than a, i, m and u
 }
 
 TEST_F(TokenExpertsTest, AListNamesATokenWithoutText) {
@@ -119,13 +119,13 @@ TEST_F(TokenExpertsTest, ATop1SwitchTurnsTwoStates) {
   EXPECT_TRUE(torch::equal(before.sum(2), at::ones({2, 64}, at::kLong)));
   EXPECT_EQ(flip_rate(before, active_experts(*top1, corpus_, options)), 0);
   {
-    // The second layer's logits turned round: its first choice becomes its last one.
+    // Negate the second layer's logits: its last choice becomes its first.
     const torch::NoGradGuard no_grad;
     for (auto& item : top1->moe_layers()[1]->router().named_parameters()) item.value().neg_();
   }
   const at::Tensor after = active_experts(*top1, corpus_, options);
   EXPECT_TRUE(torch::equal(after[0], before[0]));
-  // Each token of that layer leaves one expert and enters another: 2 of its 4 states.
+  // Each token of that layer leaves one expert and joins another: 2 of its 4 states flip.
   EXPECT_EQ(flip_rate(before, after), 0.25);
 }
 

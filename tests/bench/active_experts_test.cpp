@@ -28,7 +28,7 @@ TEST(ShiftFor, LeavesTheAskedNumberPositive) {
   EXPECT_EQ(shift_for(torch::zeros({0, 4}), 1), 0);
 }
 
-/// Two layers whose logits are their input's, under ReLU routing.
+/// Two layers with ReLU routing. Each layer's logits equal its input.
 struct TwoLayers : torch::nn::Module {
   TwoLayers() {
     layers = make_moe_layers(

@@ -1,4 +1,4 @@
-// What the generation bench counts, on a model small enough to count by hand; never how fast it is.
+// Figures of the generation bench, on a model small enough to count by hand. Speed is not tested.
 #include "penstock/bench/generate_bench.h"
 
 #include <gtest/gtest.h>
@@ -40,11 +40,13 @@ TEST(GenerateBench, CountsWhatAStepReads) {
                                      .memory_bandwidth = testing::kBandwidth});
   EXPECT_GT(bench.prompt_tokens_per_second, 0);
   EXPECT_GT(bench.tokens_per_second, 0);
-  // Attention's two projections, the router and two of four experts, in both layers, and the head.
+  // Parameters read: attention's four projections, the router and two of four experts, in both
+  // layers, and the head.
   const double weights = 2 * (4 * 32 * 32 + 4 * 32 + 2 * 3 * 32 * 48) + 64 * 32;
   EXPECT_GT(bench.bytes_per_step, 4 * weights);
   EXPECT_LT(bench.bytes_per_step, 4 * weights * 1.5);  // activations, keys and values
-  // Each is a product with every token of the prompt but the head, which sees the last alone.
+  // Every weight matrix multiplies each token of the prompt, except the head, which multiplies the
+  // last token only.
   EXPECT_GT(bench.flops_per_prompt_token, 2 * (weights - 64 * 32));
   EXPECT_LT(bench.flops_per_prompt_token, 2 * weights * 1.3);
 }

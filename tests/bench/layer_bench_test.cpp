@@ -1,4 +1,4 @@
-// One layer alone, and the machine.
+// Measurements of one layer and of the machine.
 #include "penstock/bench/layer_bench.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ LayerBench layer_of(const Recipe& recipe, std::int64_t tokens = 0, double active
 }
 
 TEST(LayerBench, CountsTheLayersOwnFlops) {
-  // Products of a row: three of 16·24 an expert, one of 16·4 for the router; 2 FLOPs, forward and
-  // twice backward.
+  // Multiply-adds per row: 3·16·24 an expert and 16·4 for the router. Each is 2 FLOPs, once in the
+  // forward and twice in the backward pass.
   EXPECT_EQ(layer_of(bench_recipe("dense")).table.flops(), 32 * 6 * 3 * 16 * 24);
   EXPECT_EQ(layer_of(bench_recipe("topk", 2)).table.flops(), 32 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
   EXPECT_EQ(layer_of(bench_recipe("topk", 2), 48).table.flops(),
@@ -45,8 +45,8 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
   Recipe shared = bench_recipe("topk", 2);
   shared.model.moe.shared_width = 40;
   EXPECT_EQ(useful(shared), 32 * 6 * (2 * expert + router + 3 * 16 * 40));
-  EXPECT_EQ(useful(bench_recipe("hash")), 32 * 6 * expert);  // no logits
-  // The router and the blend of four experts' weights, once a segment of a sequence of 16.
+  EXPECT_EQ(useful(bench_recipe("hash")), 32 * 6 * expert);  // hash routing computes no logits
+  // Lory computes the router and the blend of four experts' weights once per segment.
   Recipe lory = bench_recipe("lory");
   ConfigNode options;
   options.set("segment_length", ConfigNode(std::int64_t{8}));
@@ -58,7 +58,7 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
 
 TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
   const LayerBench layer = layer_of(bench_recipe("topk"));
-  EXPECT_EQ(layer.tokens, 32);  // the micro-batch
+  EXPECT_EQ(layer.tokens, 32);  // the tokens of one micro-batch
   EXPECT_EQ(layer.experts, 4);
   EXPECT_DOUBLE_EQ(layer.active_experts, 1);
   EXPECT_GT(layer.optimizer_seconds, 0);

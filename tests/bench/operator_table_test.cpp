@@ -17,7 +17,7 @@ ProfiledStep step(double seconds, double product_seconds) {
 }
 
 TEST(OperatorTable, TakesTheMiddleHalfOfTheSteps) {
-  // Of four steps the fastest and the one that was disturbed are left out.
+  // The middle half of four steps: the fastest and the slowest step are left out.
   const OperatorTable table =
       make_table({step(9.0, 8.0), step(1.0, 0.5), step(0.6, 0.2), step(1.2, 0.7)});
   EXPECT_DOUBLE_EQ(table.seconds, 1.1);

@@ -1,4 +1,4 @@
-// The size and the steps that are chosen for a time, against numbers worked out by hand.
+// The chosen model size and number of steps for a given time, compared with hand-worked numbers.
 #include "penstock/bench/starting_point.h"
 
 #include <gtest/gtest.h>
@@ -9,12 +9,13 @@ namespace penstock::bench {
 namespace {
 
 TEST(StartingPoint, ChoosesALargerModelForMoreTime) {
-  // d=128, 4 layers, f=512: 4·(4·128² + 3·128·512) = 1.05 M parameters of dense layers, 21 M tokens
-  // of 6 · 1.05 M FLOPs and some for attention and head: about 160 TFLOP.
+  // d=128, 4 layers, f=512: 4·(4·128² + 3·128·512) = 1.05 M parameters of dense layers. 21 M tokens
+  // at 6 · 1.05 M FLOPs a token, plus attention and head: about 160 TFLOP.
   StartingWish wish{.method = "topk", .seconds = 100};
-  EXPECT_EQ(size_for(wish, 1e9).name, "tiny");    // 0.1 TFLOP: none is worth while
-  EXPECT_EQ(size_for(wish, 2e12).name, "tiny");   // 200 TFLOP
-  EXPECT_EQ(size_for(wish, 4e13).name, "small");  // 4000: small takes 16 times tiny
+  EXPECT_EQ(size_for(wish, 1e9).name, "tiny");   // 0.1 TFLOP: too little for any size
+  EXPECT_EQ(size_for(wish, 2e12).name, "tiny");  // 200 TFLOP
+  // 4000 TFLOP: a run of "small" takes 16 times the FLOPs of a run of "tiny".
+  EXPECT_EQ(size_for(wish, 4e13).name, "small");
   wish.seconds *= 1e6;
   EXPECT_EQ(size_for(wish, 4e13).name, "larger");
   wish.runs = 1000000;

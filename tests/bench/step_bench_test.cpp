@@ -1,4 +1,4 @@
-// A whole step: its FLOPs against the closed form, where its time goes, and what JSON promises.
+// A whole training step: its FLOPs against the closed form, the shares of its time, and its JSON.
 #include "penstock/bench/step_bench.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(StepBench, RecomputingExpertsSparesWhatTheyKeep) {
   recipe.train.batch_sequences = recipe.train.micro_batch = 128;
   const double kept = step_of(recipe).peak_bytes;
   recipe.train.recompute_experts = true;
-  // 2 layers, 128 · 16 · 2 assignments, 2 · 2048 floats each: 134 MB.
+  // Kept activations: 2 layers · 128 · 16 · 2 assignments · 2 · 2048 floats = 134 MB.
   EXPECT_LT(step_of(recipe).peak_bytes, kept - 80e6);
 }
 
@@ -69,7 +69,7 @@ TEST(StepBench, MemoryDoesNotGrowWithSteps) {
     return measure_step(recipe, {.steps = steps, .warm_up = 2, .memory_bandwidth = kBandwidth})
         .peak_bytes;
   };
-  // One lost tensor of the feed-forward layer a step would be 40 · 1024 · 1024 floats.
+  // A leak of one feed-forward tensor a step would add 40 · 1024 · 1024 floats.
   EXPECT_LT(peak(42), peak(2) + 50e6);
 }
 
@@ -82,13 +82,13 @@ TEST(StepBench, HoldsReluRoutingAtTheStatedMean) {
       ASSERT_EQ(layer.size(), 4u);
       EXPECT_NEAR(std::accumulate(layer.begin(), layer.end(), 0.0), target, 0.02 * target);
     }
-    // FLOPs follow the experts that were active.
+    // The FLOPs are computed from the measured number of active experts.
     EXPECT_NEAR(step.flops,
                 useful_training_flops(bench_recipe("remoe").model, 64, causal_pairs(4, 16),
                                       64 * 2 * step.active_experts),
                 1e-9 * step.flops);
   }
-  // Left alone, about half of the experts are on.
+  // Without a target about half of the experts are active.
   EXPECT_NEAR(step_of(bench_recipe("remoe")).active_experts, 2, 0.6);
 }
 
@@ -135,7 +135,8 @@ TEST(StepBench, ProcessorTimeIsForOneThread) {
   Recipe two = bench_recipe("topk");
   two.run.threads = 2;
   EXPECT_THROW(measure_step(two, options), Error);
-  EXPECT_EQ(step_of(bench_recipe("topk")).clock, BenchClock::wall);  // the clock is given back
+  // The operators' clock is the wall clock again.
+  EXPECT_EQ(step_of(bench_recipe("topk")).clock, BenchClock::wall);
 }
 
 TEST(SyntheticStep, IsAFunctionOfSeedAndStep) {

@@ -7,10 +7,10 @@
 namespace penstock::testing {
 namespace {
 
-/// Options under which small numbers show: strong losses, short segments.
+/// Options that make effects large enough to measure: large loss coefficients, short segments.
 std::map<std::string, ConfigNode> visible_options() {
   return {{"hypernetwork", node({{"embedding", std::int64_t{4}}, {"hidden", std::int64_t{8}}})},
-          {"mixture", node({{"width", std::int64_t{4}}})},  // of 6 / 5 all logits are proportional
+          {"mixture", node({{"width", std::int64_t{4}}})},  // 6 / 5 = 1 makes logits proportional
           {"noisy-linear", node({{"init", std::string("normal")}})},
           {"lory", node({{"segment_length", std::int64_t{4}}})},
           {"adaptive-l1", node({{"initial", 0.3}})},

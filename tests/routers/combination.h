@@ -1,5 +1,5 @@
-// One combination of parts with experts, small and in fp64. properties.h has the properties that it
-// must have.
+// One combination of router parts with experts, small and in fp64. The properties that every
+// combination must have are in properties.h.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -36,7 +36,7 @@ struct Output {
 /// Router, balancers and experts of one layer.
 class Combination {
  public:
-  /// @param selector_options  of the selector, beside those that every combination has here
+  /// @param selector_options  added to the selector's options that every combination here has
   Combination(const std::string& scorer, const std::string& selector,
               const std::vector<std::string>& balancers, const Case& size = {},
               const Options& selector_options = {});
@@ -52,7 +52,7 @@ class Combination {
   Router& router() { return *router_; }
   Experts& experts() { return *experts_; }
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
-  /// All tensors that a checkpoint of the layer holds.
+  /// The router, the experts and the balancers: they hold all tensors of the layer's checkpoint.
   std::vector<std::shared_ptr<torch::nn::Module>> modules() const;
 
  private:
@@ -64,7 +64,7 @@ class Combination {
   std::shared_ptr<Experts> experts_;
 };
 
-/// A step of two layers in which the first expert had most of the tokens.
+/// Statistics of a step of two layers in which the first expert had most of the tokens.
 StepStatistics uneven_step(std::int64_t experts);
 
 }  // namespace penstock::testing

@@ -1,5 +1,5 @@
-// The full product scorer × selector × sets of balancers: each combination either has every
-// property of properties.h, or is refused with a reason.
+// The full product of scorers, selectors and sets of balancers. Each combination either has every
+// property of properties.h or is refused with a reason.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -12,7 +12,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// All subsets of the registered balancers while they are few; else the empty set, singles, pairs.
+/// All subsets of the registered balancers if there are at most 5 balancers. Otherwise the empty
+/// set, single balancers and pairs.
 std::vector<Names> balancer_sets() {
   const Names all = balancer_registry().names();
   std::vector<Names> sets;
@@ -93,7 +94,7 @@ TEST(Conformance, FullProduct) {
   RecordProperty("refused", static_cast<int>(refused));
 }
 
-/// What an option makes of a selector keeps every property, too.
+/// A selector keeps every property with a non-default option.
 TEST(Conformance, CappedRelu) {
   for (const Names& balancers : balancer_sets()) {
     if (!compatible("linear", "relu", balancers).empty()) continue;
@@ -104,7 +105,7 @@ TEST(Conformance, CappedRelu) {
   }
 }
 
-/// So few tokens leave some experts idle.
+/// With 4 tokens and 64 experts, some experts are idle.
 TEST(Conformance, LeakingRelu) {
   for (const Names& balancers : balancer_sets()) {
     if (!compatible("linear", "relu", balancers).empty()) continue;
@@ -117,8 +118,8 @@ TEST(Conformance, LeakingRelu) {
   }
 }
 
-/// Where a scorer's logits can be scaled, those of inference are scaled exactly; else nothing
-/// moves.
+/// If a scorer's logits can be scaled, the logits of inference are scaled exactly. Otherwise they
+/// do not change.
 TEST(Conformance, ScaledLogits) {
   const torch::NoGradGuard no_grad;
   int scaled = 0;
@@ -133,7 +134,7 @@ TEST(Conformance, ScaledLogits) {
     const at::Tensor before = logits();
     const bool scales = parts.router().scorer().scale_logits(2.5);
     const at::Tensor after = logits();
-    if (!before.defined() || !before.any().item<bool>()) {  // nothing to scale
+    if (!before.defined() || !before.any().item<bool>()) {  // there are no logits to scale
       EXPECT_FALSE(scales);
       continue;
     }
@@ -144,14 +145,15 @@ TEST(Conformance, ScaledLogits) {
   EXPECT_GE(scaled, 7);
 }
 
-/// Sums of each token's gates outside training; merged experts' weights where the plan merges.
+/// Each token's sum of gates outside training; in a merging plan each segment's sum of weights.
 at::Tensor gate_sums(Combination& parts) {
   const Plan plan = parts.run(parts.random_input(1), 7, /*training=*/false).routing.plan;
   if (plan.merges()) return plan.merge_weights.sum(1);
   return at::zeros({plan.tokens}, plan.weight.options()).index_add(0, plan.token, plan.weight);
 }
 
-/// Gates sum to one, or grow with the logits, exactly where the traits say so.
+/// Gates sum to one exactly if unit_gates is true, and scale with the logits exactly if the gates
+/// are ReLU's.
 TEST(Conformance, GatesAreWhatTheTraitsSay) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, entry] : selector_registry().entries()) {
@@ -167,7 +169,7 @@ TEST(Conformance, GatesAreWhatTheTraitsSay) {
   }
 }
 
-/// Options that divide a top-k selector's gates by their sum change the trait.
+/// A top-k selector whose options divide gates by their sum has the trait unit_gates.
 TEST(Conformance, OptionsMakeUnitGates) {
   const auto unit = [](const std::string& method, const std::string& part, const std::string& key,
                        ConfigNode::Value value) {
@@ -182,8 +184,8 @@ TEST(Conformance, OptionsMakeUnitGates) {
   EXPECT_FALSE(unit("switch", "topk-capacity", "softmax", std::string("before")));
 }
 
-/// Under a cap other experts' logits decide as well, so that no reader of gates takes them for a
-/// plain ReLU's.
+/// With a cap, other experts' logits decide about a gate as well, so the trait must not call the
+/// gates ReLU's.
 TEST(Conformance, ACapIsNoFormOfGates) {
   const auto gates = [](std::int64_t most) {
     return resolve({.method = "remoe", .k = 1, .parts = {{"relu", node({{"most", most}})}}})
@@ -193,7 +195,7 @@ TEST(Conformance, ACapIsNoFormOfGates) {
   EXPECT_EQ(gates(2), GateForm::other);
 }
 
-/// Every boolean trait that the checks read, told wrongly, must be noticed.
+/// Every boolean trait that the checks read is reported if it is false.
 TEST(Conformance, NoticesFalseTraits) {
   Combination topk("linear", "topk", {});
   const auto lie = [](Combination& parts, bool RouterTraits::*trait) {

@@ -1,4 +1,4 @@
-// A step's numbers of tokens for each expert, set by hand, in the form that balancers get.
+// A step's token counts per expert, set by hand, as balancers receive them.
 #pragma once
 
 #include <torch/types.h>
@@ -14,7 +14,7 @@ namespace penstock::testing {
 
 inline constexpr RouterShape kTwoLayers{.d_model = 3, .experts = 8, .k = 2, .layers = 2};
 
-/// 100 tokens a layer, of which each layer's experts get these.
+/// Statistics of a step with 100 tokens a layer. @param counts  each layer's tokens per expert
 inline StepStatistics counted(const std::vector<std::vector<std::int64_t>>& counts) {
   StepCounts out;
   for (std::size_t layer = 0; layer < counts.size(); ++layer)
@@ -22,7 +22,7 @@ inline StepStatistics counted(const std::vector<std::vector<std::int64_t>>& coun
   return out.take();
 }
 
-/// 8 experts with `each` tokens, but for the last.
+/// Token counts of 8 experts: `each` for the first seven, `last` for the last.
 inline std::vector<std::int64_t> loads(std::int64_t each, std::int64_t last) {
   std::vector<std::int64_t> out(8, each);
   out.back() = last;

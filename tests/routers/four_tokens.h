@@ -1,4 +1,4 @@
-// The logits that formulas.py uses, and parts that get them as from a router.
+// The logits that formulas.py uses, and helpers that pass them to parts as a router does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace penstock::testing {
 
-/// Four tokens' logits of four experts.
+/// Logits of four tokens for four experts.
 inline at::Tensor four_logits() {
   return matrix({{1.0, 0.5, -0.3, 0.2},
                  {-0.7, 0.4, 0.9, 0.1},
@@ -27,7 +27,7 @@ inline void expect_matrix(const at::Tensor& actual,
   EXPECT_LT(farthest(actual, matrix(expected)), 1e-12) << actual;
 }
 
-/// The plan in the form that the router gives to balancers.
+/// The selector's plan, completed as the router does before it calls balancers.
 inline Plan plan_for(Selector& selector, const at::Tensor& z,
                      const RoutingContext& context = kTraining) {
   Plan plan = selector.select({.logits = z}, context);
@@ -35,7 +35,7 @@ inline Plan plan_for(Selector& selector, const at::Tensor& z,
   return plan;
 }
 
-/// Of a balancer, when that selector chooses.
+/// The loss of the named balancer on the plan of the selector `select`.
 inline double loss_of(const std::string& name, const RouterShape& shape, const Options& options,
                       const std::string& select) {
   const auto parts = selector(select, shape);

@@ -1,4 +1,4 @@
-// The balancers' losses worked out entry by entry, for the check that a combination's loss is their
+// The balancers' losses, computed entry by entry. The test compares a combination's loss with their
 // sum.
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace penstock::testing {
 namespace {
 
-/// The n-th largest entry of a row, from 1.
+/// The n-th largest entry of a row; n counts from 1.
 double nth_largest(const at::TensorAccessor<double, 1>& row, std::int64_t n) {
   std::vector<double> sorted;
   for (std::int64_t e = 0; e < row.size(0); ++e) sorted.push_back(row[e]);
@@ -31,8 +31,8 @@ bool without_loss(const std::string& balancer) {
   return balancer == "loss-free" || balancer == "threshold" || balancer == "expert-threshold";
 }
 
-/// The balancer's loss, entry by entry from its published formula. `requested`: choices per token
-/// that count before any is refused; 0 where what was assigned counts.
+/// The balancer's loss, entry by entry from its published formula. @param requested  choices per
+/// token that count before any is refused; 0 to count the plan's assignments instead
 double loss_by_hand(const std::string& name, const Scores& scores, const Plan& plan, double lambda,
                     std::int64_t requested) {
   const at::Tensor noisy = scores.logits.detach().contiguous();
@@ -65,7 +65,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
       count += (requested > 0 ? z[t][e] >= nth_largest(z[t], requested) : on[t][e]) ? 1 : 0;
       gates += w[t][e];
       probability += std::exp(c[t][e]) / total;
-      if (scores.noise_scale.defined()) {  // the k-th highest of the others' logits
+      if (scores.noise_scale.defined()) {  // the k-th highest of the other experts' logits
         const double rank = z[t][e] > nth_largest(z[t], 3) ? 3 : 2;
         const double distance = c[t][e] - nth_largest(z[t], static_cast<std::int64_t>(rank));
         const double scale = scores.noise_scale[t][e].item<double>();
@@ -77,7 +77,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
     if (name == "load-balance")
       loss += 0.5 * static_cast<double>(experts) * count /
               (static_cast<double>(requested > 0 ? requested : 2) * tokens) * probability / tokens;
-    else if (name == "locality")  // this rank's home is expert 0; a fifth is left to the others
+    else if (name == "locality")  // expert 0 is local to this rank; the others share 0.2
       loss += 0.3 * probability / tokens_scored *
               std::log(probability / tokens_scored /
                        (e == 0 ? 0.8 : 0.2 / static_cast<double>(experts - 1)));
@@ -87,7 +87,8 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
   if (name == "load-balance" || name == "adaptive-l1" || name == "locality") return loss;
   if (name == "importance") return 0.3 * squared_variation(importance);
   if (name == "load") return 0.4 * squared_variation(loads);
-  return std::numeric_limits<double>::quiet_NaN();  // a balancer without a formula here must fail
+  // NaN fails the comparison: this balancer has no formula here.
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace

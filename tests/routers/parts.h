@@ -36,7 +36,7 @@ inline at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
   return torch::stack(out);
 }
 
-/// The largest difference of two entries, in f64; 0 where there are none.
+/// The largest absolute difference between entries of `a` and `b`, in f64; 0 if both are empty.
 inline double farthest(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 && b.numel() == 0) return 0;
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
@@ -50,7 +50,7 @@ inline at::Tensor dense_weights(const Plan& plan) {
   return out;
 }
 
-/// Which experts each token is assigned to [T, E] bool; all of them in a merging plan.
+/// Which experts each token is assigned to. All experts in a merging plan. [T, E] bool
 inline at::Tensor dense_mask(const Plan& plan) {
   if (plan.merges()) return at::ones({plan.tokens, plan.experts}, at::kBool);
   at::Tensor out = at::zeros({plan.tokens, plan.experts}, at::kBool);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEqual = 1e-12;
 
-/// What the plan says of each token, comparable whatever the kind of plan. [T, E]
+/// Each token's weights on the experts, for every kind of plan. [T, E]
 at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed = 7,
                       bool training = true) {
   return dense_weights(parts.run(input, seed, training).routing.plan);
@@ -26,7 +26,7 @@ at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed
 
 std::string reads_no_statistics(Combination& parts) {
   const Input input = parts.random_input(5);
-  parts.run(input);  // a first pass may read state, which a step's others then know
+  parts.run(input);  // the first pass of a step may read state and cache it
   thread_local std::int64_t reads;
   reads = 0;
   const auto count = [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
@@ -103,7 +103,7 @@ std::string seeds_decide(Combination& parts, const RouterTraits& traits) {
   const Input input = parts.random_input(1);
   const at::Tensor first = weights_of(parts, input, 7);
   if (!first.equal(weights_of(parts, input, 7))) return "the same seed gave another plan";
-  bool same = true;  // one other seed can draw the same expert
+  bool same = true;  // two seeds can draw the same expert, so several are tried
   for (std::uint64_t seed = 8; seed < 16; ++seed)
     same = same && first.equal(weights_of(parts, input, seed));
   if (same && traits.stochastic) return "a stochastic router ignored the seed";
@@ -126,7 +126,7 @@ std::string permutes(Combination& parts, const RouterTraits& traits) {
 
 std::string respects_time(Combination& parts, const RouterTraits& traits) {
   double leak = 0;
-  // Where time may leak it need not do so for every input.
+  // A router that is not causal need not leak for every input, so several inputs are tried.
   for (std::uint64_t seed = 4; seed == 4 || (!traits.causal && leak <= kEqual && seed < 40);
        ++seed) {
     const Input input = parts.random_input(seed), other = parts.random_input(seed + 1000);
@@ -167,8 +167,9 @@ std::string accepts_no_tokens(Combination& parts) {
 }
 
 std::string accepts_one_busy_expert(Combination& parts, const RouterTraits& traits) {
-  // The same token everywhere, one that a single expert gets: outside training, where scorers add
-  // no noise, or in it, where THOR draws one expert for all.
+  // Repeat one token in every place, and try tokens until one expert gets it alone. Odd seeds run
+  // outside training, where scorers add no noise; even seeds run in training, where THOR draws one
+  // expert for all tokens.
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const bool training = seed % 2 == 0;
     Input input = parts.random_input(seed);
@@ -229,7 +230,7 @@ std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
     return at::randn(t.sizes(), draws, at::TensorOptions().dtype(at::kDouble));
   };
   at::Tensor probe = random_like(input.hidden);
-  // The first segment's blend has a stopped gradient: leave its outputs out of the objective.
+  // The first segment's blend passes no gradient: leave its outputs out of the objective.
   if (traits.merges)
     probe.view({parts.size().sequences, parts.size().sequence_length, -1}).slice(1, 0, 4).zero_();
   const auto objective = [&] {
@@ -267,7 +268,8 @@ std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
   for (const auto& module :
        {std::static_pointer_cast<torch::nn::Module>(parts.modules()[0]), parts.modules()[1]})
     for (const auto& parameter : module->named_parameters()) {
-      if (traits.estimates_gradient && module == parts.modules()[0]) continue;  // as `hidden`
+      // Estimated, like the input's.
+      if (traits.estimates_gradient && module == parts.modules()[0]) continue;
       if (!parameter.value().requires_grad()) continue;
       if (auto wrong = check(parameter.key(), parameter.value()); !wrong.empty()) return wrong;
     }
