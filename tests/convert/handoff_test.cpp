@@ -1,5 +1,5 @@
-// Hand-off of a ReLU-routed model: the fit of the gates by sums worked out token by token, what is
-// written, that it exports, and what is refused.
+// Hand-off of a ReLU-routed model: the fit of the gates against sums computed token by token, the
+// written model, its export, and refusals.
 #include "penstock/convert/handoff.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::write_random_model;
 
 constexpr std::int64_t kTokens = 40, kExperts = 5, kWidth = 3;
 
-/// Σ_t ‖y − α ŷ‖² / Σ_t ‖y‖² at that β and the best α, with plain loops over numbers.
+/// Σ_t ‖y − α ŷ‖² / Σ_t ‖y‖² for the β `scale` and the best α, by plain loops.
 double error_at(double scale, const at::Tensor& z, const at::Tensor& outputs, std::int64_t k,
                 GateForm form, double* best_output = nullptr) {
   const auto logit = z.accessor<double, 2>();
@@ -90,7 +90,7 @@ TEST(GateFit, IsExactWhereOneExpertHasTheSameGateEverywhere) {
   EXPECT_EQ(
       fit_gates(at::full({6, 3}, -1.0), output_products(outputs), 1, GateForm::softmax_over_all)
           .output,
-      0);  // no token has an expert: nothing is to come out
+      0);  // no token has an expert, so the output is 0
 }
 
 class Handoff : public ::testing::Test {
@@ -154,7 +154,7 @@ TEST_F(Handoff, TakesTheNearerGatesAndMeasuresBothModels) {
   EXPECT_LE(mean_error(report.layers), report.other_error);
   EXPECT_GT(report.parent_active, 0);
   EXPECT_EQ(read_json(path("handed") + "/config.json")["num_experts_per_tok"], 2);
-  // The loss, from logits of every second window.
+  // The losses are measured on every second window.
   const at::Tensor windows =
       sample_windows(path("text"), *open_model_source(path("parent")), {.tokens = 1024});
   for (const char* name : {"parent", "handed"}) {

@@ -31,7 +31,7 @@ inline ModelConfig small_dense() {
   return config;
 }
 
-/// Four experts, two of them for each token, with probabilities as gates.
+/// A model with four experts, two of them for each token, and softmax probabilities as gates.
 inline ModelConfig small_moe(const std::string& softmax = "before") {
   ModelConfig config = small_dense();
   config.moe.experts = 4;
@@ -43,8 +43,8 @@ inline ModelConfig small_moe(const std::string& softmax = "before") {
   return config;
 }
 
-/// Three layers of four experts as DeepSeekMoE has them: the first layer dense and of another
-/// width, shared experts as wide as two.
+/// Three layers with four experts as in DeepSeekMoE. The first layer is dense and has another
+/// width. The shared experts are as wide as two experts.
 inline ModelConfig small_deepseek() {
   ModelConfig config = small_moe();
   config.layers = 3;
@@ -54,8 +54,8 @@ inline ModelConfig small_deepseek() {
   return config;
 }
 
-/// Four experts as Qwen3-MoE has them: norms of each head, heads wider than the model divided by
-/// their number, gates that sum to one.
+/// Four experts as in Qwen3-MoE: norms of each head, head_dim larger than d_model / heads, and
+/// gates that sum to one.
 inline ModelConfig small_qwen3() {
   ModelConfig config = small_moe();
   config.qk_norm_per_head = true;
@@ -64,7 +64,8 @@ inline ModelConfig small_qwen3() {
   return config;
 }
 
-/// Draws weights that make gates, norms, biases and positions matter, and writes the model.
+/// Writes the model with random weights. They are drawn so that gates, norms, biases and positions
+/// affect the logits.
 inline void write_random_model(const ModelConfig& config, const std::string& directory,
                                bool with_tokenizer = true, std::uint64_t seed = 1) {
   const torch::NoGradGuard no_grad;
@@ -95,8 +96,8 @@ inline at::Tensor logits_of(const std::string& path, const at::Tensor& tokens) {
   return model->logits(model->forward({.tokens = tokens}, {}).hidden);
 }
 
-/// Exit status of a script of tests/convert on an exported folder and on expected.safetensors in
-/// `temp`.
+/// Runs a script of tests/convert on an exported folder and on expected.safetensors in `temp`.
+/// Returns its exit status.
 inline int run_on_logits(const std::string& script, const TempDirectory& temp,
                          const std::string& directory, const std::string& more) {
   const std::string command = std::string("/usr/bin/python3 -B ") + PENSTOCK_SOURCE_DIR +

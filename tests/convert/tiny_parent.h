@@ -1,4 +1,4 @@
-// Small dense models on disk for the conversion tests, with a text to calibrate on.
+// Small dense models on disk for the conversion tests, and a text for calibration.
 #pragma once
 
 #include <torch/types.h>
@@ -18,7 +18,7 @@
 
 namespace penstock::testing {
 
-/// Qwen2's shape, small: biases on q, k and v, a tied head, `kv_heads` of 8 heads.
+/// A small Qwen2 config: biases on q, k and v, a tied head, `kv_heads` key heads for 8 query heads.
 inline ModelConfig tiny_config(std::int64_t kv_heads = 8) {
   ModelConfig config;
   config.vocab = 257;
@@ -35,7 +35,7 @@ inline ModelConfig tiny_config(std::int64_t kv_heads = 8) {
   return config.resolved();
 }
 
-/// Writes the model and the tokenizer of bytes; biases and gains are drawn too.
+/// Writes the model, with random biases and norm weights too, and the byte tokenizer.
 inline void write_parent(const std::string& directory, const ModelConfig& config,
                          at::ScalarType type = at::kFloat) {
   const torch::NoGradGuard no_grad;
@@ -61,14 +61,14 @@ inline void write_text(const std::string& path) {
   write_file_atomically(real_file_system(), path, std::string_view(text));
 }
 
-/// Logits of one row of tokens, [T, V].
+/// Logits of one fixed sequence of tokens, [T, V].
 inline at::Tensor logits_of(LanguageModel& model, std::int64_t length = 20) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = (torch::arange(length, at::kLong) * 37 % 250).view({1, length});
   return model.logits(model.forward({.tokens = tokens}, {}).hidden);
 }
 
-/// Inputs of every feed-forward layer, per layer [n·L, d].
+/// The inputs of every feed-forward layer over the windows: per layer [n·L, d].
 inline std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense,
                                                    const at::Tensor& windows) {
   std::vector<std::vector<at::Tensor>> parts(static_cast<std::size_t>(dense.config().layers));

@@ -19,7 +19,7 @@ at::Tensor table(const std::vector<double>& numbers) {
   return torch::tensor(numbers, at::kDouble).view({8, 4});
 }
 
-/// Training with the draws of seed 5, or evaluation.
+/// A context for training with the draws of seed 5, or for evaluation.
 RoutingContext context(bool training) {
   RoutingContext context{.training = training};
   context.generator = at::detail::createCPUGenerator(5);
@@ -45,7 +45,7 @@ void expect_gradient(const at::Tensor& objective, const at::Tensor& leaf,
 void expect_case(const std::string& name, const CapacityCase& expected, Options options,
                  bool training) {
   SCOPED_TRACE(concat(name, " k = ", expected.k, ", capacity ", expected.capacity));
-  const double elsewhere = 100;                                // what the other mode would use
+  const double elsewhere = 100;                                // the other mode's capacity
   const double capacity = std::max(expected.capacity, 1e-12);  // 0 is refused
   options["capacity"] = training ? capacity : elsewhere;
   options["eval_capacity"] = training ? elsewhere : capacity;
@@ -130,7 +130,7 @@ TEST(GShard, AtOneExpertItIsTheFirstAlone) {
 
 TEST(Capacity, RoundsUpButNotByTheErrorOfAProduct) {
   EXPECT_EQ(expert_capacity(1.25, 1, 8, 4), 3);   // 2.5
-  EXPECT_EQ(expert_capacity(1.1, 1, 10, 1), 11);  // 1.1 · 10 is above 11 in doubles
+  EXPECT_EQ(expert_capacity(1.1, 1, 10, 1), 11);  // 1.1 · 10 rounds to a double above 11
   EXPECT_EQ(expert_capacity(1, 2, 1, 64), 1);
   EXPECT_EQ(expert_capacity(0, 2, 8, 4), 0);
   EXPECT_EQ(expert_capacity(1, 2, 0, 4), 0);

@@ -1,7 +1,8 @@
-// What selectors' weights and balancers' losses pass back to the logits, against the numbers of
-// gradients.py, which differentiates the published formulas. Those of selectors with a capacity and
-// of the load are in gating_test.cpp, a bias of the choice in balancers/loss_free_test.cpp, a shift
-// of the logits in balancers/logit_shift_test.cpp; scorers' are in scorers/scorers_test.cpp.
+// Gradients of selectors' weights and balancers' losses with respect to the logits, against the
+// numbers of gradients.py, which differentiates the published formulas. gating_test.cpp has the
+// gradients of selectors with a capacity and of the load loss; balancers/loss_free_test.cpp those
+// with a bias of the choice; balancers/logit_shift_test.cpp those with a shift of the logits;
+// scorers/scorers_test.cpp those of scorers.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 namespace penstock::testing {
 namespace {
 
-/// The references' precision, and the one that training has.
+/// The precision of the references, and the precision of training.
 constexpr at::ScalarType kPrecisions[] = {at::kDouble, at::kFloat};
 
 /// f64 [rows, 4].
@@ -27,7 +28,7 @@ at::Tensor logits_leaf(at::ScalarType type) {
 
 RouterShape four_experts(double k) { return {.d_model = 4, .experts = 4, .k = k, .layers = 5}; }
 
-/// Two sequences when training, with the draws of seed 5.
+/// A training context with two sequences and the draws of seed 5.
 RoutingContext two_sequences() {
   RoutingContext context{.training = true};
   context.token_ids = torch::tensor(kTokenIds, at::kLong);
@@ -44,7 +45,7 @@ Plan routed(const std::string& name, double k, const Options& options, const at:
   return plan;
 }
 
-/// sum(weights * probe), over a blend's segments where the plan merges.
+/// sum(weights * probe). In a merging plan the sum goes over the segments' weights.
 at::Tensor probed(const Plan& plan) {
   const at::Tensor probe = rows_of_four(kWeightProbe);
   if (plan.merges())

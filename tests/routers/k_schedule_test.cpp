@@ -1,4 +1,4 @@
-// The schedule of k: switching steps of the published runs, and of small ones by hand.
+// The schedule of k: the steps at which k changes in published runs, and in small runs by hand.
 #include "penstock/routers/k_schedule.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ std::int64_t k_at(const KSchedule& schedule, const RouterShape& shape, std::int6
   return scheduled_k(schedule, shape, {.step = step, .total_steps = total, .training = true});
 }
 
-/// The steps at which k differs from the step before.
+/// The steps whose k differs from the k of the step before.
 Steps switches(const KSchedule& schedule, const RouterShape& shape, std::int64_t total) {
   Steps out;
   std::int64_t before = k_at(schedule, shape, 0, total);
@@ -44,8 +44,8 @@ TEST(KSchedule, CosineIncrease) {  // from formulas.py
 
 TEST(KSchedule, LinearAndCosineDecrease) {
   const RouterShape two{.d_model = 4, .experts = 16, .k = 2};
-  // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2, where 4 + round(−0.5) = 4 and 4 + round(−1.5)
-  // = 2.
+  // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2. Halves round to even: 4 + round(−0.5) = 4 and 4 +
+  // round(−1.5) = 2.
   EXPECT_EQ(switches({.kind = KScheduleKind::linear, .start = 4}, two, 8), (Steps{3, 6}));
   // 2 + 2·cos(π·s/8): 4 3.85 3.41 2.77 2 at s = 0..4.
   EXPECT_EQ(switches({.kind = KScheduleKind::cosine, .start = 4}, two, 4), (Steps{2, 4}));

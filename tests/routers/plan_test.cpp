@@ -1,4 +1,4 @@
-// Plans: the direct index against a hand-worked one, the ATen oracle, and its gradient.
+// Plans: the direct index against a hand-worked one and against the ATen oracle, and the gradient.
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -50,7 +50,8 @@ TEST(Plan, EqualsTheOracleForEveryShapeAndDensity) {
       }
 }
 
-/// A part of the tokens has the plan that a mask of these alone gives, and its gradient.
+/// The plan of a range of tokens equals the plan made from the range's mask, and so does its
+/// gradient.
 TEST(Plan, OfSomeTokensIsThatOfTheirMask) {
   torch::manual_seed(2);
   for (const double density : {0.0, 0.4, 1.0})
@@ -86,7 +87,7 @@ TEST(Plan, ReadsMasksThatAreNotContiguous) {
 TEST(Plan, HandsTheWeightsGradientToTheMaskedGates) {
   const at::Tensor gates = torch::rand({3, 2}, at::kDouble).requires_grad_();
   const at::Tensor mask = torch::tensor({1, 0, 1, 1, 0, 0}).view({3, 2}).to(at::kBool);
-  const Plan plan = make_plan(gates, mask);  // (0,0), (1,0), (1,1)
+  const Plan plan = make_plan(gates, mask);  // assignments (token, expert): (0,0), (1,0), (1,1)
   (plan.weight * torch::tensor({2.0, 3.0, 5.0}, at::kDouble)).sum().backward();
   EXPECT_TRUE(gates.grad().equal(matrix({{2, 0}, {3, 5}, {0, 0}})));
 }

@@ -1,4 +1,4 @@
-// From a recipe's table to parts and options, and the errors of a wrong one.
+// Resolving a recipe's router table into parts and options, and the errors of wrong tables.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -53,7 +53,8 @@ std::string refusal(const RouterConfig& config, const RouterShape& shape,
   return "accepted";
 }
 
-// What does not fit the layers is refused without building a part, by the words of who builds one.
+// check_options refuses options that do not fit the layers without building a part. Its message is
+// the one that building would give.
 TEST(CheckOptions, SaysWhatBuildingWouldSay) {
   const RouterShape shape{.d_model = 8, .experts = 4, .k = 2};
   const auto with = [](const std::string& method, const std::string& part, ConfigNode options) {
@@ -111,7 +112,7 @@ TEST(OptionNotes, AreOfWhatTheConfigItselfGives) {
   const RouterShape shape{.d_model = 8, .experts = 4, .k = 4};
   ConfigNode constant;
   constant.set("schedule.kind", ConfigNode(std::string("constant")));
-  RouterConfig config{.method = "hyperrouter"};  // whose own schedule starts at 2
+  RouterConfig config{.method = "hyperrouter"};  // the method's own schedule starts at 2
   config.parts["topk"] = constant;
   EXPECT_EQ(option_notes(config, shape, 100), Names());
   config.parts["topk"].set("schedule.start", ConfigNode(std::int64_t{2}));
@@ -162,7 +163,7 @@ TEST(Coefficients, AreThoseThatThePartsMark) {
   EXPECT_EQ(coefficient_keys({.method = "hyperrouter"}).front(), "model.router.hypernetwork.l2");
   EXPECT_TRUE(coefficient_keys({.method = "dense"}).empty());
   EXPECT_TRUE(coefficients("no such part").empty());
-  // 0 leaves the loss out, so it must be allowed.
+  // A coefficient of 0 leaves the loss out, so 0 must be allowed.
   for (const auto& [name, entry] : balancer_registry().entries())
     for (const std::string& option : coefficients(name)) {
       ConfigNode options;
@@ -206,9 +207,9 @@ TEST(Resolve, ANameOfAnotherKindIsToldWhereItBelongs) {
   EXPECT_NE(error_of({.method = "topk", .balancers = Names{"relu"}})
                 .find("model.router.balancers: 'relu' is a selector"),
             std::string::npos);
-  // Of a name that is nobody's, the nearest one.
+  // An unknown name gets the nearest known name as a suggestion.
   EXPECT_NE(error_of({.method = "tokp"}).find("did you mean 'topk'"), std::string::npos);
-  // Which may be of another kind.
+  // The suggested name may be of another kind.
   EXPECT_NE(
       error_of({.method = "zloss"})
           .find("model.router.method: unknown method 'zloss'; did you mean 'z-loss'? 'z-loss' "
@@ -274,7 +275,7 @@ TEST(Resolve, HyperRouterFollowsTheAuthorsGateOnThePapersSchedule) {
     ConfigNode scripts = node({});
     scripts.set("schedule.start", ConfigNode(std::int64_t{8}));
     const ResolvedRouter code = resolve({.method = method, .parts = {{"topk", scripts}}});
-    EXPECT_EQ(k_at(code, 25000), 8);  // half of a step of k goes to the even 8
+    EXPECT_EQ(k_at(code, 25000), 8);  // k = 8.5 rounds to the even 8
     EXPECT_EQ(k_at(code, 25001), 9);
   }
   EXPECT_TRUE(option<bool>(resolve({.method = "smoe-dropout"}), "random", "bias"));
@@ -325,7 +326,7 @@ TEST(Resolve, ErrorsNameTheKeyAndTheRemedy) {
             std::string::npos);
   EXPECT_NE(error_of({.parts = {{"relu", node({{"any", true}})}}}).find("not in use"),
             std::string::npos);
-  // What sets nothing contradicts nothing: a recipe's empty table of another method's part.
+  // An empty table of a part that is not in use is allowed.
   EXPECT_NO_THROW(resolve({.parts = {{"relu", node({})}}}));
   EXPECT_NO_THROW(resolve({.method = "dense", .parts = {{"relu", node({})}}}));
   EXPECT_NE(

@@ -1,4 +1,4 @@
-// What is known of a step: experts per token of each layer, and sums over ranks.
+// Statistics of a step: experts per token of each layer, and sums over ranks.
 #include "penstock/routers/step_statistics.h"
 
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@ TEST(StepStatistics, CountsExpertsPerTokenOfEachLayer) {
   const StepStatistics step = counted({loads(25, 25), loads(10, 30), {}});
   EXPECT_EQ(step.active(0), 2.0);
   EXPECT_EQ(step.active(1), 1.0);
-  EXPECT_EQ(step.active(2), 0);  // its plans merge
+  EXPECT_EQ(step.active(2), 0);  // this layer's plans merge experts
   EXPECT_EQ(step.active(7), 0);
   EXPECT_EQ(step.tokens, (std::vector<std::int64_t>{100, 100, 0}));
   EXPECT_DOUBLE_EQ(step.sparsity, 1 - 300 / 1600.0);
 }
 
-/// A layer in which no expert is on has counts, which ranks' sums must keep.
+/// A layer in which no expert is active keeps its counts of 0 when ranks sum.
 TEST(StepStatistics, ALayerWithoutAssignmentsOutlivesSums) {
   StepCounts counts;
   counts.add(0, loads(25, 25), 100);

@@ -6,7 +6,8 @@
 namespace penstock {
 namespace {
 
-/// Two layers, one token, two experts; each layer takes expert 0, with that lead of its logit.
+/// Two layers, one token, two experts. Each layer chooses expert 0; its logit leads by `first_lead`
+/// or `second_lead`.
 Observed observed(double first_lead, double second_lead) {
   const auto layer = [](double lead) { return torch::tensor({{1.0 + lead, 1.0}}, at::kFloat); };
   const at::Tensor chosen = torch::tensor({{true, false}});
@@ -22,7 +23,7 @@ TEST(Certificate, AnotherExpertIsExcusedByATieInTheFirstLayerThatDiffers) {
   EXPECT_EQ(compare(tied, tied).differ_beyond_ties, 0);
   Observed changed = tied;
   changed.chosen[0] = other;
-  changed.chosen[1] = other;  // far from a tie, but moved by the layer below
+  changed.chosen[1] = other;  // not a tie, but changed by the layer below
   EXPECT_EQ(compare(tied, changed).same_experts, 0);
   EXPECT_EQ(compare(tied, changed).differ_beyond_ties, 0);
   changed = clear;

@@ -38,7 +38,7 @@ ModelConfig with_method(const std::string& method, double k) {
 TEST(ExportTarget, DenseModelsByTheirBiases) {
   ModelConfig config = small_dense();
   EXPECT_EQ(chosen(config, kHf), "llama");
-  EXPECT_EQ(chosen(config, kGgufFile, "qwen2"), "qwen2");  // with biases of 0
+  EXPECT_EQ(chosen(config, kGgufFile, "qwen2"), "qwen2");  // with biases of 0 added
   EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "qwen2").config.qkv_bias);
   config.qkv_bias = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2");
@@ -57,7 +57,7 @@ TEST(ExportTarget, GatesDecideAmongTheExperts) {
   EXPECT_NE(refusal(small_moe("after"), kGgufFile, "qwen2moe").find("does not divide"),
             std::string::npos);
   const ExportTarget told = choose_export_target(small_moe("after").resolved(), kHf, "qwen2moe");
-  EXPECT_TRUE(told.renormalises);  // there the config says so
+  EXPECT_TRUE(told.renormalises);  // the config says so
   EXPECT_FALSE(choose_export_target(small_moe("before").resolved(), kHf, "qwen2moe").renormalises);
 
   ModelConfig single = small_moe("after");
@@ -65,7 +65,7 @@ TEST(ExportTarget, GatesDecideAmongTheExperts) {
   EXPECT_EQ(chosen(single, kHf), "mixtral");
   EXPECT_NE(refusal(single, kHf, "qwen2moe").find("single expert"), std::string::npos);
 
-  // With all experts the two kinds of gates are the same numbers.
+  // If all experts are active, both softmax orders give the same gates.
   ModelConfig all = small_moe("before");
   all.router.k = 4;
   EXPECT_EQ(chosen(all, kGgufFile, "mixtral"), "mixtral");
@@ -87,7 +87,7 @@ TEST(ExportTarget, WhatTheTargetHasBesides) {
   tied.tie_embeddings = true;
   EXPECT_FALSE(choose_export_target(tied.resolved(), kGgufFile, "").config.tie_embeddings);
   EXPECT_TRUE(choose_export_target(tied.resolved(), kHf, "").config.tie_embeddings);
-  // Granular experts come with their own numbers.
+  // The export counts granular experts and gives their width.
   ModelConfig granular = small_moe();
   granular.moe.granularity = 3;
   const ModelConfig plain = choose_export_target(granular.resolved(), kHf, "").config;
@@ -110,7 +110,7 @@ TEST(ExportTarget, NormsOfQueriesAndKeysAreOlmoes) {
   EXPECT_NE(refusal(small_moe(), kHf, "olmoe").find("norms q and k"), std::string::npos);
 }
 
-/// vLLM fixes what an OLMoE's gates and epsilon are, whatever its config says.
+/// vLLM fixes OLMoE's gates and epsilon and ignores the config's values.
 TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
   ModelConfig config = small_moe("before");
   config.qk_norm = true;
@@ -155,7 +155,8 @@ TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
 TEST(ExportTarget, SharedExperts) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "").config.moe.shared_gate);  // of 1/2
+  // A gate of 1/2 added.
+  EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "").config.moe.shared_gate);
   config.moe.shared_gate = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
   EXPECT_EQ(choose_export_target(config.resolved(), kHf, "").config.moe.shared_width, 40);
@@ -173,7 +174,7 @@ TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
   ModelConfig whole = small_moe();
   whole.qk_norm = true;
   EXPECT_NE(refusal(whole, kHf, "qwen3moe").find("each head"), std::string::npos);
-  // llama.cpp's graph divides the gates by their sum whatever the config says.
+  // llama.cpp's graph divides the gates by their sum and ignores the config.
   ModelConfig probabilities = small_moe();
   probabilities.qk_norm_per_head = true;
   EXPECT_NE(refusal(probabilities, kGgufFile).find("by their sum there"), std::string::npos);
@@ -232,7 +233,7 @@ TEST(ExportTarget, CapacityThatCannotRunOutIsNoObstacle) {
   ModelConfig config = with_method("switch", 1);
   EXPECT_NE(refusal(config, kHf).find("full"), std::string::npos);
   ConfigNode options;
-  options.set("eval_capacity", ConfigNode(4.0));  // of four experts: every token fits
+  options.set("eval_capacity", ConfigNode(4.0));  // capacity 4 with four experts: every token fits
   config.router.parts["topk-capacity"] = options;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
 }

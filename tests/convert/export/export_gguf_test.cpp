@@ -29,7 +29,7 @@ using testing::some_tokens;
 using testing::TempDirectory;
 using testing::write_random_model;
 
-/// Exports a random model of that config and returns the certificate.
+/// Exports a random model with this config and returns the certificate.
 Certificate exported(const TempDirectory& temp, const ModelConfig& config,
                      const std::string& architecture = "",
                      std::optional<ExportDtype> dtype = std::nullopt) {
@@ -61,7 +61,7 @@ TEST(ExportGguf, TellsHowFarItIs) {
   EXPECT_EQ(told.back(), std::pair(std::string("measuring"), 0.5));
 }
 
-/// Largest difference of logits between the model and the file, over the largest logit.
+/// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference(const TempDirectory& temp) {
   const at::Tensor ours = logits_of((temp.path() / "model").string(), some_tokens());
   const at::Tensor theirs = logits_of((temp.path() / "m.gguf").string(), some_tokens());
@@ -106,7 +106,7 @@ TEST(ExportGguf, EveryArchitectureComputesTheModel) {
   }
 }
 
-/// Names, keys and shapes as llama.cpp's loader asks for them.
+/// The file has the names, keys and shapes that llama.cpp's loader reads.
 TEST(ExportGguf, KeysAndTensorsAreThoseOfTheGraphs) {
   using Shape = std::vector<std::int64_t>;
   const TempDirectory temp, other;
@@ -163,14 +163,15 @@ TEST(ExportGguf, TheNullSharedExpertGivesNothingButIsNoDivisionByZero) {
       source.tensor("model.layers.1.mlp.shared_expert_gate.weight").ne(0).all().item<bool>());
   EXPECT_FALSE(
       source.tensor("model.layers.1.mlp.shared_expert.down_proj.weight").any().item<bool>());
-  // Silu(z)/z for the tokens of a model: never 0/0, so z is never 0.
+  // silu(z)/z must be finite for tokens of a model, so z must never be 0.
   const at::Tensor hidden = torch::randn({10000, 64});
   const at::Tensor z =
       hidden.matmul(source.tensor("model.layers.1.mlp.shared_expert_gate.weight").t());
   EXPECT_TRUE((at::silu(z) / z).isfinite().all().item<bool>());
 }
 
-/// llama.cpp computes a shared expert's gate as silu(z)/z: for one that makes up for none, 1/2.
+/// llama.cpp computes a shared expert's gate as silu(z)/z. For a model without this gate it must be
+/// exactly 1/2, and down_proj is doubled.
 TEST(ExportGguf, AGateThatMakesUpForNoneIsAHalf) {
   const TempDirectory temp;
   ModelConfig config = small_moe();
@@ -198,7 +199,7 @@ TEST(ExportGguf, ExpertsOfWidthOneKeepTheirAxes) {
   EXPECT_LT(difference(temp), 2e-6);
 }
 
-/// Bytes of mapped files that this process holds.
+/// Bytes of mapped files that are resident in this process.
 std::int64_t resident_file_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -224,7 +225,8 @@ TEST(ExportGguf, ReadingATensorKeepsNoPagesOfTheFile) {
     const GgufSource source(file);
     const std::int64_t before = resident_file_bytes();
     if (before < 0) GTEST_SKIP() << "the system does not tell";
-    const at::Tensor embeddings = source.tensor("model.embed_tokens.weight");  // 32 MiB, or 8
+    // 32 MiB in F32, 8 in Q8_0.
+    const at::Tensor embeddings = source.tensor("model.embed_tokens.weight");
     EXPECT_LT(resident_file_bytes() - before, 2 << 20) << file;
     EXPECT_TRUE(embeddings.any().item<bool>());
   }
@@ -236,7 +238,7 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
   config.vocab = 300;
   exported(temp, config);
   const std::string file = (temp.path() / "m.gguf").string();
-  EXPECT_EQ(GgufSource(file).tokenizer()->vocab_size(), 256);  // the rest fills it up
+  EXPECT_EQ(GgufSource(file).tokenizer()->vocab_size(), 256);  // padding pieces are left out
   config.vocab = 200;
   const std::string model = (temp.path() / "small").string();
   write_random_model(config, model);
@@ -284,7 +286,8 @@ TEST(ExportGguf, AGateOfZerosIsRefused) {
 
 TEST(ExportGguf, SmallerTypesRoundAndSaySo) {
   ModelConfig config = small_moe("after");
-  config.router.k = static_cast<double>(config.moe.experts);  // rounding changes no choice
+  // All experts are active, so rounding changes no choice.
+  config.router.k = static_cast<double>(config.moe.experts);
   for (const auto& [dtype, tolerance] : std::vector<std::pair<ExportDtype, double>>{
            {ExportDtype::kF16, 5e-3}, {ExportDtype::kBF16, 5e-2}, {ExportDtype::kQ8_0, 5e-2}}) {
     const TempDirectory temp;
@@ -352,7 +355,7 @@ TEST(ExportGguf, TheCertificateLiesBesideTheFile) {
   EXPECT_EQ(certificate["verdict"], "exact");
   EXPECT_EQ(certificate["measured"]["tokens"], 64);
   EXPECT_EQ(certificate["measured"]["top_k_agreement"], 1.0);
-  EXPECT_THROW(exported(temp, small_moe()), Error);  // it is there already
+  EXPECT_THROW(exported(temp, small_moe()), Error);  // the file exists already
 }
 
 TEST(ExportGguf, TokenizersComeBack) {

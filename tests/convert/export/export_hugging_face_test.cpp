@@ -88,7 +88,7 @@ std::string random_export(const TempDirectory& temp, const HuggingFaceCase& item
   return out;
 }
 
-/// Exit status of the script on a directory.
+/// Runs hugging_face_logits.py on a directory and returns its exit status.
 int run_script(const TempDirectory& temp, const std::string& directory, const std::string& more) {
   return run_on_logits("hugging_face_logits.py", temp, directory, more);
 }
@@ -109,7 +109,7 @@ TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
   }
 }
 
-/// In F16 a gate of 2^-64 would be 0, of which llama.cpp's conversion would make 0/0.
+/// In F16 a gate of 2^-64 would be 0, and llama.cpp's conversion would compute 0/0.
 TEST(ExportHuggingFace, AGateThatMakesUpForNoneIsNoZeroInHalves) {
   const TempDirectory temp;
   ModelConfig config = small_moe();
@@ -135,8 +135,8 @@ TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
       const bool reordered =
           item.config.rope_adjacent &&
           (name.find("q_proj") != std::string::npos || name.find("k_proj") != std::string::npos);
-      if (reordered) continue;  // rows in another order
-      // Twice as large under a gate of 1/2, where the model has no gate.
+      if (reordered) continue;  // the export reorders these rows
+      // The model has no gate here: the export adds a gate of 1/2 and doubles down_proj.
       const bool halved = item.architecture == "qwen2moe" && item.config.moe.shared_width > 0 &&
                           !item.config.moe.shared_gate &&
                           name.ends_with("shared_expert.down_proj.weight");

@@ -1,4 +1,4 @@
-// GGUF files of Q4_K and Q6_K, opened again.
+// GGUF files of Q4_K and Q6_K: export them and read them again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using testing::TempDirectory;
 using testing::text_file;
 
-/// Largest difference of logits between the model and the file, over the largest logit.
+/// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference_from_model(const TempDirectory& temp) {
   const at::Tensor tokens = testing::some_tokens();
   const at::Tensor ours = testing::logits_of((temp.path() / "model").string(), tokens);
@@ -26,9 +26,9 @@ double difference_from_model(const TempDirectory& temp) {
   return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
 }
 
-/// Writes a random model with rows of 256 numbers, all experts on and attention that is not a
-/// choice of one token, so that logits move little where weights do.
-/// @param gain  times the norms' of every fourth column
+/// Writes a random model in which small weight errors move the logits little: rows of 256 numbers,
+/// all experts active, and small weights, so that attention does not select a single token.
+/// @param gain  multiplies every fourth entry of the norms' weights
 std::string write_wide(const TempDirectory& temp, std::int64_t width, double gain = 1) {
   ModelConfig config = testing::small_moe("after");
   config.d_model = 256;
@@ -107,8 +107,8 @@ bool has_note(const Certificate& certificate, const std::string& part) {
   });
 }
 
-/// Where the columns that a text makes large are few, errors go to the others: Σ_j mean x_j² e_j²
-/// of the file falls in every kind of matrix.
+/// If the text makes few columns large, the importance matrix moves errors to the other columns:
+/// Σ_j mean x_j² e_j² of the file falls in every kind of matrix.
 TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
   const TempDirectory temp;
   ExportOptions options{.model = write_wide(temp, 256, 8),
@@ -142,7 +142,7 @@ TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
   for (const std::string& name :
        {layer + "self_attn.o_proj.weight", layer + "mlp.experts.2.down_proj.weight"})
     EXPECT_LT(error_of("weighted.gguf", name), error_of("plain.gguf", name)) << name;
-  // What is looked up has no inputs.
+  // Embeddings are looked up and not multiplied, so they have no input statistics.
   const auto bytes = [&](const char* file) {
     return open_model_source((temp.path() / file).string())->tensor("model.embed_tokens.weight");
   };
@@ -175,8 +175,8 @@ TEST(ExportKBlocks, AnImportanceMatrixAsksForATextAndForSomethingToFit) {
   EXPECT_NE(refused().find("options.importance_tokens: only the scales"), std::string::npos);
 }
 
-/// Experts that no token of the text reaches are fitted as if there were no text, and so are
-/// embeddings whose other use, as the head, is a tensor of its own in the file.
+/// Experts that no token of the text reaches are fitted as without a text. So are tied embeddings
+/// when the file stores the head as a tensor of its own.
 TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   const TempDirectory temp;
   ModelConfig config = testing::small_qwen3();
@@ -186,7 +186,7 @@ TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   const std::string model = (temp.path() / "model").string();
   testing::write_random_model(config, model);
   auto tensors = load_tensors(model);
-  for (auto& [name, tensor] : tensors)  // tokens lie on one side, and two experts on the other
+  for (auto& [name, tensor] : tensors)  // inputs are positive; experts 2 and 3 get no token
     if (name == "model.embed_tokens.weight")
       tensor.abs_().add_(10);
     else if (name.ends_with("norm.weight"))

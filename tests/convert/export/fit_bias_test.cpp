@@ -17,7 +17,7 @@ namespace {
 
 using namespace testing;
 
-/// A generated router with its bias, in a model whose tokens have much in common.
+/// A model with a generated router and its bias. All tokens' inputs share a large common component.
 std::string biased_model(const TempDirectory& temp) {
   ModelConfig config = small_moe();
   config.router = {.method = "hyperrouter", .k = 2};
@@ -26,7 +26,7 @@ std::string biased_model(const TempDirectory& temp) {
   const torch::NoGradGuard no_grad;
   auto tensors = load_tensors(path);
   tensors.at("model.embed_tokens.weight").add_(0.5);
-  for (auto& [name, tensor] : tensors)  // rows of a router's weights and its bias, the last
+  for (auto& [name, tensor] : tensors)  // per expert 64 weights, then the bias
     if (name.ends_with("network.b2")) tensor.view({4, 65}).select(1, 64).add_(at::arange(4).mul(2));
   save_tensors(real_file_system(), path + "/model.safetensors", tensors);
   return path;
@@ -47,13 +47,13 @@ TEST(FitBias, TheDirectionIsThatOfLeastSquares) {
   double worst = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor off = inputs[i].matmul(common.ones[i]) - 1;
-    // What is left over has nothing in common with any input, but for the damping.
+    // The residual is orthogonal to every input feature, except for the damping.
     const double slope = inputs[i].t().matmul(off).abs().max().item<double>();
     EXPECT_LT(slope, 1e-2) << i;
     worst = std::max(worst, off.square().mean().sqrt().item<double>());
   }
   EXPECT_NEAR(common.residual, worst, 1e-6);
-  EXPECT_LT(worst, 0.5);  // without a direction it is 1
+  EXPECT_LT(worst, 0.5);  // with a zero direction it is 1
 }
 
 TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
@@ -72,7 +72,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   const Certificate fitted = export_model(options);
   EXPECT_EQ(fitted.verdict, ExportVerdict::fitted);
   ASSERT_FALSE(fitted.notes.empty());
-  // Beside the same file without the bias.
+  // Compare with the same file whose router bias is dropped.
   const auto source = open_model_source(model);
   const auto target = choose_export_target(source->config(), ExportFormat::kHuggingFace, "");
   const std::vector<at::Tensor> nothing(2, at::zeros({64}, at::kDouble));
@@ -88,7 +88,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
     tensors[name("model.layers.1.mlp.gate.weight")] = second;
     save_tensors(real_file_system(), options.out + "/model.safetensors", tensors,
                  {{"format", "pt"}});
-    const at::Tensor tokens = some_tokens().remainder(94).add(33);  // of the text's kind
+    const at::Tensor tokens = some_tokens().remainder(94).add(33);  // tokens that occur in the text
     return compare(observe(*load_model(model), tokens), observe(*load_model(options.out), tokens))
         .same_experts;
   };

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// Layers whose down projection is Q6_K.
+/// Layers whose down projection has the type Q6_K.
 std::vector<std::int64_t> finer_layers(std::int64_t layers) {
   ModelConfig config;
   config.layers = layers;
@@ -25,8 +25,8 @@ std::vector<std::int64_t> finer_layers(std::int64_t layers) {
 }
 
 TEST(GgufTypes, OfQ4KSomeLayersAreFiner) {
-  // Listed by hand after llama.cpp's rule: the first and last eighth, and of the rest the third of
-  // each three.
+  // Listed by hand after llama.cpp's rule: the first eighth, the last eighth, and every third layer
+  // in between.
   EXPECT_EQ(finer_layers(32),
             (std::vector<std::int64_t>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}));
   EXPECT_EQ(finer_layers(5), (std::vector<std::int64_t>{2, 4}));

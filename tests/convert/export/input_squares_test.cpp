@@ -1,5 +1,5 @@
-// Sums of squares against those of the operands that a plain forward pass by ATen finds, and what
-// columns weigh by them.
+// Sums of squares of the matrices' inputs against those of a plain forward pass with ATen, and the
+// column weights made from them.
 #include "penstock/convert/export/input_squares.h"
 
 #include <gtest/gtest.h>
@@ -18,13 +18,14 @@ using namespace testing;
 
 at::Tensor f64(const std::vector<double>& values) { return at::tensor(values, at::kDouble); }
 
-/// A small model as a plain program has it: every operand by the name of its matrix.
+/// A plain ATen implementation of a small model. It records each matrix's inputs under the matrix's
+/// name.
 class PlainModel {
  public:
   PlainModel(const ModelConfig& config, LanguageModel& model)
       : config_(config.resolved()), tensors_(file_tensors(model)) {}
 
-  /// @param tokens [L], a window
+  /// @param tokens  one window, [L]
   void run(const at::Tensor& tokens) {
     at::Tensor x = of("model.embed_tokens.weight").index_select(0, tokens);
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
@@ -52,7 +53,7 @@ class PlainModel {
   at::Tensor normed(const at::Tensor& x, const std::string& gain) const {
     return x / (x.square().mean(1, true) + config_.norm_eps).sqrt() * of(gain);
   }
-  at::Tensor rotated(const at::Tensor& heads) const {  // [H, T, hd], halves
+  at::Tensor rotated(const at::Tensor& heads) const {  // [H, T, hd], rotary pairs in two halves
     const std::int64_t half = config_.head_dim / 2;
     const at::Tensor place = at::arange(heads.size(1), at::kDouble).unsqueeze(1);
     const at::Tensor angle =
@@ -80,7 +81,7 @@ class PlainModel {
                      up = times(x, stem + "up_proj.weight");
     return times(at::silu(gate) * up, stem + "down_proj.weight");
   }
-  /// Probabilities over all experts as gates of the k best.
+  /// A MoE layer whose gates are the k highest softmax probabilities over all experts.
   at::Tensor mixed(const std::string& stem, const at::Tensor& x) {
     const at::Tensor gates = x.matmul(of(stem + "gate.weight").t()).softmax(1);
     const auto k = static_cast<std::int64_t>(config_.router.k);
@@ -99,7 +100,7 @@ class PlainModel {
   TensorMap tensors_;
 };
 
-/// Both sums over the same windows; every matrix of the plain program has them and no other.
+/// Expects both sums over the same windows to agree, for exactly the same matrices.
 void expect_same(const ModelConfig& config, std::int64_t windows) {
   const TempDirectory temp;
   write_random_model(config, temp.path().string());
@@ -125,7 +126,7 @@ TEST(InputSquares, AreThoseOfADenseModel) { expect_same(small_dense(), 3); }
 TEST(InputSquares, OfATiedHeadAreTheEmbeddings) {
   ModelConfig config = small_dense();
   config.tie_embeddings = true;
-  expect_same(config, 30);  // more tokens than one pass
+  expect_same(config, 30);  // more tokens than one pass takes
 }
 
 TEST(InputSquares, AreOfTheTokensOfEachExpert) { expect_same(small_moe(), 3); }

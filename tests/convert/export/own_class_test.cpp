@@ -1,5 +1,5 @@
-// Penstock's class for transformers: what it computes, in Python, against our own logits, and what
-// it is not written for.
+// Penstock's class for transformers: its logits in Python against our own, and the models that it
+// does not support.
 #include "penstock/convert/export/own_class.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::some_tokens;
 using testing::TempDirectory;
 using testing::write_random_model;
 
-/// Four experts by ReLU.
+/// A model with four experts and ReLU routing.
 ModelConfig small_relu(bool bias = false) {
   ModelConfig config = small_dense();
   config.moe.experts = 4;
@@ -39,7 +39,7 @@ ModelConfig small_relu(bool bias = false) {
 struct OwnCase {
   const char* what;
   ModelConfig config;
-  const char* other_gates;  ///< that would be wrong; "" where there are none
+  const char* other_gates;  ///< gates that would be wrong; "" if there are none
 };
 
 std::vector<OwnCase> own_cases() {

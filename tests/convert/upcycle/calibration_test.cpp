@@ -1,4 +1,4 @@
-// Mean keys and the feed-forwards' inputs against a plain loop over tokens.
+// Mean keys and the feed-forward layers' inputs, against a plain loop over tokens.
 #include "penstock/convert/upcycle/calibration.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ at::Tensor windows(std::int64_t count, std::int64_t length) {
   return (torch::arange(count * length, at::kLong) * 31 % 251).view({count, length});
 }
 
-/// The keys of the first layer's heads over the windows, token by token from the file's tensors.
+/// The first layer's mean keys over the windows, computed token by token from the file's tensors.
 at::Tensor first_layer_keys(const ModelConfig& config, LanguageModel& model,
                             const at::Tensor& tokens, bool rotate, bool bias) {
   const auto tensors = file_tensors(model);
@@ -75,12 +75,12 @@ TEST(Calibration, MeanKeysAreMeansOverTokens) {
       }
 }
 
-/// Shared key heads are repeated to the query heads beside each other.
+/// Each shared key head is repeated for its neighbouring query heads.
 TEST(Calibration, KeyHeadsAreRepeated) {
   const testing::TempDirectory temp;
   testing::write_parent(temp.path().string(), testing::tiny_config(2));
   const auto source = open_model_source(temp.path().string());
-  const auto keys = mean_keys(*source, windows(10, 4), {});  // more rows than one pass
+  const auto keys = mean_keys(*source, windows(10, 4), {});  // more rows than one pass takes
   for (const at::Tensor& layer : keys) {
     EXPECT_TRUE(layer[0].equal(layer[3]));
     EXPECT_FALSE(layer[3].equal(layer[4]));
@@ -88,8 +88,7 @@ TEST(Calibration, KeyHeadsAreRepeated) {
   }
 }
 
-/// down · (silu(gate x) ⊙ up x) of the inputs is what the last layer adds: the stream before it and
-/// after it differ by attention and that, so their sum over both layers rebuilds the output.
+/// The last layer's recorded inputs equal its normed residual stream.
 TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   const testing::TempDirectory temp;
   testing::write_parent(temp.path().string(), testing::tiny_config());
@@ -99,10 +98,11 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   const at::Tensor tokens = windows(2, 6);
   const auto inputs = testing::feed_forward_inputs(*source, tokens);
   ASSERT_EQ(inputs.size(), 2U);
-  // With the last feed-forward switched off, the stream ends where its norm begins.
+  // Without the last down projection, the last layer's output is the stream before its feed-forward
+  // norm.
   auto tensors = file_tensors(*model);
   tensors.at("model.layers.1.mlp.down_proj.weight").zero_();
-  at::Tensor before;  // [2, 6, d], the stream that the norm before the feed-forward sees
+  at::Tensor before;  // [2, 6, d], the input of the norm before the feed-forward
   model->forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
     if (layer == 1) before = hidden;
   });
@@ -113,7 +113,7 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   EXPECT_LT(difference(inputs[1].to(at::kDouble), normed), 1e-5);
 }
 
-/// Of a long file its beginning, 16 bytes a token, is read: an a and seven and a half of these.
+/// Only the first 16 bytes per token of a long file are read: an "a" and seven and a half "é".
 TEST(SampleWindows, DoNotCutACharacter) {
   const testing::TempDirectory temp;
   testing::write_parent(temp.path().string() + "/model", testing::tiny_config());
@@ -144,7 +144,7 @@ TEST(SampleWindows, AreSpreadEvenly) {
   EXPECT_THROW(sample_windows(temp.path().string() + "/none", *source, {}), Error);
 }
 
-/// Ids of another tokenizer can all be below the model's vocabulary and mean something else.
+/// Ids of another tokenizer can lie within the model's vocabulary and mean other text.
 TEST(SampleWindows, RefuseACorpusOfAnotherTokenizer) {
   const testing::TempDirectory temp;
   const std::string model = temp.path().string() + "/model", text = temp.path().string() + "/text",
@@ -158,7 +158,8 @@ TEST(SampleWindows, RefuseACorpusOfAnotherTokenizer) {
   options.tokenizer = "byte-vocabulary";
   prepare_corpus(options);
   EXPECT_THROW(sample_windows(corpus, *source, {}), Error);
-  std::filesystem::remove(model + "/tokenizer.json");  // then nothing says what its ids mean
+  // Without it the ids' tokenizer cannot be checked.
+  std::filesystem::remove(model + "/tokenizer.json");
   EXPECT_GT(sample_windows(corpus, *open_model_source(model), {}).numel(), 0);
 }
 

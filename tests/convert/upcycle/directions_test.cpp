@@ -1,4 +1,4 @@
-// Where the rows of upcycled routers point: as heads fold, as drawn, or to the means of inputs.
+// The directions of upcycled routers' rows: folded heads, random directions, or means of inputs.
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
@@ -48,7 +48,7 @@ TEST_F(Directions, OfHeadsAreTheRowsThatRouterUpcyclingFoldsInto) {
   EXPECT_EQ(plain->config().router.method, "vanilla");
 }
 
-/// Every input's highest logit is that of its nearest mean, and each row is the mean of its inputs.
+/// Each input has its highest logit at its nearest mean, and each row is the mean of its inputs.
 TEST_F(Directions, OfMeansHoldTheirConditions) {
   const auto model = make(directed("vanilla", RouterDirections::kmeans));
   const auto dense = open_model_source(path("dense"));
@@ -65,7 +65,7 @@ TEST_F(Directions, OfMeansHoldTheirConditions) {
       const at::Tensor sum = x.index_select(0, nearest.eq(e).nonzero().flatten()).sum(0);
       EXPECT_LT(difference(sum / sum.norm(), rows[e] / rows[e].norm()), 1e-4);
       EXPECT_NEAR(report_.cluster_sizes[layer][e].item<double>(),
-                  nearest.eq(e).sum().item<double>(), 2);  // rounding at a border
+                  nearest.eq(e).sum().item<double>(), 2);  // rounding moves inputs at a border
     }
   }
   const auto json = read_json(path("out/upcycling.json"));
@@ -78,7 +78,7 @@ TEST_F(Directions, OfMeansHoldTheirConditions) {
   EXPECT_FALSE(rows_of(*make(other, "other"), 1).equal(rows_of(*model, 1)));
 }
 
-/// The size is the start's matter: as the parent with any directions, and the same entropy.
+/// A parent start gives the parent's function and the same entropy for all directions.
 TEST_F(Directions, StartAsTheParentAtOneEntropy) {
   const auto dense = logits_of(*load_model(path("dense")));
   for (const RouterDirections directions : {RouterDirections::heads, RouterDirections::kmeans}) {

@@ -15,7 +15,7 @@ namespace {
 
 using Groups = std::vector<HeadGroup>;
 
-/// Unit vectors at these angles, in degrees: cosines are those of the differences.
+/// Unit vectors at these angles, in degrees. Their cosines are those of the angles' differences.
 at::Tensor at_angles(const std::vector<double>& degrees) {
   const at::Tensor radians = torch::tensor(degrees, at::kDouble) * (3.14159265358979 / 180);
   return at::stack({radians.cos(), radians.sin()}, 1).to(at::kFloat);
@@ -34,21 +34,21 @@ TEST(HeadGroups, SimilarityIsTheCosine) {
   EXPECT_LT((map - expected).abs().max().item<double>(), 1e-7);
 }
 
-/// Differences: 0-1 10°, 0-2 15°, 1-2 5°, 3 is far at 90°: the best pair is 1-2, what is left 0-3.
+/// Differences: 0-1 10°, 0-2 15°, 1-2 5°; head 3 is at 90°. The best pair is 1-2; 0-3 is left.
 TEST(HeadGroups, PairsAreTheBestOfWhatIsLeft) {
   const HeadGroups groups = group_heads(at_angles({0, 10, 15, 90}), 2, 2);
   EXPECT_EQ(groups.queries, (Groups{{0, 3}, {1, 2}}));
   EXPECT_EQ(groups.keys, groups.queries);
 }
 
-/// 0-1 and 2-3 are equally alike, and so are 1-2: the lowest pair is taken first.
+/// 0-1, 1-2 and 2-3 are equally similar. The pair with the lowest heads is taken first.
 TEST(HeadGroups, TiesGoToLowerHeads) {
   const at::Tensor keys = torch::eye(4);
   EXPECT_EQ(group_heads(keys, 2, 2).queries, (Groups{{0, 1}, {2, 3}}));
 }
 
-/// Groups of three: the best pair is 2-3 (1° apart); of the rest 4 (at 8°, mean distance 7.5°) is
-/// nearer to both than 1 (at -20°); 0, 1, 5 are left.
+/// Groups of three. The best pair is 2-3 (1° apart). Of the rest, 4 (at 8°, mean distance 7.5°) is
+/// nearer to both than 1 (at -20°). 0, 1 and 5 are left.
 TEST(HeadGroups, LargerGroupsGrowByMeanSimilarity) {
   const HeadGroups groups = group_heads(at_angles({170, -20, 0, 1, 8, 120}), 2, 2);
   EXPECT_EQ(groups.queries, (Groups{{0, 1, 5}, {2, 3, 4}}));
@@ -60,18 +60,18 @@ TEST(HeadGroups, AsManyRoutersAsHeadsAreTheHeads) {
   EXPECT_EQ(groups.keys, groups.queries);
 }
 
-/// m = 2 of 4 heads and 4 keys (n/m = 2 copies of each head): the second grouping may repeat no
-/// group. First 0-1 (5°) and 2-3; then the best that is left, 1-2 (25°), and 0-3.
+/// m = 2 of 4 heads and 4 keys (n/m = 2 copies of each head). The second grouping must not repeat a
+/// group. First come 0-1 (5°) and 2-3; then the best remaining pair, 1-2 (25°), and 0-3.
 TEST(HeadGroups, FewerRoutersThanKeysGroupTheHeadsAgain) {
   const HeadGroups groups = group_heads(at_angles({0, 5, 30, 37}), 2, 4);
   EXPECT_EQ(groups.queries, (Groups{{0, 1}, {2, 3}}));
   EXPECT_EQ(groups.keys, (Groups{{0, 1}, {2, 3}, {0, 3}, {1, 2}}));
 }
 
-/// Read literally, m = 2 of 4 heads and 4 keys are pairs of 0, 1, 2, 3, 0, 1, 2, 3: a copy is
-/// nearer to its head than any other. Of 6 heads and 4 keys groups are of three: 4 and 5 are 1°
-/// apart, but copies 0°, so 0, 0' begins and takes 1 (10°), for 1' is no nearer; 2, 2' (20°) has 3
-/// (30°); 4, 4' with 5; and 1', 3', 5' are left.
+/// Read literally, m = 2 of 4 heads and 4 keys means pairs of the heads 0, 1, 2, 3, 0, 1, 2, 3. A
+/// copy is nearer to its head than any other head. With 6 heads and 4 keys the groups have three
+/// heads. 4 and 5 are 1° apart, but copies are 0° apart, so 0, 0' comes first and takes 1 (10°),
+/// because 1' is no nearer. 2, 2' takes 3 (20° and 30°); 4, 4' takes 5; 1', 3' and 5' are left.
 TEST(HeadGroups, LiteralCopiesOfAHeadComeFirst) {
   const HeadGroups pairs = group_heads(at_angles({0, 5, 30, 37}), 2, 4, KeyGrouping::literal);
   EXPECT_EQ(pairs.queries, (Groups{{0, 1}, {2, 3}}));
@@ -82,8 +82,8 @@ TEST(HeadGroups, LiteralCopiesOfAHeadComeFirst) {
   EXPECT_EQ(threes.keys, (Groups{{0, 0, 1}, {1, 3, 5}, {2, 2, 3}, {4, 4, 5}}));
 }
 
-/// A head alone is a key n/m times, which distinct groups refuse; with as many keys as routers
-/// there is nothing to duplicate.
+/// A group of one head repeats its key n/m times, which distinct groups refuse. With as many keys
+/// as routers nothing is duplicated.
 TEST(HeadGroups, LiteralKeysMayBeEqual) {
   const at::Tensor keys = at_angles({0, 5, 30, 37});
   EXPECT_EQ(group_heads(keys, 4, 8, KeyGrouping::literal).keys,
@@ -91,8 +91,8 @@ TEST(HeadGroups, LiteralKeysMayBeEqual) {
   EXPECT_EQ(group_heads(keys, 2, 2, KeyGrouping::literal).keys, group_heads(keys, 2, 2).keys);
 }
 
-/// The paper's m = 4, n = 8 of 16 heads: 8 groups of 4, every head in two, none twice in a group,
-/// no two groups alike.
+/// The paper's m = 4, n = 8 with 16 heads: 8 groups of 4. Every head is in two groups, no group has
+/// a head twice, and no two groups are equal.
 TEST(HeadGroups, ThePublishedVariantsHaveNoTiedKeys) {
   torch::manual_seed(1);
   const at::Tensor keys = torch::randn({16, 8});
@@ -113,7 +113,8 @@ TEST(HeadGroups, ThePublishedVariantsHaveNoTiedKeys) {
   }
 }
 
-/// Two heads share each key (grouped-query attention). {0,2} and {1,3} would be equal keys.
+/// Two heads share each key (grouped-query attention). The groups {0,2} and {1,3} would have equal
+/// keys.
 TEST(HeadGroups, HeadsThatShareAKeyCountAsOne) {
   const at::Tensor keys = at_angles({0, 20, 50, 90}).repeat_interleave(2, 0);
   const HeadGroups pairs = group_heads(keys, 4, 4);
@@ -122,7 +123,7 @@ TEST(HeadGroups, HeadsThatShareAKeyCountAsOne) {
   std::set<std::multiset<std::int64_t>> contents;
   for (const HeadGroup& group : again.keys) contents.insert({group[0] / 2, group[1] / 2});
   EXPECT_EQ(contents.size(), 8U);
-  // A key per head cannot differ then; the groups still do.
+  // With one key per head the keys cannot differ, but the groups do.
   EXPECT_EQ(group_heads(keys, 8, 8).keys.size(), 8U);
 }
 
@@ -135,14 +136,14 @@ TEST(HeadGroups, MoreRoutersThanHeadsCutThem) {
 }
 
 TEST(HeadGroups, WhatCannotBeIsRefused) {
-  EXPECT_THROW(head_parts(16, 64, 6), Error);   // no divisor
-  EXPECT_THROW(head_parts(16, 64, 48), Error);  // 64 / 3
+  EXPECT_THROW(head_parts(16, 64, 6), Error);   // 6 does not divide 16
+  EXPECT_THROW(head_parts(16, 64, 48), Error);  // 48 / 16 = 3 does not divide 64
   const at::Tensor keys = at_angles({0, 5, 30, 37});
-  EXPECT_THROW(group_heads(keys, 2, 3), Error);  // no multiple
+  EXPECT_THROW(group_heads(keys, 2, 3), Error);  // 3 is no multiple of 2
   EXPECT_THROW(group_heads(keys, 4, 2), Error);  // fewer keys than routers
-  EXPECT_THROW(group_heads(keys, 4, 8), Error);  // a head alone, twice: tied
-  EXPECT_THROW(group_heads(keys, 1, 2), Error);  // all heads, twice: tied
-  EXPECT_THROW(group_heads(keys, 2, 8), Error);  // six pairs are all there are
+  EXPECT_THROW(group_heads(keys, 4, 8), Error);  // a group of one head, twice: tied
+  EXPECT_THROW(group_heads(keys, 1, 2), Error);  // the group of all heads, twice: tied
+  EXPECT_THROW(group_heads(keys, 2, 8), Error);  // there are only six pairs
 }
 
 }  // namespace

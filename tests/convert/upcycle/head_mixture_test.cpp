@@ -1,4 +1,4 @@
-// Routers made of attention heads, by hand: which rows go where, ties, the folded form, and the
+// Routers made from attention heads, by hand: the order of rows, ties, the folded form, and the
 // estimate of its learning rate.
 #include "penstock/convert/upcycle/head_mixture.h"
 
@@ -15,7 +15,7 @@ at::Tensor numbers(std::initializer_list<double> values, at::IntArrayRef sizes) 
   return torch::tensor(std::vector<double>(values)).to(at::kFloat).view(sizes);
 }
 
-/// Four heads of width 2 in d = 1: head h has query rows 10h, 10h+1 and mean key (h, -h).
+/// Groups of four heads. Head h has the query rows 10h and 10h+1 and the mean key (h, -h); d = 1.
 const HeadGroups kPairs{.queries = {{0, 3}, {1, 2}}, .keys = {{0, 3}, {1, 2}, {0, 1}, {2, 3}}};
 at::Tensor query_rows() { return numbers({0, 1, 10, 11, 20, 21, 30, 31}, {8, 1}); }
 at::Tensor keys() { return numbers({0, 0, 1, -1, 2, -2, 3, -3}, {4, 2}); }
@@ -29,7 +29,7 @@ TEST(HeadMixture, HeadsAreJoinedInTheSameOrder) {
       numbers({0, 0, 3, -3, 1, -1, 2, -2, 0, 0, 1, -1, 2, -2, 3, -3}, {4, 4})));
 }
 
-/// Cut in two, heads 0 and 1 are four of width 1: rows 0, 1, 10, 11.
+/// Cut in two, heads 0 and 1 become four heads of width 1, with the rows 0, 1, 10 and 11.
 TEST(HeadMixture, ACutHeadIsTwo) {
   const HeadGroups groups{
       .parts = 2, .queries = {{0}, {1}, {2}, {3}}, .keys = {{0}, {1}, {2}, {3}}};
@@ -51,15 +51,15 @@ TEST(HeadMixture, CollapsesIntoOneMatrix) {
   EXPECT_TRUE(plain.at("bias").equal(plain.at("weight").view({2}) * 2));
 }
 
-/// Rows (1, 2, 3) and (4, 5, 6), gains (2, 1, 3) and (4, 0.5, 0): columns times (0.5, 2, 0). What
-/// the experts' norm gives for n = (1, 1, 1) then has the query (4.5, 12) − its third feature's
-/// share.
+/// Rows (1, 2, 3) and (4, 5, 6), gains (2, 1, 3) and (4, 0.5, 0): the columns are multiplied by
+/// (0.5, 2, 0). For n = (1, 1, 1) the corrected maps give, after the experts' norm, the query that
+/// the original maps give after attention's norm, without the third feature.
 TEST(HeadMixture, QueriesReadTheExpertsInputAsTheyDidAttentions) {
   const at::Tensor weight = numbers({1, 2, 3, 4, 5, 6}, {2, 3});
   const at::Tensor of_experts = numbers({4, 0.5, 0}, {3});
   const at::Tensor made = with_corrected_gain(weight, numbers({2, 1, 3}, {3}), of_experts);
   EXPECT_TRUE(made.equal(numbers({0.5, 4, 0, 2, 10, 0}, {2, 3})));
-  // 1·2 + 2·1 and 4·2 + 5·1, as attention's input has it but for the feature without a gain.
+  // 1·2 + 2·1 and 4·2 + 5·1: attention's query without the feature whose gain is 0.
   EXPECT_TRUE(made.mv(of_experts).equal(numbers({4, 13}, {2})));
 }
 
@@ -71,7 +71,7 @@ TEST(HeadMixture, EqualKeysAreToldApart) {
   EXPECT_FALSE(some[2].equal(some[3]));
   const double moved = (some - before).abs().max().item<double>();
   EXPECT_GT(moved, 0);
-  EXPECT_LT(moved, 4 * 0.1 * std::sqrt(12.5));  // four deviations of a tenth of the key's own
+  EXPECT_LT(moved, 4 * 0.1 * std::sqrt(12.5));  // four deviations; one is a tenth of the RMS
   at::Tensor again = before.clone();
   break_ties(again, InitialDraws(7));
   EXPECT_TRUE(again.equal(some));
@@ -80,7 +80,8 @@ TEST(HeadMixture, EqualKeysAreToldApart) {
   EXPECT_TRUE(distinct.equal(keys()));
 }
 
-/// One step of ±h on every entry: the RMS change of the folded matrix's entries over h, by drawing.
+/// The RMS change of the folded matrix's entries over h, when one step moves every entry by ±h. The
+/// expected value comes from random draws.
 TEST(HeadMixture, TheLearningRatesFactorIsWhatAStepOfRandomSignsDoes) {
   torch::manual_seed(2);
   const std::int64_t m = 4, width = 64, d = 96, experts = 8;
@@ -89,7 +90,7 @@ TEST(HeadMixture, TheLearningRatesFactorIsWhatAStepOfRandomSignsDoes) {
   const double h = 1e-4;
   double square = 0;
   for (int draw = 0; draw < 20; ++draw) {
-    const at::Tensor same = torch::randn({width, d}).sign() * h;  // every query map's step
+    const at::Tensor same = torch::randn({width, d}).sign() * h;  // the step of every query map
     const RouterTensors moved{
         {"queries", mixture.at("queries") + same},
         {"keys", mixture.at("keys") + torch::randn({experts, width}).sign() * h}};

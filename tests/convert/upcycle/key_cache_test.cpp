@@ -1,5 +1,5 @@
-// Mean keys kept between upcyclings: the same bits, told apart by what they are of, and no harm
-// from a damaged file.
+// Mean keys cached between upcyclings: the same bits, one entry per model, text and options, and
+// damaged files.
 #include "penstock/convert/upcycle/key_cache.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_F(Keys, AreKeptBitForBit) {
   const auto computed = mean_keys(*dense, windows(4), {});
   EXPECT_TRUE(equal(cache.keys_of(*dense, windows(4), {}), computed));
   ASSERT_EQ(files().size(), 1u);
-  // What is read is the file's: one that says something else is believed.
+  // The cache returns the file's content, even if the test changed it.
   TensorMap other;
   for (std::size_t l = 0; l < 2; ++l) other["layer." + std::to_string(l)] = at::zeros({8, 4});
   save_tensors(real_file_system(), files()[0], other);

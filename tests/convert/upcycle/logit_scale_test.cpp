@@ -1,4 +1,5 @@
-// The factor of a router's logits for a wanted entropy, by hand, and what cannot be reached.
+// The factor that gives a router's logits a wanted entropy, by hand, and entropies that it cannot
+// reach.
 #include "penstock/convert/upcycle/logit_scale.h"
 
 #include <gtest/gtest.h>
@@ -17,14 +18,15 @@ at::Tensor rows(const std::vector<std::vector<double>>& values) {
   return torch::stack(out);
 }
 
-/// p = (0.9, 0.1): 0.9·0.105361 + 0.1·2.302585 = 0.325083. A second token is even: ln 2 = 0.693147.
+/// p = (0.9, 0.1): 0.9·0.105361 + 0.1·2.302585 = 0.325083. The second token's p is even: ln 2 =
+/// 0.693147.
 TEST(LogitScale, EntropyByHand) {
   EXPECT_NEAR(mean_entropy(rows({{std::log(9.0), 0}})), 0.325083, 1e-6);
   EXPECT_NEAR(mean_entropy(rows({{std::log(9.0), 0}, {4, 4}})), (0.325083 + 0.693147) / 2, 1e-6);
-  EXPECT_NEAR(mean_entropy(rows({{1e4, 0, -1e4}})), 0, 1e-12);  // a sure choice has no entropy
+  EXPECT_NEAR(mean_entropy(rows({{1e4, 0, -1e4}})), 0, 1e-12);  // a certain choice has entropy 0
 }
 
-/// Logits (1, 0) have p = (0.9, 0.1) after a factor of ln 9, whatever their own scale.
+/// Logits (s, 0) need the factor ln 9 / s for p = (0.9, 0.1).
 TEST(LogitScale, FactorByHand) {
   for (const double scale : {1e-4, 1.0, 136.0})
     EXPECT_NEAR(factor_for_entropy(rows({{scale, 0}}), 0.325083) * scale, std::log(9.0), 1e-4);

@@ -1,4 +1,4 @@
-// Spherical k-means: by hand in the plane, its conditions on random vectors, and what it refuses.
+// Spherical k-means: in the plane by hand, its conditions on random vectors, and refusals.
 #include "penstock/convert/upcycle/spherical_means.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-/// A vector of that length at that angle in degrees.
+/// A vector of length `length` at the angle `degrees`.
 at::Tensor at_angle(double degrees, double length = 1) {
   const double a = degrees * std::numbers::pi / 180;
   return torch::tensor({length * std::cos(a), length * std::sin(a)}, at::kDouble);
@@ -31,8 +31,8 @@ std::vector<double> angles(const SphericalMeans& means) {
   return out;
 }
 
-/// Three bundles: 10 and 30 degrees, 90, 180 and 184 and 188. Of unit vectors at equal distance the
-/// mean lies in the middle, however long they were.
+/// Three clusters: 10 and 30 degrees; 90; 180, 184 and 188. The mean direction of each cluster is
+/// its middle, because vectors count by direction and not by length.
 TEST(SphericalMeans, AreTheMiddlesOfBundles) {
   const at::Tensor rows =
       at::stack({at_angle(10, 3), at_angle(30, 0.1), at_angle(90, 7), at_angle(-180),
@@ -40,20 +40,20 @@ TEST(SphericalMeans, AreTheMiddlesOfBundles) {
   for (std::uint64_t seed = 1; seed < 9; ++seed) {
     const SphericalMeans means = spherical_means(rows, 3, seed);
     const auto found = angles(means);
-    // One local maximum joins 90 degrees with 30 or leaves a bundle divided.
+    // A seed can end in a local maximum that joins 90 with 30 degrees or splits a cluster.
     if (std::abs(found[0] + 176) > 1e-9) continue;
     EXPECT_NEAR(found[1], 20, 1e-9);
     EXPECT_NEAR(found[2], 90, 1e-9);
     const double ten = std::cos(10 * std::numbers::pi / 180);
     const double four = std::cos(4 * std::numbers::pi / 180);
     EXPECT_NEAR(means.cosine, (2 * ten + 1 + 2 * four + 1) / 6, 1e-12);
-    EXPECT_EQ(means.sizes.sum().item<std::int64_t>(), 6);  // not the row of length 0
+    EXPECT_EQ(means.sizes.sum().item<std::int64_t>(), 6);  // the row of length 0 is in no cluster
     return;
   }
   FAIL() << "no seed of eight found the bundles";
 }
 
-/// What Lloyd's algorithm ends with: rows with their nearest centre, centres in their rows' means.
+/// Conditions of a result: each row's centre is the nearest one, and each centre is its rows' mean.
 TEST(SphericalMeans, HoldTheirConditions) {
   torch::manual_seed(3);
   const at::Tensor rows = torch::randn({300, 12}) + 0.5;
@@ -72,7 +72,7 @@ TEST(SphericalMeans, HoldTheirConditions) {
   EXPECT_TRUE(again.centres.equal(means.centres));
   EXPECT_TRUE(spherical_means(rows * 8, 5, 7).centres.equal(means.centres));
   EXPECT_FALSE(spherical_means(rows, 5, 8).centres.equal(means.centres));
-  // Better than as many rows taken as they come.
+  // The centres fit better than the first five rows do.
   EXPECT_GT(means.cosine, std::get<0>(x.matmul(x.slice(0, 0, 5).t()).max(1)).mean().item<double>());
 }
 

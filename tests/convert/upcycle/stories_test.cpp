@@ -52,7 +52,8 @@ TEST_F(Stories, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
   }
 }
 
-/// Eight heads share four keys: a key per head ties experts in pairs until noise tells them apart.
+/// Eight heads share four keys. With a key per head, experts would be tied in pairs; noise breaks
+/// the ties.
 TEST_F(Stories, HeadsThatShareKeysGiveNoTiedExperts) {
   const auto report = upcycle(*open_model_source(dense_),
                               {.method = "router-upcycling", .calibration = path("text")},
@@ -77,14 +78,14 @@ TEST_F(Stories, TheDoctorFindsThemHealthy) {
             real_file_system(), path(method));
     const Diagnosis diagnosis = examine(path(method), {.dense = dense_, .text = path("text")});
     for (const Check& check : diagnosis.checks) {
-      // Heads agree on few experts for most tokens, however large their logits are.
+      // Heads prefer few experts for most tokens, at any scale of the logits.
       if (method.starts_with("router-upcycling") &&
           (check.name == "idle experts" || check.name == "dead experts" ||
            check.name == "entropy and balance"))
         continue;
-      // ReLU gates sum to one in the mean alone, so the loss may be above the parent's.
+      // ReLU gates sum to one only on average, so the loss may exceed the parent's.
       if (check.name == "as configured" && method == "remoe") continue;
-      // A gate of one expert is a probability: the loss is far above the parent's.
+      // With one expert the gate is a probability below 1, so the loss is far above the parent's.
       const bool far = check.name == "as configured" && method == "switch";
       EXPECT_EQ(check.state, far ? CheckState::warning : CheckState::ok)
           << check.name << ": " << check.finding;
@@ -93,7 +94,7 @@ TEST_F(Stories, TheDoctorFindsThemHealthy) {
 }
 
 /// With the paper's settings the heads' logits are so large that the z-loss is nearly all of the
-/// first loss and gradient, and that most experts of some layers idle.
+/// first loss and gradient, and most experts of some layers are idle.
 TEST_F(Stories, TheDoctorSaysWhatThePublishedStartDoes) {
   upcycle(*open_model_source(dense_), {.method = "router-upcycling", .calibration = path("text")},
           real_file_system(), path("published"));

@@ -1,4 +1,4 @@
-// A small dense model, a text, and the upcycled models that tests make of them.
+// A small dense model, a text, and upcycled models made from them in tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace penstock::testing {
 
-/// A parent, a text, and a place for results.
+/// A parent model, a text, and a folder for results.
 class UpcycleTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -28,7 +28,7 @@ class UpcycleTest : public ::testing::Test {
     if (method.starts_with("router-upcycling")) out.calibration = path("text");
     return out;
   }
-  /// The result as a model, made from `dense` at "out".
+  /// Upcycles `dense` into the folder `out` and loads the result.
   std::shared_ptr<LanguageModel> make(const UpcycleOptions& how, const std::string& out = "out") {
     report_ = upcycle(*open_model_source(path("dense")), how, real_file_system(), path(out));
     return load_model(path(out));

@@ -1,5 +1,5 @@
-// Routers made of a parent's attention heads by rules other than the usual ones: query maps
-// corrected for the norm's gain, and keys of duplicated heads.
+// Routers made from a parent's attention heads with non-default rules: query maps corrected for the
+// norm's gain, and keys of duplicated heads.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -23,8 +23,8 @@ using UpcycleHeads = testing::UpcycleTest;
 
 using testing::difference;
 
-/// The corrected maps give for what the experts' norm gives what W_Q gives for the same row under
-/// the norm before attention.
+/// The corrected maps, applied to the output of the experts' norm, give the queries that W_Q gives
+/// for the same row after attention's norm.
 TEST_F(UpcycleHeads, QueryMapsAreCorrectedForTheNormsGain) {
   UpcycleOptions how = options("router-upcycling");
   how.correct_gain = true;
@@ -40,7 +40,7 @@ TEST_F(UpcycleHeads, QueryMapsAreCorrectedForTheNormsGain) {
   EXPECT_GT(difference(queries.matmul(attention), weight.matmul(attention)), 1e-2);
 }
 
-/// m = 4 of 8 heads, 8 keys: each head twice, and so each of the eight keys is a head and its copy.
+/// m = 4 of 8 heads and 8 keys: each head occurs twice, so each key is a head and its copy.
 TEST_F(UpcycleHeads, KeysOfDuplicatedHeadsWhereReadLiterally) {
   UpcycleOptions how = options("router-upcycling");
   how.routers = 4;
@@ -59,7 +59,7 @@ TEST_F(UpcycleHeads, KeysOfDuplicatedHeadsWhereReadLiterally) {
   EXPECT_THROW(make(how, "none"), Error);
 }
 
-/// What is told on the way: each stage once begun goes on from 0, and an exception leaves nothing.
+/// Progress reports: each stage starts at 0 and rises, and an exception leaves no output.
 TEST_F(UpcycleHeads, TellHowFarTheyAre) {
   UpcycleOptions how = options("router-upcycling");
   how.start = UpcycleStart::parent;

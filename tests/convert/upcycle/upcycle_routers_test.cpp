@@ -1,5 +1,4 @@
-// The routers of upcycled models: what they are made of, their logits' scale, and what they may
-// have.
+// The routers of upcycled models: their weights, the scale of their logits, and their options.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +20,7 @@ using testing::logits_of;
 
 using Upcycle = testing::UpcycleTest;
 
-/// Whose router would have a bias, which no other program's has.
+/// By default a generated router gets no bias, because other programs' formats have no router bias.
 TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
   const auto bias_of = [&](const std::string& name) {
     const ResolvedRouter router = resolve(open_model_source(path(name))->config().router);
@@ -40,7 +39,7 @@ TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
   EXPECT_TRUE(bias_of("biased"));
   EXPECT_THROW(export_model({.model = path("biased"), .out = path("no"), .check_tokens = 0}),
                NotPortableError);
-  // The method says it by name.
+  // The method "smoe" includes a bias.
   make(options("smoe"), "named");
   const ResolvedRouter smoe = resolve(open_model_source(path("named"))->config().router);
   EXPECT_TRUE(std::get<bool>(smoe.options.at("linear").find("bias")->value()));
@@ -84,7 +83,8 @@ TEST_F(Upcycle, RouterUpcyclingTakesItsRoutersFromTheHeads) {
   EXPECT_EQ(json["layers"][0]["similarity"].size(), 8U);
 }
 
-/// m > n: as many keys as routers, two per expert; more routers than heads: halves of heads.
+/// m > n: as many keys as routers, so several per expert. More routers than heads: heads are
+/// halved.
 TEST_F(Upcycle, MoreRoutersThanExperts) {
   UpcycleOptions how = options("router-upcycling");
   how.experts = 4;
@@ -110,7 +110,8 @@ TEST_F(Upcycle, TheCollapsedRouterStartsAsTheSameFunction) {
             (std::vector<std::int64_t>{8, 32}));
 }
 
-/// The random control's logits deviate as those of Router Upcycling with the default start do.
+/// The random control's logits have the standard deviation of Router Upcycling's with a parent
+/// start.
 void expect_scale_of_scaled_heads(const ModelSource& random, const ModelSource& heads,
                                   const std::vector<at::Tensor>& inputs) {
   for (std::size_t layer = 0; layer < 2; ++layer) {
@@ -144,7 +145,7 @@ TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
     const auto matched = open_model_source(path(out));
     EXPECT_GT(report_.lr_scale, 0);
     EXPECT_EQ(matched->config().router.lr_scale, report_.lr_scale);
-    // Of a start as the parent, the scale of Router Upcycling's logits when they are scaled.
+    // With a parent start, the control matches the scaled logits of Router Upcycling.
     how.start = UpcycleStart::parent;
     make(how, out + "-parent");
     how.start = UpcycleStart::published;
@@ -163,7 +164,7 @@ TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
   }
 }
 
-/// ReLU selection on top of attention heads: it loads, runs, and its λ moves.
+/// ReLU selection on attention-head routers: the model loads, runs, and keeps λ.
 TEST_F(Upcycle, ReMoeOnTopOfAttentionHeads) {
   UpcycleOptions how = options("remoe");
   how.scorer = "router-upcycling";

@@ -1,5 +1,5 @@
-// How upcycled models begin: as their parent where the method can, with gates of a stated sum or
-// logits of a stated entropy.
+// The start of upcycled models: with the parent's function if the method can, with gates of a given
+// sum, or with logits of a given entropy.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ class UpcycledStart : public testing::UpcycleTest {
   double first_gate_sum(LanguageModel& model) const;
 };
 
-/// Two of eight experts, gates that sum to one, and logits of a stated entropy: the parent's
+/// Two of eight experts, gates that sum to one and logits of a given entropy give the parent's
 /// function.
 TEST_F(UpcycledStart, MayStartAsItsParent) {
   const auto dense = load_model(path("dense"));
@@ -42,7 +42,8 @@ TEST_F(UpcycledStart, MayStartAsItsParent) {
   EXPECT_TRUE(json["renormalise"].get<bool>());
 }
 
-/// A gate of one would teach the router nothing, so it begins as published; what it is, is said.
+/// A gate fixed at one would give the router no gradient, so top-1 starts as published. The report
+/// gives the sums of gates.
 TEST_F(UpcycledStart, OneExpertOfASoftmaxDoesNotStartAsTheParent) {
   UpcycleOptions how = options("switch");
   how.start = UpcycleStart::parent;
@@ -54,7 +55,7 @@ TEST_F(UpcycledStart, OneExpertOfASoftmaxDoesNotStartAsTheParent) {
   EXPECT_TRUE(seen.equal(logits_of(*blind)));
   ASSERT_EQ(report_.gate_sums.size(), 2U);
   for (const double sum : report_.gate_sums) {
-    EXPECT_GT(sum, 0.05);  // 1/8 when even, less where the capacity refuses tokens
+    EXPECT_GT(sum, 0.05);  // 1/8 if gates are even, less if the capacity refuses tokens
     EXPECT_LT(sum, 0.9);
   }
   EXPECT_EQ(read_json(path("seen/upcycling.json"))["gate_sums"].size(), 2U);
@@ -67,8 +68,8 @@ TEST_F(UpcycledStart, OneExpertOfASoftmaxDoesNotStartAsTheParent) {
   EXPECT_FALSE(measures_gate_sums(report_.config, how));
 }
 
-/// The mean over the text of what the first layer's gates sum to; later layers see what this model
-/// computes and not the parent.
+/// The mean over the text of the first layer's sum of gates. Later layers' inputs differ from the
+/// parent's.
 double UpcycledStart::first_gate_sum(LanguageModel& model) const {
   const torch::NoGradGuard no_grad;
   const at::Tensor windows = sample_windows(path("text"), *open_model_source(path("dense")), {});
@@ -89,10 +90,10 @@ TEST_F(UpcycledStart, ReluGatesStartWithAMeanSumOfOne) {
     const auto published = make(how, "published" + scorer);
     how.start = UpcycleStart::parent;
     const auto model = make(how, "parent" + scorer);
-    EXPECT_TRUE(report_.logit_scales.empty());  // an entropy is a softmax's
+    EXPECT_TRUE(report_.logit_scales.empty());  // only a softmax has an entropy
     ASSERT_EQ(report_.gate_sums.size(), 2U);
     EXPECT_NEAR(first_gate_sum(*published), report_.gate_sums[0], 0.02 * report_.gate_sums[0]);
-    EXPECT_NEAR(first_gate_sum(*model), 1, 0.02);  // read: some windows
+    EXPECT_NEAR(first_gate_sum(*model), 1, 0.02);  // the scale was fitted on some of the windows
     EXPECT_LT(difference(logits_of(*model), dense), difference(logits_of(*published), dense));
   }
   UpcycleOptions shards = options("remoe");
@@ -102,7 +103,8 @@ TEST_F(UpcycledStart, ReluGatesStartWithAMeanSumOfOne) {
   EXPECT_NEAR(first_gate_sum(*make(shards, "shards")), 2, 0.04);
 }
 
-/// The softmax over the router's logits, by what the finished model computes over the same text.
+/// The entropy of the softmax over the router's logits, measured in the finished model on the same
+/// text.
 TEST_F(UpcycledStart, StartsWithTheEntropyAskedFor) {
   const torch::NoGradGuard no_grad;
   const auto dense = open_model_source(path("dense"));
@@ -113,7 +115,7 @@ TEST_F(UpcycledStart, StartsWithTheEntropyAskedFor) {
     UpcycleOptions how = options(method);
     how.calibration = path("text");
     how.start_entropy = 1.5;
-    if (method == "locmoe" || method == "remoe") {  // no parameters; no softmax
+    if (method == "locmoe" || method == "remoe") {  // locmoe has no parameters, remoe no softmax
       EXPECT_THROW(make(how, method), Error);
       continue;
     }
@@ -122,10 +124,10 @@ TEST_F(UpcycledStart, StartsWithTheEntropyAskedFor) {
     std::size_t layer = 0;
     model->forward({.tokens = windows.slice(0, 0, 16)}, {},
                    [&](std::int64_t, const RoutingResult& routing) {
-                     if (layer++ > 0) return;  // later layers see what this model computes
+                     if (layer++ > 0) return;  // later layers' inputs differ from the parent's
                      const at::Tensor p = routing.scores.logits.softmax(1);
                      const double found = -(p * p.log()).sum(1).mean().item<double>();
-                     EXPECT_NEAR(found, 1.5, 0.15);  // of some windows of many
+                     EXPECT_NEAR(found, 1.5, 0.15);  // measured on some of the windows
                    });
     if (method == "vanilla") {
       for (std::size_t l = 0; l < 2; ++l) {
@@ -133,7 +135,8 @@ TEST_F(UpcycledStart, StartsWithTheEntropyAskedFor) {
             open_model_source(path(method))
                 ->tensor("model.layers." + std::to_string(l) + ".mlp.gate.weight");
         const at::Tensor p = inputs[l].matmul(gate.t()).to(at::kDouble).softmax(1);
-        EXPECT_NEAR(-(p * p.log()).sum(1).mean().item<double>(), 1.5, 0.01);  // read: some windows
+        // The scale was fitted on some of the windows.
+        EXPECT_NEAR(-(p * p.log()).sum(1).mean().item<double>(), 1.5, 0.01);
       }
     }
   }

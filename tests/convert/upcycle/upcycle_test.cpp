@@ -1,5 +1,5 @@
-// Upcycling small dense models every way: what the experts are, what the result computes, and that
-// it trains. Its routers are upcycle_routers_test.cpp's.
+// Upcycling small dense models by every method: the experts' weights, the result's function, and
+// its training. upcycle_routers_test.cpp tests the routers.
 #include "penstock/convert/upcycle/upcycle.h"
 
 #include <gtest/gtest.h>
@@ -55,12 +55,13 @@ TEST_F(Upcycle, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
     const auto model = make(how, method);
     EXPECT_LT(difference(logits_of(*model), logits_of(*dense)), 1e-5);
   }
-  // As the paper has it, two of eight experts with gates of a softmax over all, it does not.
+  // With the paper's gates (softmax over all, two of eight experts) the result is not the parent's
+  // function.
   EXPECT_GT(difference(logits_of(*make(options("vanilla"), "two")), logits_of(*dense)), 1e-2);
 }
 
-/// Shards in virtual groups: whole sets are chosen, and "exact" scaling makes their sum what one
-/// feed-forward under the same gates gives.
+/// Shards in virtual groups: all shards of an expert are chosen together, and "exact" scaling makes
+/// their sum equal to one feed-forward with the same gates.
 TEST_F(Upcycle, ShardsAreChosenTogetherAndMakeUpForTheirGates) {
   const auto dense = load_model(path("dense"));
   UpcycleOptions how{.method = "vanilla",
@@ -78,7 +79,7 @@ TEST_F(Upcycle, ShardsAreChosenTogetherAndMakeUpForTheirGates) {
   some->forward(
       {.tokens = torch::arange(20, at::kLong).view({1, 20})}, {},
       [&](std::int64_t, const RoutingResult& result) {
-        // Each token: two experts' shards 0, the same experts' shards 1 and 2.
+        // Each token's plan: shard 0 of two experts, then shards 1 and 2 of the same experts.
         const at::Tensor by_token =
             result.plan.expert.index_select(0, result.plan.by_token).view({20, 3, 2});
         EXPECT_TRUE((by_token % 4).eq((by_token % 4).select(1, 0).unsqueeze(1)).all().item<bool>());
@@ -99,7 +100,7 @@ TEST_F(Upcycle, ShardsAreThePublishedOnes) {
   const auto dense = open_model_source(path("dense")), moe = open_model_source(path("out"));
   const std::string stem = "model.layers.1.mlp.";
   const double factor = std::cbrt(6.0);
-  for (const std::int64_t e : {0, 3, 4, 11}) {  // shard e / 4 of 8 neurons each
+  for (const std::int64_t e : {0, 3, 4, 11}) {  // shard e / 4 has 8 neurons
     const std::string expert = stem + "experts." + std::to_string(e) + ".";
     for (const char* part : {"gate_proj.weight", "up_proj.weight"})
       EXPECT_LT(difference(moe->tensor(expert + part),
@@ -136,7 +137,7 @@ TEST_F(Upcycle, NoiseIsOfItsSizeAndRepeats) {
              dense = open_model_source(path("dense"));
   const std::string name = "model.layers.0.mlp.experts.3.up_proj.weight";
   const at::Tensor noise = a->tensor(name) - dense->tensor(parent_name(name));
-  EXPECT_NEAR(noise.std().item<double>(), 0.05, 0.006);  // 768 draws: 2.6 % is one deviation
+  EXPECT_NEAR(noise.std().item<double>(), 0.05, 0.006);  // 768 draws: the standard error is 2.6 %
   EXPECT_TRUE(a->tensor(name).equal(b->tensor(name)));
   EXPECT_FALSE(a->tensor(name).equal(a->tensor("model.layers.0.mlp.experts.4.up_proj.weight")));
 }
@@ -184,7 +185,7 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
     EXPECT_FALSE(real_file_system().exists(path("out")));
   };
   refused({.method = "router-upcycling"});       // no text
-  refused({.method = "vanilla", .routers = 4});  // no mixture
+  refused({.method = "vanilla", .routers = 4});  // no mixture of heads
   refused({.method = "dense"});
   ModelConfig xl = dense->config();
   xl.architecture = ModelKind::transformer_xl;
@@ -201,8 +202,8 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
            .start = UpcycleStart::parent,
            .calibration = path("text"),
            .match_logits = true});
-  refused({.method = "locmoe", .granularity = 2});   // no rows to repeat
-  refused({.method = "vanilla", .granularity = 5});  // 24 / 5
+  refused({.method = "locmoe", .granularity = 2});   // no rows to repeat for the groups
+  refused({.method = "vanilla", .granularity = 5});  // 5 does not divide 24
   refused({.method = "vanilla", .k = 9});
   UpcycleOptions how = options("router-upcycling");
   how.routers = 3;

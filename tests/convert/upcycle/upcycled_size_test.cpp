@@ -1,4 +1,4 @@
-// What an upcycling takes is told before it begins, and is what it then takes.
+// The predicted size of an upcycling equals the size that it then takes.
 #include "penstock/convert/upcycle/upcycled_size.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(UpcycledSizeTest, IsThatOfTheFile) {
       const UpcycledSize size = upcycled_size(upcycled_config(parent->config(), how), origins);
       std::filesystem::remove_all(path("out"));
       make(how);
-      const auto file = static_cast<double>(report_.bytes);  // its header too
+      const auto file = static_cast<double>(report_.bytes);  // includes the header
       EXPECT_LE(size.file_bytes, file) << method;
       EXPECT_GT(size.file_bytes, 0.8 * file) << method;
       EXPECT_EQ(size.tensors, open_model_source(path("out"))->names().size()) << method;

@@ -1,6 +1,6 @@
-// ReMoE's adaptive L1 loss: its forms, against the constants of formulas.py, and how λ follows the
-// sparsity under each controller, of the model or of each layer. The controller without a λ of its
-// own is held_sparsity_test.cpp's matter.
+// ReMoE's adaptive L1 loss: its forms against the constants of formulas.py, and how λ follows the
+// sparsity under each controller, for the whole model and per layer. held_sparsity_test.cpp tests
+// the controller "hold", which has no λ of its own.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,8 @@ TEST(AdaptiveL1, ValueOfEachForm) {
   EXPECT_NEAR(loss({{"layers", std::string("mean")}}), 2.225 / 5, 1e-12);
 }
 
-/// Without λ, beside a loss that is 0.5 times it, and in a hold that has no λ yet.
+/// The statistic l_reg excludes λ: it is 4.45 beside a loss of 0.5 · 4.45, and also with the
+/// controller "hold" before it has a λ.
 TEST(AdaptiveL1, LogsTheRegulariserByItself) {
   const auto logged = [](Options options) {
     options.insert({"initial", 0.5});
@@ -52,7 +53,8 @@ TEST(AdaptiveL1, AddsAConstantToEachPositiveGatesGradient) {
                 {{.375, .25, 0, .375}, {0, .25, .25, .375}, {.375, 0, .25, .375}, {.375, 0, 0, 0}});
 }
 
-/// λ after a schedule of sparsities, at target 1 − 1/4 = 0.75, from 1 with factor 2.
+/// λ after steps with these sparsities. λ starts at 1; the factor is 2; the target is 1 − 1/4 =
+/// 0.75.
 double lambda_after(const std::vector<double>& schedule, Options options) {
   options.insert({{"initial", 1.0}, {"factor", 2.0}});
   const auto l1 = balancer("adaptive-l1", kOneOfFour, options);
@@ -92,7 +94,7 @@ TEST(AdaptiveL1, ThePapersRuleMovesByTheWholeFactor) {
   part->after_step({.sparsity = 0.74});
   EXPECT_EQ(part->state().at("lambda"), 0.625);
   part->after_step({.sparsity = 0.99});
-  part->after_step({.sparsity = 0.75});  // at the target: the authors' code divides
+  part->after_step({.sparsity = 0.75});  // at the target: the authors' code divides λ
   EXPECT_EQ(part->state().at("lambda"), 0.4000000059604645);  // 0.4 in f32
   EXPECT_EQ(part->named_buffers().size(), 1U);
 }
@@ -114,14 +116,14 @@ TEST(AdaptiveL1, TheProportionalRuleMovesByThePowerOfTheError) {
     part->after_step({.sparsity = 1 - active / 8});
     return part->state().at("lambda");
   };
-  EXPECT_NEAR(at(4), 0.5, 1e-7);   // twice the target: half of the width, 4^(1/2)
+  EXPECT_NEAR(at(4), 0.5, 1e-7);   // twice the target is half of the width: 4^(1/2)
   EXPECT_NEAR(at(8), 2.0, 1e-6);   // at the width: 4
   EXPECT_NEAR(at(2), 2.0, 1e-6);   // at the target
   EXPECT_NEAR(at(1), 1.0, 1e-6);   // half of the target: 4^(-1/2)
-  EXPECT_NEAR(at(0), 0.25, 1e-6);  // none: beyond the width
+  EXPECT_NEAR(at(0), 0.25, 1e-6);  // no expert is active: beyond the width, 1/4
 }
 
-/// The loss feels an error at once, by its `damping`-th power; λ itself does not show that.
+/// An error changes the loss at once, by its `damping`-th power, and does not change λ.
 TEST(AdaptiveL1, TheProportionalPartActsOnTheLoss) {
   const auto loss_after = [](double active) {
     const auto part = balancer("adaptive-l1", kTwoLayers,

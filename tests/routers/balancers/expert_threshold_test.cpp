@@ -1,5 +1,5 @@
-// Thresholds in place of the choice among all tokens: what experts take by them (numbers of
-// formulas.py), how they follow training, and where they serve.
+// Expert choice by thresholds instead of among all tokens: which tokens experts take (numbers of
+// formulas.py), how thresholds follow training, and where the router uses them.
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -29,7 +29,7 @@ TEST(ExpertThreshold, AnExpertTakesTheTokensWhoseScoresReachIt) {
                              {0.789136836856084, 0, 0, 0}})),
             1e-12);
   EXPECT_FALSE(plan.lowest_taken.defined());
-  // A weight is the softmax's: its derivative by its own logit is p·(1 − p).
+  // A weight is a softmax probability: its derivative by its own logit is p·(1 − p).
   const at::Tensor gradient = torch::autograd::grad({plan.weight[0]}, {z})[0];
   EXPECT_NEAR(gradient[0][0].item<double>(), 0.42948105406904 * (1 - 0.42948105406904), 1e-12);
 }
@@ -54,14 +54,14 @@ TEST(ExpertThreshold, IsTheRunningMeanOfTheStepsInWhichTheLayerHadTokens) {
     EXPECT_NEAR(found[0].item<double>(), first, 1e-7);
     EXPECT_NEAR(found[3].item<double>(), last, 1e-7);
   };
-  expect(0, 0.25, 0.25);  // the score of an even choice
+  expect(0, 0.25, 0.25);  // 1/4: the score if all experts score alike
   part->after_step(lowest({0.5, 0.1, 0.1, 0.3}, {}));
   expect(0, 0.5, 0.3);
   expect(1, 0.25, 0.25);
   part->after_step(lowest({0.2, 0.1, 0.1, 0.4}, {0.125, 0.1, 0.1, 0.75}));
   expect(0, 0.35, 0.35);
   expect(1, 0.125, 0.75);
-  part->after_step(lowest({0.65, 0.1, 0.1, 0.1}, {}));  // 1/3 is below the rate
+  part->after_step(lowest({0.65, 0.1, 0.1, 0.1}, {}));  // 1/3 is below the rate 0.4
   expect(0, 0.47, 0.25);
   EXPECT_NEAR(part->state().at("expert_threshold"),
               (0.47 + 0.1 + 0.1 + 0.25 + 0.125 + 0.1 + 0.1 + 0.75) / 8, 1e-7);
@@ -75,12 +75,12 @@ TEST(ExpertThreshold, CountsWeighPassesByTheirTokens) {
   StepCounts counts;
   counts.add(1, each, 2, low);
   counts.add(1, more, 6, lower);
-  counts.add(0, each, 2);  // tokens choose
+  counts.add(0, each, 2);  // a layer in which tokens choose has no lowest scores
   StepCounts other = counts;
   const StepStatistics step = counts.take();
   EXPECT_TRUE(step.lowest_taken.at(0).empty());
   EXPECT_EQ(step.lowest_taken.at(1), (std::vector<double>{0.3125, 0.25, 0.03125, 0.0625}));
-  // Two processes that saw the same have the same means, of twice the tokens.
+  // Two processes with the same tokens have the same means, over twice the tokens.
   other.sum_with([](const at::Tensor& numbers) { numbers.mul_(2); }, kTwo);
   const StepStatistics both = other.take();
   EXPECT_EQ(both.lowest_taken, step.lowest_taken);
@@ -114,8 +114,8 @@ at::Tensor tokens(std::int64_t count) {
   return at::randn({count, 8});
 }
 
-/// After one step the thresholds are those of its batch, which so gets the same plan by them; other
-/// tokens beside one change nothing of its own.
+/// After one step the thresholds are those of its batch, so the batch gets the same plan from them.
+/// A token's plan does not depend on the other tokens.
 TEST(ExpertThreshold, RepeatsTheChoiceOfItsBatchTokenByToken) {
   const torch::NoGradGuard no_grad;
   OneLayer layer({.method = "expert-choice", .k = 2});
@@ -136,10 +136,10 @@ TEST(ExpertThreshold, ServesOutsideTrainingUnlessEvaluatedAsTrained) {
   EXPECT_TRUE(resolve(papers).traits.even_loads);
   OneLayer causal(config), batch(papers);
   for (OneLayer* layer : {&causal, &batch}) layer->weights(tokens(32), true);
-  const at::Tensor few = tokens(40).slice(0, 32, 40);  // others than the thresholds are of
+  const at::Tensor few = tokens(40).slice(0, 32, 40);  // tokens that the thresholds did not see
   EXPECT_EQ(batch.weights(few, false).count_nonzero().item<std::int64_t>(), 16);
   EXPECT_FALSE(causal.weights(few, false).equal(batch.weights(few, false)));
-  // What was learned is there in both.
+  // Both routers have learned the same thresholds.
   EXPECT_TRUE(batch.balancers[0]->named_buffers()["threshold"].equal(
       causal.balancers[0]->named_buffers()["threshold"]));
   EXPECT_THROW(as_trained({.method = "topk"}), Error);

@@ -1,5 +1,5 @@
-// The load-balance and the z-loss against the constants of formulas.py, which knows the formulas
-// only. Adaptive L1 has adaptive_l1_test.cpp, the CV² losses ../gating_test.cpp.
+// The load-balance loss and the z-loss against the constants of formulas.py, which knows only the
+// formulas. adaptive_l1_test.cpp tests adaptive L1, ../gating_test.cpp the CV² losses.
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
@@ -14,7 +14,7 @@ TEST(LoadBalance, SwitchFormAtTwoExperts) {
 }
 
 TEST(LoadBalance, CountsOverRanksInGlobalScope) {
-  // Two ranks with the same tokens but for the first expert, which only this one uses: counts
+  // Two ranks have the same tokens, except that only this rank uses the first expert: counts
   // (2,0,1,1) + (0,2,1,1) over 4 + 4 tokens at k = 1.
   const at::Tensor z = matrix({{9, 0, 0, 0}, {9, 0, 0, 0}, {0, 0, 9, 0}, {0, 0, 0, 9}});
   RoutingContext context = kTraining;

@@ -1,5 +1,6 @@
-// Adaptive L1 whose controller holds the number of experts by a shift of the logits: from a dense
-// start to k, what evaluation shifts by, and the loss beside it, worked out by hand.
+// Adaptive L1 with the controller "hold", which sets the number of active experts by a shift of the
+// logits: the shift from a dense start to k, the shift in evaluation, and the loss, worked out by
+// hand.
 #include "penstock/routers/balancers/held_sparsity.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ std::shared_ptr<Balancer> holding(std::int64_t dense, std::int64_t ramp, double 
                    {"ramp_steps", ramp}});
 }
 
-/// Numbers of logit_shift.py: from 4 experts a token to 2 in four steps, after two without a shift.
+/// Numbers of logit_shift.py: two steps without a shift, then from 4 experts a token to 2 in four
+/// steps.
 TEST(Hold, LeadsTheNumberOfExpertsFromADenseStartToK) {
   const auto part = holding(2, 4);
   const std::vector<std::int64_t> each{70, 60, 50, 50, 37, 25};
@@ -30,8 +32,8 @@ TEST(Hold, LeadsTheNumberOfExpertsFromADenseStartToK) {
   }
 }
 
-/// Outside training: the step's own shift while the target is on its way, then the running mean,
-/// here of (b₁), (b₁ + b₂)/2 and, at a weight of a half, (b₁ + b₂)/4 + b₃/2.
+/// The shift outside training. While the target moves it is the step's own shift; then it is the
+/// running mean. Here the means are b₁, (b₁ + b₂)/2 and, at a weight of a half, (b₁ + b₂)/4 + b₃/2.
 TEST(Hold, EvaluatesWithTheMeanOfTheShiftsThatHeldK) {
   const auto part = balancer("adaptive-l1", kTwoLayers,
                              {{"controller", std::string("hold")},
@@ -53,7 +55,7 @@ TEST(Hold, EvaluatesWithTheMeanOfTheShiftsThatHeldK) {
   EXPECT_FALSE(balancer("adaptive-l1", kTwoLayers)->evaluation_bias(0).defined());
 }
 
-/// The router asks for the one in training and for the other outside.
+/// The router adds the step's shift in training and the mean shift outside training.
 TEST(Hold, ARouterShiftsByTheMeanOutsideTraining) {
   ConfigNode hold = node({{"controller", std::string("hold")}});
   const ResolvedRouter router =
@@ -64,12 +66,13 @@ TEST(Hold, ARouterShiftsByTheMeanOutsideTraining) {
   balancers[0]->named_buffers()["mean_bias"].fill_(2);
   Router made(router, shape, balancers);
   made.initialize(0.02, InitialDraws(1));
-  const at::Tensor hidden = at::zeros({3, 2});  // logits 0: gates are the shift
+  const at::Tensor hidden = at::zeros({3, 2});  // the logits are 0, so each gate equals the shift
   EXPECT_TRUE(made.route(hidden, {.training = true}).plan.weight.eq(1).all().item<bool>());
   EXPECT_TRUE(made.route(hidden, {}).plan.weight.eq(2).all().item<bool>());
 }
 
-/// strength·g/L·Σ_e f_e Σ_t R_te / Σ_te R_te; none while the shift opens experts.
+/// The loss is strength·g/L·Σ_e f_e Σ_t R_te / Σ_te R_te with g = −shift / mean gate, at most 1.
+/// There is no loss if the shift is not negative.
 TEST(Hold, TheLossIsThatOfGatesOfAnyScale) {
   const auto part = holding(0, 0, 0.5);
   at::Tensor gates = at::zeros({4, 8});
@@ -81,12 +84,12 @@ TEST(Hold, TheLossIsThatOfGatesOfAnyScale) {
     return part->balance({}, plan, {.training = true, .layer = 1});
   };
   const auto loss = [&](double scale) { return of_scale(scale).loss.item<double>(); };
-  EXPECT_FALSE(of_scale(1).loss.defined());  // no shift yet
-  buffer(part, "bias").fill_(-0.06);         // mean gate 0.3
+  EXPECT_FALSE(of_scale(1).loss.defined());  // the shift is still 0
+  buffer(part, "bias").fill_(-0.06);         // the mean gate is 0.3, so g = 0.2
   EXPECT_NEAR(loss(1), 0.5 * 0.2 / 2 * (4 * 1 + 1 * 0.5) / 1.5, 1e-7);
   const double lambda = 0.5 * 0.2 / 2 / (1.5 / 4);
   EXPECT_NEAR(of_scale(1).statistics.at("lambda").item<double>(), lambda / 2, 1e-7);  // of 2 layers
-  EXPECT_NEAR(loss(0.1), 0.5 / 2 * 3, 1e-7);  // at most all of it
+  EXPECT_NEAR(loss(0.1), 0.5 / 2 * 3, 1e-7);  // g is at most 1
   EXPECT_NEAR(loss(1e-6), 0.5 / 2 * 3, 1e-6);
   buffer(part, "bias").fill_(0.01);
   EXPECT_FALSE(of_scale(1).loss.defined());

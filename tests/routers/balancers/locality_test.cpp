@@ -1,4 +1,4 @@
-// The locality loss by hand: which experts are home, and the divergence from a local distribution.
+// The locality loss by hand: which experts are local, and the divergence from a local distribution.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ TEST(Locality, HomeIsWhatTheRankHolds) {
   EXPECT_NEAR(loss(context), divergence({0.1, 0.1, 0.4, 0.4}), 1e-12);
   context.rank = 0;
   EXPECT_NEAR(loss(context, 0.5), divergence({0.25, 0.25, 0.25, 0.25}), 1e-12);
-  context.rank = 7;  // holds none: nothing is local
+  context.rank = 7;  // this rank holds no expert, so none is local
   EXPECT_NEAR(loss(context), divergence({0.25, 0.25, 0.25, 0.25}), 1e-12);
 }
 

@@ -1,5 +1,6 @@
 // The shift of the logits that follows the number of active experts, against the numbers of
-// logit_shift.py. Whose shift it is: threshold_test.cpp, held_sparsity_test.cpp.
+// logit_shift.py. threshold_test.cpp and held_sparsity_test.cpp test the balancers that own a
+// shift.
 #include "penstock/routers/balancers/logit_shift.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace penstock::testing {
 namespace {
 
-/// `steering` of the unit that a layer is, or the model: its gain.
+/// The gain of a unit (a layer or the model), from the balancer's buffer `steering`.
 double gain(const std::shared_ptr<Balancer>& part, std::int64_t unit = 0) {
   return buffer(part, "steering")[unit][0].item<double>();
 }
@@ -26,7 +27,7 @@ TEST(LogitShift, FollowsTheErrorOfTheLayerWithAGainThatErrorsMove) {
   const std::vector<double> others{0.144905, 0.587777, 0.558907, -0.064233, -0.412864, -0.648212};
   for (std::size_t i = 0; i < first.size(); ++i) {
     std::vector<std::int64_t> counts = loads(first[i], first[i]);
-    if (i == 1) counts = loads(37, 41);  // 300
+    if (i == 1) counts = loads(37, 41);  // 300 assignments
     part->after_step(counted({counts, loads(second[i], second[i])}));
     EXPECT_NEAR(part->choice_bias(0)[3].item<double>(), shifts[i], 2e-6) << i;
     EXPECT_NEAR(part->choice_bias(1)[3].item<double>(), others[i], 2e-6) << i;
@@ -34,14 +35,15 @@ TEST(LogitShift, FollowsTheErrorOfTheLayerWithAGainThatErrorsMove) {
     EXPECT_NEAR(part->state().at("threshold_shift"), (shifts[i] + others[i]) / 2, 2e-6);
   }
   const at::Tensor before = buffer(part, "bias").clone();
-  part->after_step(counted({loads(50, 50), {}}));  // nothing was routed in the second layer
+  part->after_step(counted({loads(50, 50), {}}));  // the second layer routed nothing
   EXPECT_TRUE(part->choice_bias(1).equal(before[1]));
   EXPECT_LT(part->choice_bias(0)[0].item<double>(), before[0][0].item<double>());
 }
 
 TEST(LogitShift, RaisesExpertsThatHaveHardlyAToken) {
   const auto part = balancer("threshold", kTwoLayers, {{"rate", 0.5}, {"revive", 0.1}});
-  std::vector<std::int64_t> at_target = loads(28, 2);  // 198 of the 200 due, the last has 0.08
+  // 198 of 200 assignments; the last expert has 0.08 of its share.
+  std::vector<std::int64_t> at_target = loads(28, 2);
   at_target[0] = 30;
   part->after_step(counted({at_target, loads(25, 25)}));
   EXPECT_NEAR(part->choice_bias(0)[7].item<double>(), 0.05, 1e-6);
@@ -56,7 +58,7 @@ TEST(LogitShift, HoldsTheModelOrEachExpertWhereAsked) {
     part->after_step(counted({loads(40, 20), loads(10, 30)}));
     return buffer(part, "bias");
   };
-  // The model: 400 of 400, no error. An expert: against 25 tokens.
+  // By model: 400 of 400 assignments, no error. By expert: each expert's count against 25 tokens.
   EXPECT_EQ(moved("model").count_nonzero().item<std::int64_t>(), 0);
   const at::Tensor by_expert = moved("expert");
   EXPECT_NEAR(by_expert[0][0].item<double>(), -(std::log(1.6) + 0.6 / 3), 1e-6);
@@ -64,7 +66,7 @@ TEST(LogitShift, HoldsTheModelOrEachExpertWhereAsked) {
   EXPECT_NEAR(by_expert[1][0].item<double>(), 1, 1e-6);  // ln 0.4 - 0.6/3 is below -1
 }
 
-/// A steering that stops anywhere and goes on with the saved buffers is the same, bit for bit.
+/// Stopping at any step and continuing from the saved buffers gives the same shift, bit for bit.
 TEST(LogitShift, GoesOnFromItsBuffers) {
   for (const char* const name : {"threshold", "adaptive-l1"}) {
     const bool holds = name == std::string("adaptive-l1");

@@ -1,5 +1,5 @@
-// Balancing by a bias of the choice, against the numbers of gating.py: what it chooses, that the
-// gates know nothing of it, and how loads move it.
+// Loss-free balancing by a bias on the choice, against the numbers of gating.py: which experts it
+// chooses, that the gates ignore the bias, and how loads change the bias.
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -14,7 +14,7 @@ at::Tensor in_fours(const std::vector<double>& numbers) {
   return torch::tensor(numbers, at::kDouble).view({-1, 4});
 }
 
-/// A balancer of `layers` layers of four experts, all with these biases.
+/// A balancer for `layers` layers of four experts. Every layer has these biases.
 std::shared_ptr<Balancer> with_bias(const std::vector<double>& bias, std::int64_t layers = 1) {
   const auto out =
       balancer("loss-free", {.d_model = 4, .experts = 4, .layers = layers}, {{"rate", 0.01}});
@@ -66,10 +66,10 @@ TEST(LossFree, HasStateAndNeitherParametersNorALoss) {
   EXPECT_FALSE(bias->balance({}, {}, {.training = true}).loss.defined());
 }
 
-/// The router uses the bias in training and outside, each layer its own.
+/// The router uses its own layer's bias, in training and outside.
 TEST(LossFree, ARouterChoosesByTheBiasOfItsLayer) {
   const ResolvedRouter router = resolve({.method = "loss-free", .k = 1});
-  const at::Tensor hidden = at::zeros({3, 2});  // logits 0: the bias alone decides
+  const at::Tensor hidden = at::zeros({3, 2});  // the logits are 0, so the bias alone decides
   for (const bool training : {false, true})
     for (const std::int64_t layer : {0, 1}) {
       const RouterShape shape{.d_model = 2, .experts = 4, .k = 1, .layer = layer, .layers = 2};

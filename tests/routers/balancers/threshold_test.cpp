@@ -1,5 +1,5 @@
-// The shift of the logits as a balancer of its own: where it starts, which routers take it, and
-// what a ReLU makes of it.
+// The shift of the logits as a balancer of its own: its start, the routers that accept it, and its
+// effect on a ReLU.
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
@@ -10,7 +10,7 @@ namespace {
 
 const Options kAtTarget = {{"start", std::string("target")}};
 
-/// Where all experts are wanted the shift of the start is finite, and no step makes it less so.
+/// If all experts are wanted, the starting shift is finite, and no step makes it infinite.
 TEST(Threshold, AllExpertsAreATarget) {
   const RouterShape shape{.d_model = 4, .experts = 2, .k = 2};
   const auto part = balancer("threshold", shape, kAtTarget);
@@ -22,7 +22,7 @@ TEST(Threshold, AllExpertsAreATarget) {
   EXPECT_NEAR(part->choice_bias(0)[1].item<double>(), 2 * 4.7534, 1e-3);
 }
 
-/// The shift of the start, over tokens that point anywhere: as many experts as were asked for.
+/// With the starting shift, tokens of random directions activate k experts on average.
 TEST(Threshold, StartsAtTheTarget) {
   const ResolvedRouter router = resolve({.method = "remoe",
                                          .balancers = std::vector<std::string>{"threshold"},
@@ -36,7 +36,7 @@ TEST(Threshold, StartsAtTheTarget) {
                                         at::TensorOptions().dtype(at::kFloat));
     const Plan plan = made.route(hidden, {}).plan;
     EXPECT_NEAR(static_cast<double>(plan.assignments()) / 20000 / k, 1, 0.03) << k;
-    // One for all would leave the rows of larger norm more tokens.
+    // One shift for all experts would give more tokens to the rows of larger norm.
     const at::Tensor counts = expert_counts(plan).to(at::kDouble);
     EXPECT_LT(counts.std().div(counts.mean()).item<double>(), 0.05) << k;
   }
@@ -58,7 +58,7 @@ TEST(Threshold, NamesTheScorerWhoseLogitsAreNotKnown) {
   EXPECT_EQ(error_of({}), "");
 }
 
-/// Gates of a ReLU know of the shift, those of top-k do not.
+/// The shift changes ReLU's gates, but not top-k's gates.
 TEST(Threshold, ShiftsTheGatesOfRelu) {
   const auto relu = selector("relu", {.d_model = 2, .experts = 2, .k = 1});
   const at::Tensor logits = matrix({{0.5, -0.25}, {-1.0, 0.25}});
@@ -68,7 +68,7 @@ TEST(Threshold, ShiftsTheGatesOfRelu) {
                   .equal(matrix({{1.5, 0.0}, {0.0, 0.5}})));
 }
 
-/// The bias counts in a capped choice and in its gates: 0.5 + 0.5, 0.75 - 0.25 and 0.25 + 1.
+/// The bias counts in the capped choice and in the gates: 0.5 + 0.5, 0.75 - 0.25 and 0.25 + 1.
 TEST(Threshold, ShiftsTheChoiceOfACappedRelu) {
   const auto relu =
       selector("relu", {.d_model = 2, .experts = 3, .k = 1}, {{"most", std::int64_t{2}}});

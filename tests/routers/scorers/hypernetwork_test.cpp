@@ -1,5 +1,5 @@
-// The hypernetwork scorer beyond its formula: sizes, initialisation, what inference keeps, sharing,
-// dropout and the L2 term.
+// The hypernetwork scorer apart from its formula: sizes, initialisation, the router that inference
+// caches, sharing, dropout and the L2 term.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ std::int64_t trained(const Scorer& scorer) {
 }
 
 TEST(Hypernetwork, HasThePublishedNumbersOfParameters) {
-  // Four layers: a router of 16,448, embeddings of 1,024; a network of 1,122,576 a layer.
+  // Over four layers: routers of 16,448 and embeddings of 1,024 parameters. Each layer's network
+  // has 1,122,576.
   const auto scorer = hypernetwork(kPaper);
   const ScorerParameters parts = scorer->parameters_by_part();
   EXPECT_EQ(parts.router, 16448 / 4);
@@ -46,8 +47,9 @@ TEST(Hypernetwork, HasThePublishedNumbersOfParameters) {
 }
 
 TEST(Hypernetwork, TheAuthorsInitialisationMakesSharperRouters) {
-  // relu halves the square of N(0, 0.02² · 256 · 1), then 256 terms of N(0, 0.02²):
-  // 0.02 · 0.02 · 256 / sqrt(2) = 0.0724; 64 hidden units give half of that.
+  // A hidden unit sums 256 terms with variance 0.02² · 1; relu halves its mean square. A weight
+  // sums 256 units times N(0, 0.02²): 0.02 · 0.02 · 256 / sqrt(2) = 0.0724. With 64 hidden units it
+  // is half.
   for (const auto& [hidden, expected] :
        {std::pair<std::int64_t, double>{256, 0.0724}, {64, 0.0362}}) {
     double square = 0;
@@ -93,7 +95,7 @@ TEST(Hypernetwork, ALinearOneIsAFrozenMatrixOfItsEmbedding) {
   EXPECT_EQ(parts.embedding, 64);
   EXPECT_EQ(parts.network, 64 * 16448 / 4);
   EXPECT_EQ(trained(*scorer), 64);
-  // All routers lie in a subspace of as many dimensions as the embedding has.
+  // All routers lie in a subspace whose dimension is the embedding's size.
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> routers;
   at::Tensor embedding = scorer->named_parameters()["embedding"];
@@ -122,7 +124,7 @@ TEST(Hypernetwork, LogitsOfALinearOneHaveTheVarianceAskedFor) {
         unit_variance->score(torch::randn({64, 256}), {}).logits.square().mean().item<double>() /
         draws;
   }
-  EXPECT_NEAR(std::sqrt(authors), 0.02 * 8, 0.05 * 0.16);  // sqrt(64) terms of N(0, 0.02²)
+  EXPECT_NEAR(std::sqrt(authors), 0.02 * 8, 0.05 * 0.16);  // a weight sums 64 terms of N(0, 0.02²)
   EXPECT_NEAR(logits, 1, 0.15);
 }
 
@@ -151,7 +153,8 @@ TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
   }
   scorer->initialize(0.1, InitialDraws(9));
   expect_changed("initialize");
-  // What writes past libtorch's counters, as the fused optimizer does, follows a training pass.
+  // A write that libtorch's version counters miss, like the fused optimizer's, follows a training
+  // pass.
   scorer->score(hidden, {.training = true});
   scorer->named_parameters()["embedding"].data_ptr<double>()[0] += 1;
   expect_changed("a write past the counters");
@@ -176,7 +179,7 @@ TEST(Hypernetwork, SharedNetworksAreOneAndSavedOnce) {
   EXPECT_EQ(first->named_parameters().size(), 5U);
   ASSERT_EQ(second->named_parameters().size(), 1U);
   EXPECT_EQ(second->parameters_by_part().network, 0);
-  EXPECT_FALSE(second->fold().weight.equal(first->fold().weight));  // embeddings of their own
+  EXPECT_FALSE(second->fold().weight.equal(first->fold().weight));  // each has its own embedding
   torch::NoGradGuard no_grad;
   second->named_parameters()["embedding"].copy_(first->named_parameters()["embedding"]);
   EXPECT_TRUE(second->fold().weight.equal(first->fold().weight));
@@ -191,7 +194,7 @@ TEST(Hypernetwork, SharedNetworksAreOneAndSavedOnce) {
 TEST(Hypernetwork, DropoutActsWhenTrainingAndKeepsTheMean) {
   const auto scorer = hypernetwork(kPaper, {{"dropout", 0.5}});
   torch::NoGradGuard no_grad;
-  const at::Tensor unit = at::eye(256);  // logits are the router itself
+  const at::Tensor unit = at::eye(256);  // the logits are the router's weights
   const at::Tensor clean = scorer->score(unit, {}).logits;
   at::Tensor mean = at::zeros_like(clean);
   RoutingContext context{.training = true};
@@ -201,7 +204,8 @@ TEST(Hypernetwork, DropoutActsWhenTrainingAndKeepsTheMean) {
   }
   context.generator = at::detail::createCPUGenerator(0);
   EXPECT_FALSE(at::allclose(scorer->score(unit, context).logits, clean, 1e-2, 1e-3));
-  // The mean of 200 has 1/200 of one pass's variance, which equals the router's own.
+  // The mean of 200 passes has 1/200 of one pass's variance, which equals the router's own
+  // variance.
   EXPECT_LT((mean - clean).std().item<double>(), 0.1 * clean.std().item<double>());
 }
 

@@ -1,5 +1,5 @@
-// Router Upcycling's scorer by hand: pools, keys, sizes, its start, and its folded form. Its
-// formula at large is in scorers_test.cpp.
+// Router Upcycling's scorer by hand: pools, keys, sizes, initialisation and folded form.
+// scorers_test.cpp tests its formula on larger inputs.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Mixture, DividesByTheRootOfTheWidth) {
   expect_equal(logits(*scorer, matrix({{1, 1}})), matrix({{5, -2.5}}));
 }
 
-/// Three keys of two experts: ⌊key·2/3⌋ = 0, 0, 1. Σ_j W^j = (1, 0).
+/// Three keys for two experts: ⌊key·2/3⌋ = 0, 0, 1 is the key's expert. Σ_j W^j = (1, 0).
 TEST(Mixture, AnExpertOfSeveralKeysCountsTheHighestSum) {
   const auto scorer = mixture(
       {.d_model = 2, .experts = 2},
@@ -68,7 +68,7 @@ TEST(Mixture, AnExpertOfSeveralKeysCountsTheHighestSum) {
   expect_equal(logits(*scorer, matrix({{2, 9}, {-2, 9}})), matrix({{4, 10}, {2, -10}}));
 }
 
-/// Under max pooling the two maxima are one: over (router, key of the expert).
+/// With max pooling the logit is one maximum over all pairs of a router and a key of the expert.
 TEST(Mixture, SeveralKeysUnderMaxPooling) {
   const auto scorer = mixture({.d_model = 1, .experts = 2}, {{"routers", std::int64_t{2}},
                                                              {"keys", std::int64_t{4}},
@@ -91,8 +91,8 @@ TEST(Mixture, AQueryBiasIsAddedInEveryRouter) {
   expect_equal(scorer->fold().bias, torch::tensor({3., 30.}, at::kDouble));
 }
 
-/// The paper's variants of d = 1024 (section 5.2.1): m maps of width 1024 / m, a key per expert or,
-/// with more routers than experts, as many keys as routers.
+/// The paper's variants for d = 1024 (section 5.2.1): m maps of width 1024 / m, and one key per
+/// expert. With more routers than experts there are as many keys as routers.
 TEST(Mixture, HasThePublishedSizes) {
   struct Variant {
     std::int64_t routers, experts, keys, width;
@@ -137,7 +137,7 @@ TEST(Mixture, FactoredAndFoldedAgree) {
   }
 }
 
-/// A linear router's logits of a token of d entries with unit variance have variance d·std².
+/// A linear router's logits have variance d·std² for a token of d entries with unit variance.
 TEST(Mixture, StartsWithTheLogitsOfALinearRouter) {
   for (const std::string form : {"factored", "collapsed"}) {
     double square = 0;

@@ -1,4 +1,4 @@
-// What scorers.py writes of one scorer: its parameters, logits and gradients.
+// The numbers that scorers.py writes for one scorer: its parameters, logits and gradients.
 #pragma once
 
 #include <map>

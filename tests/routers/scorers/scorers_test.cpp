@@ -1,5 +1,5 @@
-// Scorers against the numbers of scorers.py, which knows the formulas only; and what they do when
-// training.
+// Scorers against the numbers of scorers.py, which knows only the formulas, and the scorers' noise
+// and dropout in training.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
@@ -41,18 +41,19 @@ void expect_near(const at::Tensor& actual, const std::vector<double>& expected, 
   EXPECT_LT(farthest(actual.flatten(), torch::tensor(expected, at::kDouble)), 1e-12) << what;
 }
 
-/// Counted by hand and by PyTorch's hooks of saved tensors, over the same formulas.
+/// Numbers kept per token. They were counted by hand and with PyTorch's hooks of saved tensors.
 TEST(Scorers, WhatIsKeptOfATokenIsWhatTheForwardPassSaves) {
   const auto kept = [](const std::string& name, Options options) {
     return scorer(name, options)->kept_per_token();
   };
   using namespace std::string_literals;
   const std::int64_t six = 6, three = 3;
-  // What GELU reads and gives; ReLU and tanh keep what they give alone.
+  // GELU keeps its input and its output; ReLU and tanh keep only their output.
   EXPECT_EQ(kept("mlp", {{"hidden", six}}), 6 + 6);
   EXPECT_EQ(kept("mlp", {{"hidden", six}, {"activation", "relu"s}}), 6);
   EXPECT_EQ(kept("mlp", {{"hidden", six}, {"activation", "tanh"s}}), 6);
-  // Projection, its square and its length, the unit vector; a cosine for each of 5 experts.
+  // The projection (3), its square and its length (2), the unit vector (3), the cosines of 5
+  // experts.
   EXPECT_EQ(kept("cosine", {{"dimension", three}}), 3 + 2 + 3 + 5);
   EXPECT_EQ(kept("cosine", {{"dimension", three}, {"learn_temperature", false}}), 3 + 2 + 3);
   EXPECT_EQ(kept("cosine", {{"dimension", three}, {"normalise_token", false}}), 3 + 5);
@@ -109,7 +110,7 @@ TEST(Scorers, TheFoldedFormIsWhatInferenceScores) {
   EXPECT_GE(folded, 9);
 }
 
-/// A context that trains and draws from that seed.
+/// A training context that draws from `seed`.
 RoutingContext training(std::uint64_t seed) {
   RoutingContext context{.training = true};
   context.generator = at::detail::createCPUGenerator(seed);
@@ -170,7 +171,8 @@ TEST(Cosine, ATokenWithoutDirectionGetsEvenLogits) {
   EXPECT_EQ(cosine->score(at::zeros({2, 3}, at::kDouble), {}).logits.abs().max().item<double>(), 0);
 }
 
-/// Every trained parameter and the tokens, entry by entry, while noise and dropout act.
+/// Gradients of every trained parameter and of the tokens agree with finite differences, entry by
+/// entry, with noise and dropout on.
 TEST(Scorers, GradientsAreThoseOfFiniteDifferences) {
   std::vector<ScorerCase> cases = kScorerCases;
   ScorerCase dropped = case_of("hypernetwork");

@@ -1,5 +1,5 @@
-// Selectors against the constants of formulas.py, which knows the formulas only. ReLU has
-// relu_test.cpp, selectors with a capacity, and THOR's draws, ../gating_test.cpp.
+// Selectors against the constants of formulas.py, which knows only the formulas. relu_test.cpp
+// tests ReLU; ../gating_test.cpp tests selectors with a capacity and THOR's draws.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -90,7 +90,7 @@ TEST(Lory, SegmentsUseTheBlendOfTheOneBefore) {
                  {0.42948105406904, 0.260493427058572, 0.117047241739573, 0.192978277132814},
                  {0.236870828058814, 0.0528530257992544, 0.39053397262892, 0.319742173513011},
                  {0.236870828058814, 0.0528530257992544, 0.39053397262892, 0.319742173513011}});
-  // The first segment of a sequence passes no gradient.
+  // The first segment of each sequence passes no gradient.
   plan.merge_weights.slice(0, 0, 4, 2).select(1, 0).sum().backward();
   EXPECT_EQ(z.grad().abs().max().item<double>(), 0);
   context.sequence_length = 3;

@@ -1,5 +1,5 @@
-// ReLU routing: who is chosen with which weight, the cap on their number, and the leak to experts
-// without tokens.
+// ReLU routing: the chosen experts and their weights, the cap on their number, and the gradient
+// leak to experts without tokens.
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -53,7 +53,8 @@ TEST(Relu, RefusesAnImpossibleCap) {
   EXPECT_NO_THROW(selector("relu", four, {{"most", std::int64_t{4}}}));
 }
 
-/// Expert 1 has no token: the two nearest ones are computed for it, and change no output.
+/// Expert 1 has no token. The plan includes the two tokens with its highest logits, at weight 0, so
+/// that its gradient passes and no output changes.
 TEST(Relu, LetsTheGradientOfAnIdleExpertThrough) {
   const at::Tensor z = matrix({{1, -3, 0.5}, {0, -1, 2}, {-1, -0.5, -1}, {3, -2, 1}});
   const at::Tensor leaf = z.clone().requires_grad_();
@@ -66,10 +67,10 @@ TEST(Relu, LetsTheGradientOfAnIdleExpertThrough) {
   (plan.weight * factors.index({plan.token, plan.expert})).sum().backward();
   EXPECT_TRUE(
       leaf.grad().equal(matrix({{2, 0, 5}, {0, 0.25 * 11, 13}, {0, 0.25 * 19, 0}, {29, 0, 37}})));
-  // Outside training, and where every expert has a token, nothing leaks.
+  // Nothing leaks outside training, or if every expert has a token.
   EXPECT_EQ(part->select({.logits = z}, {}).assignments(), 5);
   EXPECT_EQ(part->select({.logits = z.abs()}, kTraining).assignments(), 11);
-  // A cap leaves experts idle that have positive logits.
+  // Under a cap an expert with positive logits can be idle.
   const Options capped = {
       {"leak", 0.5}, {"leak_tokens", std::int64_t{1}}, {"most", std::int64_t{1}}};
   const Plan of_cap = selector("relu", three, capped)
@@ -84,7 +85,8 @@ TEST(Relu, OpensAnIdleExpertThatWouldHelp) {
     const auto part = selector("relu", {.d_model = 1, .experts = 1, .k = 1}, {{"leak", leak}});
     for (int step = 0; step < 60; ++step) {
       const at::Tensor gate = part->select({.logits = z}, kTraining).weight.sum();
-      const at::Tensor loss = (gate - 1).square() + 0 * z.sum();  // also where no gate is open
+      // For a gradient even if no gate is open.
+      const at::Tensor loss = (gate - 1).square() + 0 * z.sum();
       const at::Tensor gradient = torch::autograd::grad({loss}, {z})[0];
       z = (z - 0.05 * gradient).detach().requires_grad_();
     }
