@@ -3,8 +3,8 @@
 
 namespace penstock::testing {
 
-/// False under AddressSanitizer, which refuses the symbol scope of its own (RTLD_DEEPBIND) that
-/// keeps SentencePiece's protobuf apart from libtorch's.
+/// False under AddressSanitizer. It refuses RTLD_DEEPBIND, which gives SentencePiece its own symbol
+/// scope and keeps its protobuf apart from libtorch's.
 constexpr bool sentencepiece_usable() {
 #ifdef __SANITIZE_ADDRESS__
   return false;

@@ -16,13 +16,13 @@
 
 namespace penstock::testing {
 
-/// A folder that disappears with the test.
+/// A folder that is removed at the end of the test.
 class TemporaryFolder {
  public:
   std::string operator/(const std::string& name) const {
     return (directory_.path() / name).string();
   }
-  /// Writes a file, making its folders, and returns its path.
+  /// Writes a file, creating its folders, and returns its path.
   std::string write(const std::string& name, std::string_view content) const {
     const auto path = directory_.path() / name;
     std::filesystem::create_directories(path.parent_path());
@@ -46,8 +46,8 @@ inline void expect_says(const std::string& text, std::initializer_list<std::stri
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
 }
 
-/// A file of the data sets beside the checkout; empty, with a failure where they should be at hand,
-/// if it is missing.
+/// The path of a data file beside the checkout. If the file is missing the path is empty; in CI
+/// with the data folder present that is also a test failure.
 inline std::string shared_data(const std::string& name) {
   const auto shared = std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared";
   const auto path = shared / "data" / name;
@@ -58,7 +58,7 @@ inline std::string shared_data(const std::string& name) {
   return {};
 }
 
-/// A paragraph of 24 words. Paragraphs of different numbers share no word.
+/// A paragraph of 24 words. Paragraphs with different numbers share no word.
 inline std::string paragraph(int number) {
   std::string text;
   for (int word = 0; word < 24; ++word) {

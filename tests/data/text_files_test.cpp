@@ -14,7 +14,7 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-/// Writes members into an archive or, for a raw format, one compressed file.
+/// Writes members into an archive or, for the raw format, one compressed file.
 std::string pack(const std::string& path, int format, int filter,
                  const std::map<std::string, std::string>& members) {
   archive* out = archive_write_new();
@@ -54,7 +54,7 @@ const Compression kCompressions[] = {{".gz", ARCHIVE_FILTER_GZIP},
                                      {".xz", ARCHIVE_FILTER_XZ},
                                      {".bz2", ARCHIVE_FILTER_BZIP2}};
 
-/// Text that does not compress to nothing.
+/// Text that stays large when compressed.
 std::string long_text() {
   std::string text;
   for (int i = 0; i < 4000; ++i) text += std::to_string(i * 7919 % 104729) + (i % 9 ? " " : "\n");
@@ -107,7 +107,7 @@ TEST(TextFiles, ArchivesReadMemberByMember) {
 
 TEST(TextFiles, HiddenMembersArePassedOverAsInFolders) {
   const testing::TemporaryFolder folder;
-  // As macOS packs a folder: what lies beside the files is binary.
+  // A folder as macOS packs it, with hidden binary files.
   const std::map<std::string, std::string> members = {{"./a.txt", "first"},
                                                       {"d/.DS_Store", "\x01\xff"},
                                                       {"d/.git/config", "no"},
@@ -156,7 +156,7 @@ TEST(TextFiles, DamageDoesNotCrash) {
       damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
       const std::string path = folder.write(name, damaged);
       try {
-        read_all(path);  // a gzip file keeps checksums that libarchive does not look at
+        read_all(path);  // libarchive does not check gzip's checksums
       } catch (const Error& error) {
         expect_says(error.what(), {name});
       }

@@ -16,7 +16,7 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-/// Text with enough different words to learn a small vocabulary from.
+/// Text with enough different words to learn a small vocabulary.
 std::string training_text() {
   std::string text;
   for (int i = 0; i < 600; ++i)
@@ -141,7 +141,7 @@ TEST_P(SentencePiece, LosesNothing) {
   EXPECT_EQ(tokenizer->spec(), GetParam());
   EXPECT_EQ(tokenizer->vocab_size(), 400);
   expect_lossless(*tokenizer);
-  // It learned something: fewer tokens than bytes.
+  // The tokenizer learned merges: there are fewer tokens than bytes.
   EXPECT_LT(tokenizer->encode(text).size(), text.size() * 3 / 4);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
 }
@@ -162,7 +162,7 @@ TEST_P(SentencePiece, TruncatedModelsDoNotCrash) {
   const std::string text = training_text();
   const std::vector<std::string_view> texts = {text};
   const std::string model = make_tokenizer(GetParam(), texts)->files().at("tokenizer.model");
-  // A cut between two fields leaves a valid, smaller model: then it has to work or say why not.
+  // A cut between two fields leaves a valid smaller model, which must work or give an error.
   for (std::size_t length = 0; length < model.size(); length += 97) {
     try {
       load_sentencepiece_tokenizer(model.substr(0, length), "cut.model")->encode("text");
@@ -172,7 +172,7 @@ TEST_P(SentencePiece, TruncatedModelsDoNotCrash) {
   }
 }
 
-/// One piece of a model as a protocol buffer: its text, and its type if that is not the default.
+/// A model's piece as a protocol buffer: its text, and its type if it is not the default.
 std::string piece_bytes(const std::string& text, bool unknown) {
   const std::string type = unknown ? "\x18\x02" : "";
   const std::string field = '\n' + std::string(1, static_cast<char>(text.size())) + text + type;
@@ -183,7 +183,7 @@ TEST(SentencePieceFiles, WhatTheLibraryThrowsIsAnError) {
   if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   const std::string unknown = piece_bytes("<unk>", true);
   EXPECT_NO_THROW(load_sentencepiece_tokenizer(unknown + piece_bytes("a", false), "good.model"));
-  // For the library's trie a piece ends at its first NUL, and it throws for an empty one.
+  // The library's trie ends a piece at its first NUL, and the library throws for an empty piece.
   const std::string nul = piece_bytes(std::string("\0a", 2), false);
   expect_says(error_of([&] { load_sentencepiece_tokenizer(unknown + nul, "nul.model"); }),
               {"nul.model", "not a usable SentencePiece model"});

@@ -14,7 +14,8 @@ TEST(Utf8, FindsTheFirstBadByte) {
        {"", "plain", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
         "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(find_invalid_utf8(good), npos) << good;
-  // Overlong forms, a surrogate, beyond U+10FFFF, a stray continuation, and sequences cut short.
+  // Overlong forms, a surrogate, a code above U+10FFFF, a stray continuation byte, and cut
+  // sequences.
   for (const std::string_view bad :
        {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
         "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc2", "\xe2\x82", "\xf0\x9f\x99",

@@ -1,5 +1,5 @@
-// Evaluation at mean numbers of active experts of one's choice: reached by a shift of the logits,
-// equal to a model whose logits have that shift, and refused where signs switch nothing on.
+// Evaluation at chosen mean numbers of active experts. A shift of the logits reaches the number;
+// the result equals a model with that shift; selectors that do not choose by signs are refused.
 #include "penstock/eval/by_active.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST_F(ByActive, ReachesEachMeanNumberOfExperts) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     SCOPED_TRACE(values[i]);
     EXPECT_EQ(points[i].wanted, values[i]);
-    EXPECT_NEAR(points[i].reached / values[i], 1, 0.02);  // a token is 0.1 to 0.8 % of them
+    EXPECT_NEAR(points[i].reached / values[i], 1, 0.02);  // one token is 0.1 to 0.8 % of the number
     EXPECT_DOUBLE_EQ(points[i].figures.flops_per_token,
                      forward_flops_per_token(model->config(), options(), points[i].reached));
     if (i > 0) EXPECT_GT(points[i].shift, points[i - 1].shift);
@@ -69,7 +69,7 @@ TEST_F(ByActive, ReachesEachMeanNumberOfExperts) {
   }
 }
 
-/// The shift is that of a balancer's bias on all logits, and leaves nothing behind.
+/// The shift equals a balancer's bias on all logits. The model is unchanged afterwards.
 TEST_F(ByActive, IsTheModelWithThatShift) {
   const auto model = make_model(relu_model("remoe", {"threshold"}), 1);
   const double own = evaluate(*model, *corpus_, options()).total.nats;

@@ -1,5 +1,5 @@
-// Evaluation at numbers of experts of one's choice: the same as a model built with that number, and
-// refused where there is none to choose.
+// Evaluation at chosen numbers of experts per token. It equals a model built with that k; models
+// without a choice of k are refused.
 #include "penstock/eval/by_k.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ ModelConfig small(const std::string& method, double k, ModelKind architecture) {
   return config;
 }
 
-/// The weights do not depend on k: the same seed draws the same ones.
+/// The weights do not depend on k: the same seed draws the same weights.
 std::shared_ptr<LanguageModel> built(const ModelConfig& config) {
   torch::manual_seed(11);
   return make_model(config, 1);
@@ -78,7 +78,8 @@ TEST_F(ByK, IsTheModelBuiltWithThatK) {
         EXPECT_NE(expected, before) << k;
         before = expected;
       }
-      // A passage with another k leaves nothing behind, and the model's own is its final one.
+      // A pass with another k changes nothing in the model, whose own k is the last of its
+      // schedule.
       EXPECT_EQ(evaluate(*trained, *corpus_, options(streams)).total.nats,
                 evaluate_at_k(*trained, *corpus_, options(streams), 2).evaluation.total.nats);
     }
@@ -116,13 +117,14 @@ TEST_F(ByK, CountsWhatEachPointCosts) {
     EXPECT_GT(figures.peak_memory_bytes, 1e6);
     flops.push_back(figures.flops_per_token);
   }
-  // An expert: two matrices of 16 x 24 in each of two layers, 2 FLOPs a product.
+  // One expert costs two matrices of 16 x 24 in each of two layers, at 2 FLOPs a product.
   const double expert = 2 * 2 * 2 * 16 * 24;
   EXPECT_DOUBLE_EQ(flops[1] - flops[0], expert);
   EXPECT_DOUBLE_EQ(flops[2] - flops[0], 3 * expert);
-  // All of k = 1, with 4 rows of 16 side by side after 24: per token q, k, v and output of width
-  // 16, a router of 4, the expert, the head; 8.5 + 24 positions read by three products; 24
-  // remembered positions of each row, 40 distances of all rows together.
+  // All costs at k = 1 with 4 rows of 16 tokens after 24 remembered ones. Per token: q, k, v and
+  // output of width 16, a router of 4, one expert and the head; 8.5 + 24 positions read by three
+  // products. Per row: keys and values of 24 remembered positions. For all rows together: 40
+  // distances.
   const double by_hand = 2 * (2 * (4 * 256 + 64 + 2 * 384) + 256 * 16 + 2 * 3 * 16 * 32.5 +
                               2 * (2 * 256 * 24.0 / 16 + 256 * 40.0 / 64));
   EXPECT_DOUBLE_EQ(flops[0], by_hand);
@@ -135,7 +137,7 @@ TEST_F(ByK, ModelsWithoutKHaveOnePoint) {
     EXPECT_EQ(point.evaluation.total.nats, evaluate(*model, *corpus_, options(false)).total.nats);
     EXPECT_TRUE(to_json(point.figures)["k"].is_null());
   }
-  // ReLU's cost is that of the experts that were on.
+  // ReLU's cost is the cost of the experts that were active.
   const auto model = built(small("remoe", 1, ModelKind::decoder));
   const KPoint point = evaluate_at_k(*model, *corpus_, options(false), 0);
   double assignments = 0;
@@ -172,7 +174,7 @@ TEST(ByKRefuses, ValuesThatTheModelDoesNotTake) {
   EXPECT_TRUE(takes_k(small("gshard", 2, ModelKind::decoder), 1));
   EXPECT_FALSE(takes_k(small("gshard", 2, ModelKind::decoder), 4));
   EXPECT_FALSE(takes_k(config, 5));
-  // Granularity makes experts, and k counts them.
+  // Granularity multiplies the number of experts, and k counts granular experts.
   ModelConfig fine = config;
   fine.moe.granularity = 2;
   EXPECT_EQ(refusal(fine, {3, 8}), "");

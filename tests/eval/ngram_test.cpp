@@ -17,7 +17,8 @@ namespace {
 using Ids = std::vector<std::uint32_t>;
 
 TEST(Ngram, OfFiveTokensWorkedByHand) {
-  // 0 0 1 0 0: pairs 00 twice, 01 and 10 once. Before 0 stood {begin, 0, 1}, before 1 {0}.
+  // The text is 0 0 1 0 0. The pair 00 occurs twice, 01 and 10 once. The symbols {begin, 0, 1}
+  // occur before 0, and {0} before 1.
   // No context: (3 − 1½)/4 + (½ + 1½)/4 · ½ = 0.625 for 0, 0.375 for 1.
   // After 0: (2 − 1)/3 + (½ + 1)/3 · 0.625 for 0, (1 − ½)/3 + ½ · 0.375 for 1.
   const NgramModel model(Ids{0, 0, 1, 0, 0}, 2, 2);
@@ -77,7 +78,7 @@ TEST(Ngram, SumsToOneAfterAnyContext) {
       double sum = 0;
       for (std::uint32_t token = 0; token < 12; ++token) {
         const double p = model.probability(context, token);
-        EXPECT_GT(p, 0);  // also for token 11, which the text lacks
+        EXPECT_GT(p, 0);  // also for token 11, which is not in the text
         sum += p;
       }
       EXPECT_NEAR(sum, 1, 1e-12) << "order " << order;
@@ -97,8 +98,8 @@ TEST(Ngram, ScoresASplitButItsFirstToken) {
   const auto range = corpus.file().range(Split::kValidation);
   const LossTotals five = ngram_baseline(corpus, 5, Split::kValidation);
   EXPECT_EQ(five.tokens, range.tokens - 1);
-  // Six words of equal chance, 40 bytes in all: 6 · log2 6 bits for them, and a little for not
-  // knowing the words; an alphabet without context costs far more.
+  // Six equally likely words, 40 bytes in all, take 6 · log2 6 bits, plus a little to learn the
+  // words. Single characters without context take far more.
   EXPECT_GT(five.bits_per_byte(), 6 * std::log2(6) / 40 - 0.02);
   EXPECT_LT(five.bits_per_byte(), 6 * std::log2(6) / 40 + 0.05);
   EXPECT_GT(ngram_baseline(corpus, 1, Split::kValidation).bits_per_byte(), 2);

@@ -1,5 +1,5 @@
-// The oracle's choice of experts: against every choice tried by hand in the last layer, never worse
-// than the model's own, and without a trace.
+// The oracle's choice of experts: equal to the best of all choices in the last layer, never worse
+// than the model's own choice, and without a change to the model.
 #include "penstock/eval/oracle.h"
 
 #include <gtest/gtest.h>
@@ -49,8 +49,8 @@ class Oracle : public ::testing::Test {
   std::optional<Corpus> corpus_;
 };
 
-/// −ln p of each target where the last layer's token t takes experts `set`: its two highest
-/// probabilities go to them, the higher one to that with the higher logit.
+/// −ln p of each target if the last layer's token t takes the experts `first` and `second`. They
+/// get the token's two highest probabilities; the expert with the higher logit gets the higher one.
 at::Tensor nats_with(LanguageModel& model, const at::Tensor& without, const at::Tensor& outputs,
                      const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
                      std::int64_t second) {
@@ -105,7 +105,7 @@ TEST_F(Oracle, IsTheBestOfAllChoicesInTheLastLayer) {
   const OracleLayer& last = oracle.layers.front();
   EXPECT_EQ(last.layer, 2);
   EXPECT_TRUE(last.exact);
-  EXPECT_NEAR(last.total.nats, best, 1e-4);  // choices that gain less than 1e-6 are not taken
+  EXPECT_NEAR(last.total.nats, best, 1e-4);  // a gain below 1e-6 changes no choice
   EXPECT_LT(best, own - 1);
   EXPECT_GT(last.changed, 0.3);
   EXPECT_LT(last.changed, 1);

@@ -1,5 +1,5 @@
-// Sequences scored by themselves: the same numbers however they share passes, and the model's mode
-// as it was.
+// Scores of single sequences: they do not depend on how sequences share passes, and the model's
+// mode is restored.
 #include "penstock/eval/sequences.h"
 
 #include <gtest/gtest.h>
@@ -56,8 +56,8 @@ TEST(ScoreSequences, IsTheLogSoftmaxOfTheLogitsAfterTheContext) {
   }
 }
 
-// Expert choice reads across a pass where it has no thresholds: sharing one would change its
-// numbers.
+// Without thresholds, expert choice depends on all tokens of a pass, so its sequences must not
+// share passes.
 TEST(ScoreSequences, DoNotDependOnTheOthers) {
   for (const char* method : {"dense", "topk", "expert-choice", "as trained"}) {
     const auto model =
@@ -106,7 +106,7 @@ TEST(GroupsOfEqualLength, KeepToTheirLimits) {
   EXPECT_EQ(groups_of_equal_length(lengths, all, 1, 100).size(), 6u);
 }
 
-/// What stops a measurement must leave a model that goes on training as it was.
+/// A measurement that throws must restore the model's training mode.
 TEST(EvaluationMode, EndsWithTheMeasurementAlsoWhereThatThrows) {
   const testing::TempDirectory directory;
   const Corpus corpus = testing::small_corpus(directory.path());

@@ -1,4 +1,4 @@
-// Evaluation with carried memory: the batch changes nothing, and segments are one long pass.
+// Evaluation with carried memory: the batch size changes nothing, and segments equal one long pass.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -64,7 +64,7 @@ TEST_F(EvaluationWithMemory, SegmentsOfAnyLengthAreOneLongPassWhereTheMemoryHold
   const double whole = in_segments(200, 0);
   EXPECT_NEAR(in_segments(16, 1000), whole, 1e-12);
   EXPECT_NEAR(in_segments(70, 1000), whole, 1e-12);
-  // A memory of nothing, and the model's own of 24, are other contexts.
+  // A memory of 0 and the model's own memory of 24 give other contexts.
   EXPECT_GT(std::abs(in_segments(16, 0) - whole), 1e-6);
   EXPECT_GT(std::abs(in_segments(16, -1) - in_segments(16, 0)), 1e-6);
   EXPECT_EQ(in_segments(16, -1), in_segments(16, 24));

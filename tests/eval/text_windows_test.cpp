@@ -23,19 +23,19 @@ TEST(TextWindows, EveryTokenIsScoredOnceButTheFirst) {
   EXPECT_EQ(windows[2].ids, (TokenIds{8, 9}));
   for (const TokenSequence& window : windows) EXPECT_EQ(window.first_scored, 1);
   windows = text_windows(first_ids(8), 99, 4, TextProtocol::kWindows);
-  ASSERT_EQ(windows.size(), 2u);  // 99 begins the text alone, and then nothing is left over
+  ASSERT_EQ(windows.size(), 2u);  // 99 only begins the text; no token is left over
   EXPECT_EQ(windows[0].ids, (TokenIds{99, 0, 1, 2, 3}));
   EXPECT_EQ(windows[1].ids, (TokenIds{3, 4, 5, 6, 7}));
   EXPECT_THROW(text_windows(first_ids(1), -1, 4, TextProtocol::kWindows), Error);
 }
 
-// By hand from the loop of llama.cpp's perplexity: chunks of n, logits from n/2 on, n - n/2 - 1
-// scored, tokens[start] = BOS.
+// By hand from the loop of llama.cpp's perplexity: chunks of n tokens, logits from n/2 on, n - n/2
+// - 1 scored tokens, and tokens[start] = BOS.
 TEST(TextWindows, LlamaPerplexity) {
   auto windows = text_windows(first_ids(10), 99, 4, TextProtocol::kLlamaPerplexity);
-  ASSERT_EQ(windows.size(), 2u);  // 11 tokens: 7, 8, 9 are dropped
+  ASSERT_EQ(windows.size(), 2u);  // 11 tokens with BOS: 7, 8, 9 are dropped
   EXPECT_EQ(windows[0].ids, (TokenIds{99, 0, 1, 2}));
-  EXPECT_EQ(windows[1].ids, (TokenIds{99, 4, 5, 6}));  // 3 is overwritten
+  EXPECT_EQ(windows[1].ids, (TokenIds{99, 4, 5, 6}));  // BOS overwrites 3
   EXPECT_EQ(windows[1].first_scored, 3);
   windows = text_windows(first_ids(11), -1, 5, TextProtocol::kLlamaPerplexity);
   ASSERT_EQ(windows.size(), 2u);

@@ -20,7 +20,7 @@ TEST(Learnt, IsWhatLiesAboveTheMajorityByMoreThanItsError) {
   EXPECT_NEAR(accuracy_error(0.6, 100), 0.09602, 1e-5);
   EXPECT_EQ(result(0.5, {0.6}), "");
   EXPECT_NE(result(0.51, {0.6}).find("60.00 % of 100 texts"), std::string::npos);
-  EXPECT_EQ(result(0.51, {0.5, 0.7}), "");  // one k is enough
+  EXPECT_EQ(result(0.51, {0.5, 0.7}), "");  // one k that beats guessing is enough
   EXPECT_NE(result(0.9, {0.5, 0.8}).find("80.00 %"), std::string::npos);
   EXPECT_EQ(result(0.9, {1.0}), "");
 }

@@ -1,4 +1,4 @@
-// What reaches a text's logits: the text and the model, never the texts beside it.
+// A text's logits depend on the text and the model, and not on the other texts of its pass.
 #include "penstock/finetune/classifier.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -31,7 +31,7 @@ std::shared_ptr<Classifier> make_classifier(ModelKind architecture, const std::s
   return out;
 }
 
-/// Texts of a few lengths, some of the same.
+/// Texts of four lengths; some have equal lengths.
 EncodedSet some_texts() {
   EncodedSet set;
   for (std::uint64_t i = 0; i < 9; ++i) {
@@ -60,7 +60,7 @@ TEST_P(Composition, OtherTextsChangeNothing) {
     sum += score(*classifier, only(set, i), {}).nats;
   EXPECT_NEAR(score(*classifier, set, {}).nats, sum, 1e-4);
   EncodedSet some = only(set, 0);
-  for (const std::size_t i : {4u, 8u}) {  // all of one length, so they share a pass
+  for (const std::size_t i : {4u, 8u}) {  // the same length, so they share a pass
     some.texts.push_back(set.texts[i]);
     some.labels.push_back(set.labels[i]);
   }
@@ -85,7 +85,8 @@ TEST(Classifier, RowsOfOnePassAreThoseOfPassesOfTheirOwn) {
       const at::Tensor alone = classifier->forward({.tokens = tokens.narrow(0, row, 1)}, {}).logits;
       EXPECT_TRUE(torch::allclose(alone[0], together[row], 1e-4, 1e-5)) << word(architecture);
     }
-    EXPECT_GT((together[0] - together[1]).abs().max().item<double>(), 1e-3);  // not a constant
+    // The logits are no constant.
+    EXPECT_GT((together[0] - together[1]).abs().max().item<double>(), 1e-3);
   }
 }
 

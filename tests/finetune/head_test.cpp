@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Width 2, three classes, f64, with the numbers of the hand calculation below.
+/// A head of width 2 with three classes, in f64, with the numbers of the calculation below.
 std::shared_ptr<ClassifierHead> hand_head() {
   torch::NoGradGuard no_grad;
   auto head = std::make_shared<ClassifierHead>(2, 3, 0.5, 0.02, 1);
@@ -42,7 +42,8 @@ TEST(ClassifierHead, DropsAndScalesInTheMiddleWhenGivenASeed) {
   const at::Tensor a = head->forward(h, 7), b = head->forward(h, 7);
   EXPECT_TRUE(torch::equal(a, b));
   EXPECT_FALSE(torch::equal(a, head->forward(h, 8)));
-  // Each of tanh's two entries is 0 or twice itself: four different rows, no others.
+  // Dropout sets each of tanh's two entries to 0 or doubles it, so there are exactly four kinds of
+  // rows.
   const double x = std::tanh(0.25), y = std::tanh(0.4);
   std::set<int> kinds;
   for (std::int64_t row = 0; row < 200; ++row) {

@@ -1,4 +1,4 @@
-// The command that repeats a fine-tuning. Records of whole runs are run_test.cpp's.
+// The command line that repeats a fine-tuning. run_test.cpp tests the records of whole runs.
 #include "penstock/finetune/run_record.h"
 
 #include <gtest/gtest.h>

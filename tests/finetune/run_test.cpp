@@ -1,4 +1,4 @@
-// Whole fine-tunings: a task that can be learnt, stops and resumes, refusals.
+// Whole fine-tunings: a learnable task, interruptions and resumption, and refusals.
 #include "penstock/finetune/run.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class FinetuneRun : public ::testing::Test {
   void set(const std::string& key, const T& value) {
     settings_.set(key, ConfigNode(ConfigNode::Value(value)));
   }
-  /// The letters' task for that model, of 30 texts a class or so.
+  /// Writes the model and the letters task with about 30 texts a class.
   void prepare(ModelKind architecture, const std::string& method, int train = 80, int test = 32) {
     model_ =
         testing::write_model(folder_.path() / "model", testing::small_body(architecture, method));
@@ -77,7 +77,7 @@ class FinetuneRun : public ::testing::Test {
   std::string model_, data_;
 };
 
-/// Sends SIGTERM to this process when the run writes its `step`-th line of the log.
+/// A file system that sends SIGTERM to this process when the run writes line `step` of the log.
 ForwardingFileSystem stop_at(int step) {
   return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
     if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), SIGTERM);
@@ -98,7 +98,8 @@ TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
   EXPECT_EQ(found["by_k"][2]["k"], 4);
   EXPECT_EQ(found["train_k"], 4);
   EXPECT_EQ(found["accuracy"], found["by_k"][2]["accuracy"]);
-  // The test reads the saved files and finds the same; also on other data of the same classes.
+  // finetune_test reads the saved files and finds the same, and also takes other data with these
+  // classes.
   EXPECT_EQ(nlohmann::json(finetune_test(path("run"), {}))["by_k"], found["by_k"]);
   testing::write_letters(folder_.path() / "other.tsv", 300, 77);
   const auto other = finetune_test(path("run"), {.data = path("other.tsv"), .k = {4}});
@@ -141,7 +142,7 @@ TEST_F(FinetuneRun, InBf16RoundsTrainingAloneAndResumesBitwise) {
   ops::reset_dispatch_counts();
   ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
   auto counts = ops::dispatch_counts();
-  EXPECT_GE(counts["expert_ffn/bf16"], 6 * 2);  // steps, layers; a step has passes by length
+  EXPECT_GE(counts["expert_ffn/bf16"], 6 * 2);  // steps · layers; a step has a pass per length
   EXPECT_EQ(counts["expert_ffn.backward/bf16"], counts["expert_ffn/bf16"]);
   for (const auto& [name, count] : counts)
     if (name.starts_with("expert_ffn.backward/")) {
@@ -170,7 +171,7 @@ TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
   EXPECT_EQ(found["train_texts"], 80);
   EXPECT_GE(found["notes"].size(), 3u);
   EXPECT_EQ(nlohmann::json(finetune_test(path("stopped"), {}))["by_k"], found["by_k"]);
-  // The body is the pretrained one's but for the vocabulary, and the network is trained too.
+  // The result keeps the pretrained body, except for the vocabulary. The network is trained too.
   const auto start = load_tensors(path("model") + "/model.safetensors");
   const auto end = newest("stopped").model;
   EXPECT_NE(end.at("model.embed_tokens.weight").size(0), 256);
@@ -215,7 +216,7 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
   EXPECT_EQ(warnings[0].at("name"), "auxiliary loss");
   EXPECT_NE(warnings[0].at("remedy").get<std::string>().find("auxiliary_losses = false"),
             std::string::npos);
-  EXPECT_EQ(warnings[1].at("step"), 20);  // counted across the stop
+  EXPECT_EQ(warnings[1].at("step"), 20);  // counted across the interruption
   EXPECT_EQ(warnings[1].at("name"), "clipping");
   EXPECT_NE(warnings[1].at("finding").get<std::string>().find("10 times clip = 1e-06"),
             std::string::npos)
@@ -224,7 +225,7 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
   const std::string events = real_file_system().read(path("warned/events/" + files[0]));
   for (const char* tag : {"train/grad_norm", "auxiliary_losses/z-loss"})
     EXPECT_NE(events.find(tag), std::string::npos) << tag;
-  // What nothing follows is not logged, and there is nothing to warn of.
+  // Losses that are not trained on are not logged, and give no warnings.
   set("auxiliary_losses", false);
   set("clip", 0.0);
   ASSERT_EQ(run("without"), RunOutcome::finished);
@@ -240,7 +241,7 @@ TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
   set("eval_every", std::int64_t{3});
   auto early = stop_at(3);
   ASSERT_EQ(run("older", &early), RunOutcome::interrupted);
-  // Such a run logged its line first, under other names, and marked its checkpoint.
+  // Older runs wrote the log line first, with other names, and marked the checkpoint as unscored.
   CheckpointStore store(real_file_system(), path("older"));
   CheckpointContents contents = store.load(3);
   contents.trainer = {{"step", 3}, {"seed", 1234}, {"unscored", true}};
@@ -284,7 +285,7 @@ TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
 
 TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
   prepare(ModelKind::decoder, "dense");
-  set("lr", 3e38);  // the first update leaves weights whose sums overflow
+  set("lr", 3e38);  // the first update makes sums of weights overflow
   set("steps", std::int64_t{10});
   set("eval_every", std::int64_t{0});
   const std::string said = error("run");
@@ -331,7 +332,7 @@ TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   EXPECT_NE(error("other").find("a decoder has none"), std::string::npos) << error("other");
   settings_ = {};
   testing::write_letters(folder_.path() / "data" / "dev.tsv", 9, 5);
-  EXPECT_THROW(finetune_test(path("run"), {}), Error);  // its test is another now
+  EXPECT_THROW(finetune_test(path("run"), {}), Error);  // the test set has changed
   std::ofstream(folder_.path() / "five.txt") << "4 good\n0 bad\n1 so so\n2 well\n3 fine\n";
   try {
     finetune_test(path("run"), {.data = path("five.txt")});

@@ -1,4 +1,4 @@
-// Pretrained models and a labelled data set that take moments.
+// Pretrained models and a labelled data set that are small enough to train on in moments.
 #pragma once
 
 #include <torch/types.h>
@@ -19,7 +19,7 @@
 
 namespace penstock::testing {
 
-/// Two layers of width 32 over bytes; four experts unless the method is "dense".
+/// A config with two layers of width 32 over bytes, and four experts unless the method is "dense".
 inline ModelConfig small_body(ModelKind architecture, const std::string& method) {
   ModelConfig config{.architecture = architecture,
                      .vocab = 256,
@@ -34,7 +34,7 @@ inline ModelConfig small_body(ModelKind architecture, const std::string& method)
   return config;
 }
 
-/// Writes an untrained model with a tokenizer of bytes into a new folder.
+/// Writes an untrained model with a byte tokenizer into a new folder.
 inline std::string write_model(const std::filesystem::path& folder, const ModelConfig& config) {
   std::filesystem::create_directories(folder);
   torch::manual_seed(1);
@@ -45,7 +45,8 @@ inline std::string write_model(const std::filesystem::path& folder, const ModelC
   return folder.string();
 }
 
-/// A file of SST-2's form: words of c to h of varied length, and one a (negative) or b (positive).
+/// Writes a file in SST-2's format. A text has 3 to 6 letters from c to h, and one a (negative) or
+/// b (positive).
 inline void write_letters(const std::filesystem::path& path, int rows, std::uint64_t seed) {
   std::ofstream out(path);
   out << "sentence\tlabel\n";
@@ -63,7 +64,7 @@ inline void write_letters(const std::filesystem::path& path, int rows, std::uint
   }
 }
 
-/// A folder as SST-2's: train.tsv and dev.tsv.
+/// Writes a folder like SST-2's, with train.tsv and dev.tsv.
 inline std::string write_task(const std::filesystem::path& folder, int train, int dev) {
   std::filesystem::create_directories(folder);
   write_letters(folder / "train.tsv", train, 1);

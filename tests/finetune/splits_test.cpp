@@ -114,7 +114,7 @@ TEST(FinetuneConfig, ProtocolsFillWhatIsLeftOpen) {
   EXPECT_THROW(read_finetune_config(typo), Error);
 }
 
-/// shared/data beside the checkout; empty where it is not there.
+/// The path of a file in shared/data/cls beside the checkout; empty if it is missing.
 std::string public_data(const std::string& name) {
   const auto found =
       std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared" / "data" / "cls" / name;

@@ -1,4 +1,4 @@
-// A fine-tuning step's gradient: passes of one length, each weighted by its texts.
+// The gradient of a fine-tuning step. A pass holds texts of one length and counts by its texts.
 #include "penstock/finetune/text_passes.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -48,7 +48,7 @@ class TextPassesTest : public ::testing::Test {
     std::vector<ModelMemory> memory;
     return accumulate(work, {.total_steps = 10, .training = true}, kDrawSeed, memory);
   }
-  /// mean_texts CE + Σ_passes (texts of it / texts) · auxiliary losses, by one backward pass.
+  /// mean_texts CE + Σ_passes (its texts / all texts) · auxiliary losses, for one backward pass.
   at::Tensor objective_by_hand() {
     const std::vector<TextIndices> passes = {{0, 2, 4}, {3}, {1}};
     at::Tensor out = torch::zeros({}, torch::kDouble);
@@ -91,7 +91,7 @@ TEST_F(TextPassesTest, EachPassCountsByItsTextsWithItsAuxiliaryLosses) {
     EXPECT_EQ(report.tokens, 24);
     double sum = 0;
     for (const auto& [part, loss] : report.auxiliary_losses) sum += loss;
-    EXPECT_GT(sum, 1);  // 2 in balance, in each of two layers
+    EXPECT_GT(sum, 1);  // in balance 2 for each of two layers
     EXPECT_NEAR(report.total_loss, report.loss + (auxiliary ? sum : 0), 1e-9);
   }
 }

@@ -57,7 +57,7 @@ TEST(WordEncoder, NumbersLowerCasedWordsByCount) {
   const ClassificationSet train = set_of({"Good  movie", "bad MOVIE ."}),
                           dev = set_of({"movie bad"});
   const auto encoder = word_encoder({&train, &dev});
-  EXPECT_EQ(encoder->vocab_size(), 4 + 4);  // movie 3, bad 2, "." and good 1
+  EXPECT_EQ(encoder->vocab_size(), 4 + 4);  // movie 3, bad 2, "." 1, good 1
   const EncodedSet set = encoder->encode(set_of({" movie\tBad good .", "", "unheard movie"}), 10);
   EXPECT_EQ(set.texts[0], (Ids{2, 4, 5, 7, 6, 3}));
   EXPECT_EQ(set.texts[1], (Ids{2, 3}));
@@ -90,7 +90,7 @@ TEST(TextOrder, EveryTextOnceAnEpochInAnOrderOfItsOwn) {
       std::ranges::sort(epoch);
       for (std::size_t i = 0; i < 11; ++i) EXPECT_EQ(epoch.at(i), i);
     }
-    // A step is a function of seed and number, whatever was asked before.
+    // A step's texts depend only on the seed and the step's number.
     TextOrder other(set, 2, pool, 7, false);
     EXPECT_EQ(other.at(8), order.at(8));
     TextOrder seeded(set, 2, pool, 8, false);
@@ -111,7 +111,7 @@ TEST(TextOrder, APoolBringsTextsOfALengthTogether) {
       count += groups_of_equal_length(lengths, order.at(step), 10, 1000).size();
     return count;
   };
-  EXPECT_EQ(passes(40), 40u);  // 20 texts of each length make whole batches
+  EXPECT_EQ(passes(40), 40u);  // 20 texts of each length fill whole batches
   EXPECT_GT(passes(1), 200u);
 }
 
@@ -124,7 +124,7 @@ TEST(TextOrder, DropsTheLastBatchWhereAsked) {
 }
 
 TEST(ClassificationScore, AccuracyAndMacroF1ByHand) {
-  // Three classes; class 2 neither occurs nor is predicted and does not count.
+  // Three classes. Class 2 neither occurs nor is predicted, so it does not count.
   const ClassificationScore score{.confusion = {{3, 1, 0}, {2, 2, 0}, {0, 0, 0}}, .texts = 8};
   EXPECT_DOUBLE_EQ(score.accuracy(), 5.0 / 8);
   EXPECT_DOUBLE_EQ(score.macro_f1(), (6.0 / 9 + 4.0 / 7) / 2);

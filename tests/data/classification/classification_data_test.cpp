@@ -83,7 +83,7 @@ TEST_F(Classification, Sst5ErrorsNameFileAndLine) {
   fails("t.txt", "(3 )\n", {"t.txt:1", "empty"});
   fails("t.txt", "alone\n", {"t.txt:1", "neither a tree"});
   fails("t.txt", "7 text\n", {"t.txt:1", "'7'"});
-  // Nested as deeply as a file can be: no recursion to exhaust.
+  // Trees nested 200,000 deep: the parser must not recurse.
   std::string deep;
   for (int i = 0; i < 200000; ++i) deep += "(2 ";
   fails("t.txt", deep, {"t.txt:1", "is missing"});
@@ -101,7 +101,7 @@ TEST_F(Classification, Banking77QuotesCommasAndNewlines) {
   EXPECT_EQ(data.train.class_names, (Texts{"zeta", "alpha"}));
   EXPECT_EQ(data.train.labels, (Labels{1, 0, 1}));
   EXPECT_EQ(data.test->labels, Labels{0});
-  // Without the list the training file's names, sorted; the test file cannot add any.
+  // Without categories.json the class names are the training file's, sorted. A test file adds none.
   std::filesystem::remove(folder_ / "bank/categories.json");
   EXPECT_EQ(load_classification(folder_ / "bank").train.labels, (Labels{0, 1, 0}));
   folder_.write("bank/test.csv", "text,category\nx,alpha\ny,beta\n");
@@ -123,7 +123,7 @@ TEST_F(Classification, Banking77ErrorsNameFileAndLine) {
   }
 }
 
-/// A compressed tar of members, in this order.
+/// Writes a compressed tar with these members, in this order.
 void write_tar(const std::string& path,
                const std::vector<std::pair<std::string, std::string>>& members) {
   archive* out = archive_write_new();
@@ -195,7 +195,7 @@ TEST(SplitOff, PartitionsByTextAndSeed) {
   const auto set = numbered_set(4000);
   const auto [rest, held] = split_off(set, 0.1, 7);
   EXPECT_EQ(rest.size() + held.size(), set.size());
-  // Binomial: 400 expected, standard deviation 19.
+  // Binomial: 400 texts expected, with standard deviation 19.
   EXPECT_NEAR(static_cast<double>(held.size()), 400, 100);
   EXPECT_EQ(held.class_names, set.class_names);
   for (std::size_t i = 0; i < held.size(); ++i)
@@ -204,7 +204,8 @@ TEST(SplitOff, PartitionsByTextAndSeed) {
     return std::ranges::find(texts, text) != texts.end();
   };
   EXPECT_FALSE(contains(rest.texts, held.texts.at(0)));
-  // The order of the file does not matter, repeated texts stay together, and another seed differs.
+  // The split does not depend on the order of texts, equal texts stay together, and another seed
+  // gives another split.
   auto doubled = set;
   std::ranges::reverse(doubled.texts);
   std::ranges::reverse(doubled.labels);
@@ -232,7 +233,7 @@ TEST(MajorityClass, IsChosenOnTrainingAndCountedOnTheOther) {
   EXPECT_THROW(majority_accuracy(train, {}), Error);
 }
 
-// Counts from a plain Python script over the same files (str.split, the csv module).
+// Counts from a plain Python script over the same files (str.split and the csv module).
 TEST(ClassificationFiles, RealOnesHoldWhatTheyShould) {
   const std::string root = testing::shared_data("cls");
   if (root.empty()) GTEST_SKIP() << "missing data: classification files";

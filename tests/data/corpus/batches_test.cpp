@@ -14,8 +14,8 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-/// 23 + 1 train tokens in two domains: documents "a".."j" and "k".."m" and "n".."w", each with its
-/// end; then validation.
+/// A corpus with 23 + 3 train tokens in two domains: the documents "a".."j", "k".."m" and "n".."w",
+/// each followed by its end token. It also has validation and test documents.
 class Batches : public ::testing::Test {
  protected:
   static Corpus make(const testing::TemporaryFolder& folder) {
@@ -79,7 +79,8 @@ TEST_F(Batches, ShuffledTakesEveryWindowOncePerEpoch) {
 TEST_F(Batches, StreamsReadTheirOwnPartsInOrderAndBeginAnewTogether) {
   const TrainingBatches batches(
       corpus_, {.sequence_length = 4, .batch_sequences = 3, .sampling = Sampling::kStreams});
-  // 25 targets: three streams of 8 from tokens 0, 8 and 16, two windows each; one target is left.
+  // 25 targets: three streams of 8, from tokens 0, 8 and 16. Each has two windows; one target is
+  // left.
   EXPECT_EQ(batches.windows(), 6);
   const std::vector<std::vector<std::string>> rows = {{"abcd>bcde", "ij|k>j|kl", "opqr>pqrs"},
                                                       {"efgh>fghi", "lm|n>m|no", "stuv>tuvw"}};
@@ -101,7 +102,7 @@ TEST_F(Batches, StreamsReadTheirOwnPartsInOrderAndBeginAnewTogether) {
 }
 
 TEST_F(Batches, EvaluationStreamsContinueWindowByWindowWhateverTheBatch) {
-  // "0123456789|": 10 targets, three streams of 3; the last target is left out.
+  // "0123456789|": 10 targets in three streams of 3. The last target is left out.
   const auto rows = [&](std::int64_t batch_sequences, std::int64_t max_tokens) {
     const EvaluationStreams streams(corpus_, Split::kValidation,
                                     {.sequence_length = 2,

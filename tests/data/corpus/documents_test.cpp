@@ -49,7 +49,7 @@ TEST(Documents, AFieldNamesTheDomainOfEachLine) {
     expect_says(error_of([&] { read_documents({.path = broken}, options); }),
                 {"e.jsonl:2", "meta.pile_set_name", "options.domain_field"});
   }
-  // What is no JSONL has the domain of its input.
+  // A file that is not JSONL gets the domain of its input.
   EXPECT_EQ(read_documents({.path = folder.write("f.txt", "text")}, options).at(0).domain, "f");
 }
 

@@ -19,7 +19,7 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-/// How many of the first n sequences each corpus gives.
+/// Counts the sequences that each corpus gives among the first n.
 std::vector<std::int64_t> counts(const MixtureOrder& order, std::size_t corpora, std::int64_t n) {
   std::vector<std::int64_t> out(corpora);
   for (std::int64_t i = 0; i < n; ++i) ++out[order(i).corpus];
@@ -38,9 +38,9 @@ TEST(MixtureOrder, KeepsTheSharesFromTheBeginning) {
   }
 }
 
-/// Nothing is left out and nothing comes twice, wherever the shares round.
+/// Each corpus gives each of its sequences exactly once, also where shares are rounded.
 TEST(MixtureOrder, EachCorpusGivesItsOwnSequencesOnce) {
-  const MixtureOrder order({5, 0.17, 1.3, 2}, 3);  // 4 / 0.17 · ... : blocks of 128
+  const MixtureOrder order({5, 0.17, 1.3, 2}, 3);  // 4 / 0.17 · ... gives blocks of 128
   std::vector<std::set<std::int64_t>> seen(4);
   for (std::int64_t i = 0; i < 128 * 40; ++i) {
     const auto [corpus, index] = order(i);
@@ -63,7 +63,7 @@ TEST(MixtureOrder, DependsOnTheSeedAndMixesWithinABlock) {
   }
   EXPECT_EQ(first, second);
   EXPECT_NE(first, third);
-  EXPECT_NE(first.find("aa"), first.npos);  // no strict alternation
+  EXPECT_NE(first.find("aa"), first.npos);  // corpora do not simply alternate
   EXPECT_NE(first.find("bb"), first.npos);
 }
 
@@ -111,7 +111,7 @@ TEST(MixedBatches, TakeTheTextOfTheCorpusWithItsDomain) {
         ASSERT_TRUE(letter >= 'a' && letter <= 'c');
         ++rows[static_cast<std::size_t>(letter - 'a')];
         EXPECT_EQ(batch.domains[static_cast<std::size_t>(row * 4)], letter == 'b' ? 1 : 0);
-        // A micro-batch of it is the same row.
+        // a micro-batch is a row of the batch
         EXPECT_EQ(batches.batch(step, row, 1).inputs, batch.slice(row, 1).inputs);
       }
     }

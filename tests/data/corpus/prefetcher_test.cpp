@@ -32,7 +32,7 @@ TEST(Prefetcher, MakesNoMoreThanItsDepthAhead) {
       0, 2);
   for (std::int64_t taken = 1; taken <= 100; ++taken) {
     prefetcher.next();
-    // Two wait, and one may have been begun since.
+    // Two batches wait, and a third may have been started.
     EXPECT_LE(made, taken + 3);
   }
 }

@@ -1,4 +1,5 @@
-// Tokenizers and splits of published protocols. The counts of real files are protocol_numbers.py's.
+// Tokenizers and splits of published protocols. protocol_numbers.py computes the real files'
+// counts.
 #include "penstock/data/corpus/protocols.h"
 
 #include <map>
@@ -41,7 +42,7 @@ std::string text_of(const Corpus& corpus, Split split) {
 
 TEST(ByteVocabulary, IsOrderedByFrequencyThenFirstOccurrence) {
   const testing::TemporaryFolder folder;
-  // b 3, newline 3, a 2, c 2, d 1.
+  // Counts: b 3, newline 3, a 2, c 2, d 1.
   const auto with = made("byte-vocabulary", {"ab\nbc\n", "\nbcad"});
   EXPECT_EQ(with->spec(), "byte-vocabulary");
   EXPECT_EQ(with->decode(Ids{0, 1, 2, 3, 4}), "b\nacd");
@@ -76,7 +77,7 @@ TEST(ByteVocabulary, DamagedFilesAreRefused) {
   refused("/model/vocab", {{"a", 0}, {"b", 0}});
   refused("/model/vocab", {{"a", 0}, {"b", 2}});
   refused("/model/vocab", {{"a", 0}, {"ab", 1}});
-  refused("/model/vocab", {{"a", 0}, {"\xc4\x8a", 1}});  // the newline's stand-in
+  refused("/model/vocab", {{"a", 0}, {"\xc4\x8a", 1}});  // the byte-level character for a newline
   refused("/model/vocab", {{"a", -1}});
   refused("/model/vocab", nlohmann::json::object());
   refused("/model/vocab", "abc");
@@ -86,14 +87,14 @@ TEST(ByteVocabulary, DamagedFilesAreRefused) {
 
 TEST(Words, AreWhatPythonSplitsAndLinesEnd) {
   const testing::TemporaryFolder folder;
-  // b 3, The 2, the 1, a 1; U+00A0 and a tab divide words as well.
+  // Counts: b 3, The 2, the 1, a 1. U+00A0 and a tab separate words too.
   const auto words = made("words", {"The b\n\nb\xc2\xa0the\tb", "a The"});
   EXPECT_EQ(words->vocab_size(), 5);
   EXPECT_EQ(words->encode("b The the a"), (Ids{1, 2, 3, 4, 0}));
   EXPECT_EQ(words->encode(" b \n\n a"), (Ids{1, 0, 0, 4, 0}));
   EXPECT_EQ(words->encode("b\n"), (Ids{1, 0}));
   EXPECT_EQ(words->encode(""), Ids{});
-  // WikiText's layout comes back as it is.
+  // Text in WikiText's layout decodes to itself.
   for (const std::string_view text : {" b The \n", " \n", " a \n \n the b \n"})
     EXPECT_EQ(words->decode(words->encode(text)), text);
   EXPECT_EQ(words->token_bytes(), (std::vector<std::int32_t>{2, 2, 4, 4, 2}));
@@ -104,7 +105,7 @@ TEST(Words, AreWhatPythonSplitsAndLinesEnd) {
   expect_says(error_of([&] { back->encode("b other"); }), {"'other'", "offset 2", "<unk>"});
   expect_says(error_of([&] { back->encode("b <eos>"); }), {"<eos>", "offset 2"});
   EXPECT_THROW(back->decode(Ids{5}), Error);
-  // With <unk> in the text itself, unknown words become that.
+  // If the text contains <unk>, unknown words become <unk>.
   const auto unknown = made("words", {"<unk> x"});
   EXPECT_EQ(unknown->encode("x y"), (Ids{2, 1, 0}));
 }
@@ -141,7 +142,7 @@ class Protocols : public ::testing::Test {
 };
 
 TEST_F(Protocols, Enwik8IsCutAtExactBytes) {
-  // 20 bytes; 18 fall within the last é but one.
+  // 20 bytes. The cut after byte 18 splits the last é.
   const std::string text = "<a>\n12345678901\xc3\xa9\xc3\xa9!";
   ASSERT_EQ(text.size(), 20u);
   auto corpus = prepared(options("enwik8", folder_.write("text", text)));
@@ -153,13 +154,13 @@ TEST_F(Protocols, Enwik8IsCutAtExactBytes) {
             "enwik8");
   corpus = prepared(options("enwik8-no-newlines", folder_ / "text"));
   EXPECT_EQ(text_of(corpus, Split::kTrain), "<a>12345678901\xc3\xa9\xc3");
-  // The vocabulary has the bytes of the held-out parts, and no newline.
+  // The vocabulary includes the bytes of the held-out parts, but no newline.
   EXPECT_EQ(corpus.vocab_size(), 16);
   EXPECT_EQ(corpus.count(Split::kTrain).bytes, 17);
 }
 
 TEST_F(Protocols, AnOddEndAndPartsOfNewlinesAlone) {
-  // 21 bytes: 18 train (18.9 rounded down), one validates, two test.
+  // 21 bytes: 18 for training (18.9 rounded down), one for validation, two for testing.
   auto corpus = prepared(options("text8", folder_.write("text", "abcdefghijklmnopqrstu")));
   EXPECT_EQ(text_of(corpus, Split::kTrain), "abcdefghijklmnopqr");
   EXPECT_EQ(text_of(corpus, Split::kValidation), "s");
@@ -186,7 +187,7 @@ TEST_F(Protocols, WikitextGoesByFileNames) {
   folder_.write("none/notes.txt", "x");
   expect_says(error_of([&] { prepare_corpus(options("wikitext", folder_ / "none")); }),
               {"no file is for training", "train.txt"});
-  // The same files by other names, sent where they belong.
+  // The same files under other names, each with its split given.
   auto named = options("wikitext", folder_.write("a.txt", " the <unk> \n"));
   named.inputs[0].split = Split::kTrain;
   named.inputs.push_back({.path = folder_.write("b.txt", "gate"), .split = Split::kTest});
@@ -197,8 +198,8 @@ TEST_F(Protocols, WordsAreCutBetweenLines) {
   auto o = options("", folder_.write("text", "one two\nthree four\nfive six\n"));
   o.tokenizer = "words";
   o.split = "contiguous:0.5,0.5,0";
-  // The half, byte 13, is within "three": the line goes to training whole. The word "five" is
-  // unknown to training then, which says so.
+  // The middle, byte 13, is within "three", so this whole line goes to training. The word "five" is
+  // then unknown, and the error says so.
   expect_says(error_of([&] { prepare_corpus(o); }), {"text", "'five'", "<unk>"});
   o.inputs = {{.path = folder_.write("text", "one two\n<unk> four\nfive six\n")}};
   const auto corpus = prepared(o);

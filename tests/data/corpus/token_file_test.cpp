@@ -28,7 +28,7 @@ Contents sample(std::uint32_t vocab_size) {
           .tokens = {1, 2, 3, 4, 5, 6, 7, 8, static_cast<TokenId>(vocab_size - 1)}};
 }
 
-/// @param shard  tokens of each; 0: in one file
+/// @param shard  tokens per shard; 0 writes one file
 std::string write(const testing::TemporaryFolder& folder, const Contents& contents,
                   std::uint64_t shard = 0) {
   const std::string path = folder / "tokens.bin";
@@ -87,8 +87,8 @@ TEST(TokenFile, AFlippedBitInAnyByteIsNoticed) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
     const std::string name = folder.write("flip.bin", damaged);
-    // Tokens are checked on demand: reading them all at every start would be slow. The six bytes
-    // that pad 9 tokens to a multiple of 8 carry nothing.
+    // open() does not check the tokens, because reading all of them at every start would be slow;
+    // verify() does. Six bytes pad 9 tokens to a multiple of 8 and carry no data.
     const bool padding = at >= 88 + 18 && at < 88 + 24;
     if (!padding) expect_says(error_of([&] { TokenFile::open(name).verify(); }), {"flip.bin"});
   }
@@ -159,7 +159,7 @@ TEST(TokenFile, AShardThatIsDamagedOrMissingIsNamed) {
   expect_says(says(), {"tokens-00002-of-00003.bin"});
   folder.write("tokens-00002-of-00003.bin", bytes);
   EXPECT_NO_THROW(TokenFile::open(path).verify());
-  // A table of shards that does not fit.
+  // A table of shards with a wrong number of tokens.
   std::string table = testing::read_bytes(path);
   table[table.size() - 8] = 2;
   folder.write("tokens.bin", table);

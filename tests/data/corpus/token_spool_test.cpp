@@ -36,7 +36,7 @@ TEST(TokenSpool, GivesBackWhatItGotHoweverMuch) {
         ASSERT_EQ(id, expected[i]) << i;
       }
     }
-    EXPECT_TRUE(std::filesystem::is_empty(folder / ""));  // its file has no name
+    EXPECT_TRUE(std::filesystem::is_empty(folder / ""));  // the spool's file has no name
   }
 }
 

@@ -1,5 +1,4 @@
-// The sums and the table; downloading itself is tested from outside, against a server
-// (tests/cli/fetch_test.py).
+// Checksums and the table of files. tests/cli/fetch_test.py tests downloading against a server.
 #include "penstock/data/fetch/fetch.h"
 
 #include <set>
@@ -13,7 +12,7 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-// FIPS 180-4's examples, and sums that coreutils' sha256sum and sha1sum give.
+// The examples of FIPS 180-4, and sums printed by coreutils' sha256sum and sha1sum.
 TEST(Sha, GivesThePublishedDigests) {
   const auto sha256 = [](std::string_view text) {
     return sha_of(bytes_of(text), ShaKind::kSha256);
@@ -23,7 +22,7 @@ TEST(Sha, GivesThePublishedDigests) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha1("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
   EXPECT_EQ(sha1(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-  // Two blocks, and one whose padding needs a second.
+  // Two blocks, and a text whose padding needs a second block.
   const std::string_view two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
   EXPECT_EQ(sha256(two), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(sha1(two), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");

@@ -1,4 +1,4 @@
-// Records of what was fetched: compared with the files, and refused where they are damaged.
+// Records of fetched files: they are compared with the files, and damaged records are refused.
 #include "penstock/data/fetch/fetched_record.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@ std::string joined(const std::vector<std::string_view>& pieces) {
   return out;
 }
 
-/// Every piece but the last has 16 to 32 KB, and `good` holds of what each but the first begins
-/// with and of what stands before it.
+/// Expects every piece but the last to have 16 to 32 KB. `good` must hold at each cut, for the
+/// piece before it and the first character after it.
 void expect_cut(const std::string& text, bool (*good)(std::string_view before, char first)) {
   const auto pieces = cut_text(text);
   EXPECT_EQ(joined(pieces), text);

@@ -16,7 +16,7 @@ using testing::error_of;
 using testing::expect_says;
 using testing::gzip_of;
 
-/// "name=content" of every member that a pattern takes.
+/// "name=content" of every member whose name fits the pattern.
 std::vector<std::string> members_of(const std::string& path, const std::string& pattern,
                                     const std::string& inner = "") {
   std::vector<std::string> out;

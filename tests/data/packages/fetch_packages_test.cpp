@@ -15,8 +15,8 @@ using testing::error_of;
 using testing::expect_says;
 using testing::read_bytes;
 
-/// apt-cache and apt-get as scripts in front of PATH: what apt knows lies in shown/NAME, what it
-/// can get in mirror/. What was downloaded is written to calls.
+/// Scripts in front of PATH replace apt-cache and apt-get. The packages that apt knows are in
+/// shown/NAME, the packages that it can download in mirror/. Downloads are logged in `calls`.
 class FetchPackages : public ::testing::Test {
  protected:
   FetchPackages() : path_(std::getenv("PATH")) {
@@ -41,7 +41,7 @@ class FetchPackages : public ::testing::Test {
     std::filesystem::create_directories(folder_ / "shown");
     std::filesystem::create_directories(folder_ / "mirror");
   }
-  /// apt knows the package; the mirror has it with that content, or not at all.
+  /// Makes a package known to apt. The mirror has it only if `mirrored` is true.
   void publish(const std::string& name, const std::string& version, const std::string& content,
                bool mirrored = true) const {
     folder_.write("shown/" + name,
@@ -85,7 +85,7 @@ TEST_F(FetchPackages, DownloadsTheNewestOnceAndKeepsIt) {
   EXPECT_EQ(fetch(patterns).files.size(), 2u);
   EXPECT_EQ(calls(), "");
 
-  // A damaged file is fetched again, an older version goes when the new one is there.
+  // A damaged file is fetched again. An older version is removed when the new one is there.
   folder_.write("cache/git-doc_1_all.deb", "manuaI");
   publish("linux-source-6.12", "6.12-2", "new kernel");
   EXPECT_EQ(fetch(patterns).files.size(), 2u);
@@ -105,7 +105,7 @@ TEST_F(FetchPackages, WhatCannotBeHadIsANote) {
   EXPECT_EQ(fetched.files[0].name, "a");
   ASSERT_EQ(fetched.notes.size(), 1u);
   expect_says(fetched.notes[0], {"b, c", "apt"});
-  EXPECT_EQ(cached(), std::set<std::string>{"a_1_all.deb"});  // nothing half
+  EXPECT_EQ(cached(), std::set<std::string>{"a_1_all.deb"});  // no partial files
 }
 
 TEST_F(FetchPackages, AfterThreeFailuresTheRestIsTakenFromTheCacheAlone) {

@@ -1,4 +1,4 @@
-// Debian packages of made-up files, by libarchive.
+// Builds Debian packages from made-up files with libarchive.
 #pragma once
 
 #include <archive.h>
@@ -14,8 +14,8 @@ namespace penstock::testing {
 
 using Members = std::map<std::string, std::string>;
 
-/// An archive of these members in memory: `format` and `filter` as archive_write_set_format_by_name
-/// and archive_write_add_filter_by_name take them ("" for no filter).
+/// An archive of these members in memory. `format` and `filter` are names that
+/// archive_write_set_format_by_name and archive_write_add_filter_by_name take; "" is no filter.
 inline std::string archive_of(const Members& members, const char* format, const char* filter) {
   std::string out(1 << 20, '\0');
   for (const auto& [name, content] : members) out.resize(out.size() + 2 * content.size());
@@ -46,7 +46,7 @@ inline std::string gzip_of(const std::string& content) {
   return archive_of({{"content", content}}, "raw", "gzip");
 }
 
-/// As deb(5) has it. Names of members begin without "./", which is put before them.
+/// A package in the format of deb(5). `members` have names without "./"; the function adds it.
 inline std::string deb_of(const Members& members, const char* filter = "xz") {
   Members dotted;
   for (const auto& [name, content] : members) dotted["./" + name] = content;

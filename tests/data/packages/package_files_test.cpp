@@ -10,7 +10,7 @@ namespace penstock {
 namespace {
 
 TEST(PackageFiles, VersionsAreOrderedAsDebianOrdersThem) {
-  // Debian Policy, 5.6.12, and its example of tildes.
+  // The order of versions in Debian Policy, 5.6.12, with its example of tildes.
   const std::vector<std::string> order = {"1.0~~", "1.0~~a", "1.0~",           "1.0", "1.0a", "1.9",
                                           "1.19",  "2:1",    "2.36-9+deb12u13"};
   for (std::size_t i = 0; i < 7; ++i)

@@ -103,7 +103,7 @@ TEST_F(ReadPackages, LongTextsAreCutAndLimitsHoldByDomain) {
   const std::size_t one = members.at("a0.c").size(), limit = 5 * one + one / 2;
   const auto some = by_domain(read({package}, limit)), other = by_domain(read({package}, limit, 1));
   EXPECT_EQ(some.at("c").size(), 5u);
-  EXPECT_FALSE(some.contains("t"));  // no piece is so short
+  EXPECT_FALSE(some.contains("t"));  // every piece of "t" is larger than the limit
   EXPECT_EQ(some, by_domain(read({package}, limit)));
   EXPECT_NE(some, other);
 }

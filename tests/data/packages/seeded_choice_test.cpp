@@ -30,7 +30,7 @@ TEST(SeededChoice, IsTheSameInWhateverOrderDocumentsCome) {
   for (std::size_t i = 0; i < 200; ++i) offered.emplace_back(std::to_string(i), 1 + i * i % 97);
   const auto all = chosen(offered, 7, 1 << 20);
   ASSERT_EQ(all.size(), offered.size());
-  // Those first in the order of all of them, up to the one that would be too much.
+  // The expected choice: documents in the seeded order, up to the first that exceeds 1000 bytes.
   std::vector<std::string> expected;
   std::size_t sum = 0;
   for (const auto& name : all) {
@@ -50,7 +50,7 @@ TEST(SeededChoice, IsTheSameInWhateverOrderDocumentsCome) {
 TEST(SeededChoice, ADocumentLargerThanAllIsNotTaken) {
   EXPECT_TRUE(chosen({{"large", 11}}, 0, 10).empty());
   EXPECT_EQ(chosen({{"fits", 10}}, 0, 10).size(), 1u);
-  // The same name counts once.
+  // A name that is offered twice counts once.
   EXPECT_EQ(chosen({{"fits", 5}, {"fits", 5}}, 0, 10).size(), 1u);
 }
 

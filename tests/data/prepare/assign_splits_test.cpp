@@ -13,7 +13,7 @@ using testing::error_of;
 using testing::expect_says;
 
 TEST(AssignSplits, ContiguousCutsAtTokenPositions) {
-  // 10 + 20 + 30 tokens: 0.5 ends at 30, 0.8 at 48.
+  // 10 + 20 + 30 tokens: the share 0.5 ends at token 30, 0.8 at token 48.
   const std::vector<std::int64_t> lengths = {10, 20, 30};
   bool fell_back = true;
   const auto pieces =

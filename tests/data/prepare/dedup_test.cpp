@@ -24,9 +24,9 @@ TEST(Dedup, CountsByHand) {
       {paragraph(1) + "}\n\n" + paragraph(2), "a"},
       {copy + "\n\n}\n\n" + paragraph(3),
        "a"},                // one copy in capitals on one line, one short paragraph
-      {paragraph(2), "b"},  // nothing new: the document goes
+      {paragraph(2), "b"},  // nothing new: the document is removed
       {licence + paragraph(4), "b"},
-      {again + paragraph(5), "b"},  // another year, other comment signs
+      {again + paragraph(5), "b"},  // another year and other comment signs
   };
   const DedupResult result = remove_near_duplicates(documents);
   EXPECT_EQ(result.paragraphs, 9);
@@ -59,7 +59,7 @@ TEST(Dedup, AFrameAroundNothingGoes) {
 }
 
 TEST(Dedup, ALittleOverlapIsNoDuplicate) {
-  // A quarter of each is common.
+  // A quarter of each text is common to both.
   const std::string common = paragraph(1).substr(0, 30);
   std::vector<Document> documents = {{common + paragraph(2), "a"}, {common + paragraph(3), "a"}};
   EXPECT_EQ(remove_near_duplicates(documents).removed, 0);

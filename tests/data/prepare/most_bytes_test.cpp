@@ -11,7 +11,7 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-/// Hundred documents of 10 bytes in "a" and fifty of 20 in "b", taking turns, each with its number.
+/// One hundred documents of 10 bytes in "a" and fifty of 20 in "b", interleaved and numbered.
 std::vector<Document> two_domains() {
   std::vector<Document> out;
   for (int i = 0; i < 150; ++i) {
@@ -43,12 +43,12 @@ std::vector<Document> kept(std::int64_t bytes, std::uint64_t seed) {
 }
 
 TEST(MostBytes, KeepsEachDomainsShare) {
-  // 2,000 bytes, half of each domain; 400 leave 200 bytes each: 20 of "a" and 10 of "b".
+  // 2,000 bytes, half in each domain. A limit of 400 leaves 200 bytes each: 20 of "a", 10 of "b".
   const auto documents = kept(400, 1);
   EXPECT_EQ(bytes_in(documents, "a"), 200);
   EXPECT_EQ(bytes_in(documents, "b"), 200);
   EXPECT_EQ(documents.size(), 30u);
-  // 410: 205 each, in which no further document fits.
+  // A limit of 410 leaves 205 bytes each, and no further document fits.
   EXPECT_EQ(kept(410, 1).size(), 30u);
 }
 
@@ -74,7 +74,7 @@ TEST(MostBytes, PassesOverWhatDoesNotFitAndSaysWhichDomainIsGone) {
   std::vector<Document> documents = {{.text = std::string(90, 'x'), .domain = "long"},
                                      {.text = std::string(70, 'y'), .domain = "mixed"},
                                      {.text = std::string(20, 'z'), .domain = "mixed"}};
-  const auto notes = keep_most_bytes(documents, 60, 1);  // 30 bytes each
+  const auto notes = keep_most_bytes(documents, 60, 1);  // 30 bytes for each domain
   ASSERT_EQ(documents.size(), 1u);
   EXPECT_EQ(documents[0].text[0], 'z');
   ASSERT_EQ(notes.size(), 2u);

@@ -12,7 +12,7 @@ using testing::expect_says;
 using testing::paragraph;
 using testing::read_bytes;
 
-/// Packages of some MB in a folder, beside a machine that has nothing.
+/// Packages of some MB in a folder, and a system root without text.
 class PrepareMore : public ::testing::Test {
  protected:
   PrepareOptions more() const {
@@ -23,7 +23,7 @@ class PrepareMore : public ::testing::Test {
     o.packages = folder_ / "packages";
     return o;
   }
-  /// 220 paragraphs, 40 of which make a domain of the least size.
+  /// A document of 220 paragraphs. 40 such documents make a domain of the least size.
   static std::string document(int number) {
     std::string out;
     for (int i = 0; i < 220; ++i) out += paragraph(220 * number + i);
@@ -33,7 +33,7 @@ class PrepareMore : public ::testing::Test {
     testing::Members git, faq, small;
     for (int i = 0; i < 40; ++i)
       faq["usr/share/doc/faq/" + std::to_string(i) + ".txt"] = document(i);
-    // Half of it repeats what debian-faq-de has.
+    // Half of this package repeats debian-faq-de.
     for (int i = 0; i < 80; ++i)
       git["usr/share/doc/git-doc/" + std::to_string(i) + ".txt"] = document(i);
     small["usr/share/doc/faq.ja.txt"] = document(80);

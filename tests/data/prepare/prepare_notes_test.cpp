@@ -1,4 +1,4 @@
-// Inputs that would make another corpus than the user thinks: said or refused.
+// Inputs that would give another corpus than the user expects: they are reported or refused.
 #include "penstock/data/prepare/prepare_notes.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_F(PrepareNotes, FilesThatAreNoTextOrNotThatTextAreRefused) {
   expect_says(
       error_of([&] { prepare_corpus(of({{.path = folder_.write("t.parquet", "PAR1abcPAR1")}})); }),
       {"is a Parquet file"});
-  // Other JSON is text like any other.
+  // Other JSON files are read as text.
   EXPECT_NO_THROW(prepare_corpus(of({{.path = folder_.write("o.json", "{\"a\": [1, 2]}")}})));
 }
 

@@ -85,7 +85,7 @@ TEST_F(Prepare, ShardsAreTheSameCorpus) {
   whole.file().read(0, wanted);
   EXPECT_EQ(found, wanted);
   EXPECT_EQ(read_bytes(shards.out + "/corpus.json"), read_bytes(one.out + "/corpus.json"));
-  prepare_corpus([&] {  // back to one file: no shard stays behind
+  prepare_corpus([&] {  // back to one file: the shards are removed
     shards.shard_tokens = 0;
     return shards;
   }());
@@ -108,7 +108,7 @@ TEST_F(Prepare, EverySplitGetsDocumentsOfEveryDomain) {
     EXPECT_EQ(corpus.count(Split::kValidation, domain).documents, 2);
     EXPECT_EQ(corpus.count(Split::kTest, domain).documents, 2);
   }
-  // Each document ends in byte 0, which is no text.
+  // Each document ends in byte 0, which does not count as text.
   EXPECT_EQ(corpus.count(Split::kTrain).tokens, corpus.count(Split::kTrain).bytes + 12);
 }
 
@@ -185,7 +185,8 @@ TEST_F(Prepare, TakesATokenizerThatExists) {
   EXPECT_EQ(result.vocab_size, o.given->vocab_size());
   const Corpus corpus = Corpus::open(o.out);
   EXPECT_EQ(corpus.tokenizer().files(), o.given->files());
-  EXPECT_EQ(split_text(corpus, Split::kTrain), "a weir, a gate");  // and no end of document
+  // Without an end-of-document token.
+  EXPECT_EQ(split_text(corpus, Split::kTrain), "a weir, a gate");
   o.protocol = "enwik8";
   expect_says(error_of([&] { prepare_corpus(o); }), {"enwik8", "which tokenizer"});
 }
@@ -205,7 +206,7 @@ TEST_F(Prepare, ReplacesACorpusAndNothingElse) {
   }
   EXPECT_EQ(read_bytes(folder_ / "new.txt").size(), 300u);
   EXPECT_TRUE(std::filesystem::exists(input + "/odd"));
-  // A failed run leaves the earlier corpus, and no temporary folder.
+  // A failed run keeps the earlier corpus and leaves no temporary folder.
   o = options();
   o.inputs = {{.path = folder_.write("bad.txt", "\xff")}};
   EXPECT_THROW(prepare_corpus(o), Error);
@@ -216,7 +217,7 @@ TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
   auto o = options();
   o.inputs = {{.path = many()}};
   prepare_corpus(o);
-  // Killed between the two renames; above any process number of Linux.
+  // The state of a run killed between its two renames. The process number exceeds Linux's maximum.
   std::filesystem::rename(o.out, folder_ / ".corpus.old-2147483646");
   std::filesystem::create_directory(folder_ / ".corpus.tmp-2147483646");
   std::filesystem::create_directory(folder_ / ".other.tmp-2147483646");
@@ -251,7 +252,7 @@ TEST_F(Prepare, TheTokenizerSeesTrainingTextAlone) {
 }
 
 TEST_F(Prepare, ACutFallsBetweenCharacters) {
-  // Bytes 0 to 5: é€b, as 2, 3 and 1; a third of them ends within the €.
+  // Bytes 0 to 5 are é€b (2, 3 and 1 bytes). The cut at byte 3 falls within the €.
   auto o = options();
   o.inputs = {{.path = folder_.write("cut.txt",
                                      "\xc3\xa9\xe2\x82\xac"
@@ -265,7 +266,7 @@ TEST_F(Prepare, ACutFallsBetweenCharacters) {
 }
 
 TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {
-  // Python repeats what CMake has, paragraph by paragraph; Perl has too little; the rest nothing.
+  // Python's files repeat CMake's paragraphs, Perl's text is too short, and the rest has none.
   for (int file = 0; file < 12; ++file) {
     std::string text;
     for (int i = 0; i < 900; ++i) text += paragraph(file * 900 + i) + "\n";
@@ -335,7 +336,7 @@ TEST_F(Prepare, TinyShakespeareSplitsAsUsual) {
   o.split = "contiguous:0.9,0.1,0";
   o.end_of_document = false;
   prepare_corpus(o);
-  // nanoGPT's data/shakespeare_char: 1,003,854 and 111,540.
+  // nanoGPT's data/shakespeare_char has 1,003,854 and 111,540 tokens.
   EXPECT_EQ(Corpus::open(o.out).count(Split::kTrain).tokens, 1003854);
   EXPECT_EQ(Corpus::open(o.out).count(Split::kValidation).tokens, 111540);
 }
@@ -349,14 +350,14 @@ TEST_F(Prepare, CompressedTextAndJsonlOfSeveralDomains) {
   prepare_corpus(o);
   const Corpus corpus = Corpus::open(o.out);
   EXPECT_EQ(corpus.domains(), (std::vector<std::string>{"arxiv", "stackexchange"}));
-  // 48 lines of JSONL are 48 documents; one file of text is cut in two or three.
+  // 48 lines of JSONL are 48 documents. The one text file is cut into a part for each split.
   std::int64_t documents = 0;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     documents += corpus.count(split, 1).documents;
     EXPECT_EQ(corpus.count(split, 0).documents, 1);
   }
   EXPECT_EQ(documents, 48);
-  // The sample of papers repeats itself: a quarter of the bytes of its longer lines.
+  // The sample of papers repeats a quarter of the bytes of its longer lines.
   o.dedup = true;
   const PrepareResult result = prepare_corpus(o);
   EXPECT_GT(result.removed_bytes, 200'000);

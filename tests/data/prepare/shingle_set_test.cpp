@@ -11,9 +11,9 @@ TEST(ShingleSet, HoldsWhatWasInsertedAndNothingElse) {
   for (const std::uint64_t most : {0u, 1u, 2u, 1000u, 200000u}) {
     ShingleSet set(most);
     for (std::uint64_t i = 0; i < most; ++i) set.insert(mix64(i));
-    for (std::uint64_t i = 0; i < most; ++i) set.insert(mix64(i));  // again
+    for (std::uint64_t i = 0; i < most; ++i) set.insert(mix64(i));  // insert again
     for (std::uint64_t i = 0; i < most; ++i) ASSERT_TRUE(set.contains(mix64(i))) << i;
-    // Of 200,000 others one in some 5,000 tables of this size would be taken for a member.
+    // In about one of 5,000 sets of this size, one of 200,000 other hashes would be found.
     for (std::uint64_t i = most; i < most + 200000; ++i) ASSERT_FALSE(set.contains(mix64(i))) << i;
   }
 }

@@ -36,8 +36,8 @@ std::shared_ptr<const Tokenizer> with_pieces(const json& pre_tokenizer, const Pi
   return read_tokenizer_json({{kBytesFile, root.dump()}}, "made.json");
 }
 
-/// What the pre_tokenizer cuts the text into: each run of its bytes is a piece, and words that are
-/// pieces are taken whole.
+/// The pieces into which `pre_tokenizer` cuts the text. The tokenizer's vocabulary has every
+/// substring of the text, and a word that is in the vocabulary becomes one token.
 Pieces cuts(const json& pre_tokenizer, const std::string& text) {
   Pieces all;
   for (std::size_t begin = 0; begin < text.size(); ++begin)
@@ -49,7 +49,7 @@ Pieces cuts(const json& pre_tokenizer, const std::string& text) {
   return out;
 }
 
-/// What the named rule cuts it into.
+/// The pieces into which the named rule cuts the text.
 Pieces cuts_of(const char* name, const std::string& text) {
   Pieces out = {text};
   for (const std::string& pattern : pre_tokenizer_patterns(name))
@@ -84,12 +84,12 @@ TEST(PreTokenizers, PunctuationInEveryBehaviour) {
             (Pieces{"Hey friend", "!     How are you", "?", "!", "?"}));
   EXPECT_EQ(cuts(punctuation("Contiguous"), text),
             (Pieces{"Hey friend", "!", "     How are you", "?!?"}));
-  // Symbols count within ASCII alone.
+  // Symbols count as punctuation only within ASCII.
   EXPECT_EQ(cuts(sequence({{{"type", "Punctuation"}}, byte_level(false)}), "a€b–c$d"),
             (Pieces{"a€b", "–", "c", "$", "d"}));
 }
 
-/// As the tokenizer.json of DeepSeek LLM and DeepSeek-V2, which cuts digits one by one.
+/// The pre-tokenizer of DeepSeek LLM's and DeepSeek-V2's tokenizer.json, which cuts off each digit.
 json deepseek_llm() {
   auto patterns = pre_tokenizer_patterns("deepseek-llm");
   std::vector<json> steps = {isolated("[\r\n]")};  // the characters themselves, not escapes
@@ -101,7 +101,7 @@ json deepseek_llm() {
 
 TEST(PreTokenizers, DeepSeek) {
   const std::string text = "Hi there,  x=12\n 日本ok  ";
-  // " " + "日本" is no letter with case, so the space stands by itself once the ideographs are cut.
+  // "日本" are no letters with case, so the space before them stays alone when they are cut off.
   const Pieces common = {"Hi", " there", ",", " ", " x", "="};
   const Pieces rest = {"\n", " ", "日本", "ok", "  "};
   const auto joined = [&](const Pieces& middle) {
@@ -112,8 +112,7 @@ TEST(PreTokenizers, DeepSeek) {
   };
   EXPECT_EQ(cuts(deepseek_llm(), text), joined({"1", "2"}));
   EXPECT_EQ(cuts_of("deepseek-llm", text), joined({"12"}));
-  // For the coder's rule the sign of equality is no punctuation, and every letter is one: "
-  // 日本ok".
+  // In the coder's rule "=" is no punctuation, and all letters count alike: " 日本ok" is one piece.
   EXPECT_EQ(cuts_of("deepseek-coder", text), joined({"1", "2"}));
   EXPECT_EQ(cuts_of("deepseek-coder", "a==1"), (Pieces{"a", "==", "1"}));
   EXPECT_EQ(cuts_of("deepseek-llm", "ƻé"), (Pieces{"ƻ", "é"}));  // U+01BB has no case
@@ -122,7 +121,7 @@ TEST(PreTokenizers, DeepSeek) {
       (Pieces{"It", "'s", " ", "123", "4", " (", "foo", ")", " ", "日本語", "!\n\n", " ", " end"}));
 }
 
-/// As the tokenizer.json of Falcon, which cuts behind ByteLevel too.
+/// Falcon's pre-tokenizer of tokenizer.json, which also cuts after ByteLevel.
 json falcon() {
   return sequence({{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
                    byte_level(true),
@@ -132,7 +131,7 @@ json falcon() {
 
 TEST(PreTokenizers, FalconAndStarCoder) {
   const std::string text = "Hi!! it's 12345 òk";
-  // ò is the bytes C3 B2, and the second has the name ², a number.
+  // ò is the bytes C3 B2. ByteLevel writes B2 as ², which counts as a number.
   EXPECT_EQ(cuts(falcon(), text),
             (Pieces{"Hi", "!!", " it", "'", "s", " ", "123", "45", " \xc3", "\xb2", "k"}));
   EXPECT_EQ(cuts_of("falcon", text),
@@ -151,7 +150,7 @@ TEST(PreTokenizers, AreKnownByNameWhereNoPieceLiesAcrossACut) {
     return vocabulary ? vocabulary->pre : "untold";
   };
   EXPECT_EQ(name(deepseek_llm(), {"ab"}), "deepseek-llm");
-  EXPECT_EQ(name(deepseek_llm(), {"12"}), "");  // told by patterns, without a name
+  EXPECT_EQ(name(deepseek_llm(), {"12"}), "");  // the vocabulary has patterns, but no name
   EXPECT_EQ(name(falcon(), {"ab", "12"}), "falcon");
   EXPECT_EQ(name(falcon(), {" 1"}), "untold");
   EXPECT_EQ(name(punctuation("Removed"), {}), "untold");

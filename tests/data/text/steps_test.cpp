@@ -20,7 +20,7 @@ Pieces split(SplitBehaviour behaviour, bool inverted = false) {
                {"the-final--countdown"});
 }
 
-// The example of the tokenizers library's own documentation of SplitDelimiterBehavior.
+// The example in the tokenizers library's documentation of SplitDelimiterBehavior.
 TEST(TextSteps, SplitBehaviours) {
   EXPECT_EQ(split(SplitBehaviour::kRemoved), (Pieces{"the", "final", "countdown"}));
   EXPECT_EQ(split(SplitBehaviour::kIsolated), (Pieces{"the", "-", "final", "-", "-", "countdown"}));
@@ -74,12 +74,12 @@ TEST(Pattern, HostilePatternsAndTextsEnd) {
     Pattern(pattern).for_each_match(text, [&](std::size_t, std::size_t) { ++matches; });
     return matches;
   };
-  // 2^n ways to fail.
+  // The pattern can fail in 2^n ways.
   expect_says(error_of([&] { count("(a+)+[bc]", std::string(60, 'a')); }), {"(a+)+[bc]", "limit"});
-  // Empty matches do not stand still.
+  // The search advances after an empty match.
   EXPECT_EQ(count("x*", "aaxaxx"), 2u);
   EXPECT_EQ(count("", "abc"), 0u);
-  // One long run each, gone through once.
+  // The search reads each long run only once.
   EXPECT_EQ(count("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", std::string(300000, ' ') + "x"), 2u);
   EXPECT_EQ(count("\\p{L}+", std::string(300000, 'a')), 1u);
 }
@@ -94,7 +94,7 @@ TEST(Pattern, InvalidBytesMatchNothing) {
 }
 
 TEST(MergeTable, ManySymbolsMergeAsFewDo) {
-  // The word of 19 symbols is looked through, that of many is kept in a heap: each half the same.
+  // A word of 19 symbols is scanned; a word of many symbols uses a heap. Both merge alike.
   MergeTable table;
   table.add(0, 1, {.order = 3, .result = 10});
   table.add(1, 0, {.order = 2, .result = 11});

@@ -19,7 +19,7 @@ using namespace testing;
 using nlohmann::json;
 using Type = Vocabulary::PieceType;
 
-/// a, b, c and three merges; bytes are missing.
+/// The characters a, b and c, and three merges. There are no byte pieces.
 Vocabulary small_scores() {
   return {.kind = Vocabulary::Kind::kSentencePieceBpe,
           .pieces = {{"<unk>", 0, Type::kUnknown},
@@ -57,10 +57,11 @@ TEST(ScoreTokenizer, PiecesOfTheUserAreFoundByEitherRule) {
       {"\xe2\x96\x81"
        "b",
        -4, Type::kUserDefined});
-  // SentencePiece's: the text begins once, and the piece is a space and a b.
+  // SentencePiece's rule: only the text's beginning gets a space, and "▁b" matches a space and a b.
   EXPECT_EQ(make_tokenizer(vocabulary)->encode("a bc"), (std::vector<TokenId>{8, 2, 9, 4}));
   EXPECT_EQ(difference_after_pieces(vocabulary).substr(0, 4), "text");
-  // Hugging Face's and llama.cpp's: as it stands, and what follows has a space of its own.
+  // Hugging Face's and llama.cpp's rule: the piece matches literally, and the text after it gets a
+  // space.
   vocabulary.begins_anew = true;
   vocabulary.pieces.back().text = "<b>";
   EXPECT_EQ(make_tokenizer(vocabulary)->encode("a<b>c"), (std::vector<TokenId>{8, 2, 9, 8, 4}));
@@ -164,7 +165,7 @@ TEST_F(LlamaModel, OwnMergingGivesTheSame) {
   const auto own = make_tokenizer(*vocabulary);
   expect_agrees(*own, vectors_);
   expect_same(*tokenizer_, *own, hard_texts());
-  // Written as a model for the library, and as merges.
+  // The vocabulary saved as a SentencePiece model and as merges.
   const TemporaryFolder folder;
   own->save(folder / "");
   const auto saved = load_tokenizer(folder / "");
@@ -173,7 +174,7 @@ TEST_F(LlamaModel, OwnMergingGivesTheSame) {
   const auto merges = read_tokenizer_json(hugging_face_files(*vocabulary), "written");
   expect_agrees(*merges, vectors_);
   expect_same(*tokenizer_, *merges, hard_texts());
-  // Ranks of merges and scores are told apart only by the numbers.
+  // Only the numbers tell ranks of merges from scores.
   const auto back = merges->vocabulary();
   ASSERT_TRUE(back);
   expect_same(*tokenizer_, *make_tokenizer(*back), hard_texts());
@@ -230,10 +231,10 @@ TEST(MergeScores, GivenOnlyWhereScoresSayTheSame) {
   EXPECT_TRUE(set_scores_of_merges(scored));
   EXPECT_GT(scored.pieces[6].score, scored.pieces[7].score);
   EXPECT_GT(scored.pieces[7].score, scored.pieces[5].score);
-  scored.merges.pop_back();  // ab could not be made
+  scored.merges.pop_back();  // no merge makes ab any more
   EXPECT_FALSE(set_scores_of_merges(scored));
   scored = vocabulary;
-  std::swap(scored.merges[1], scored.merges[0]);  // abc's merges do not stand together
+  std::swap(scored.merges[1], scored.merges[0]);  // abc's two merges are apart
   EXPECT_FALSE(set_scores_of_merges(scored));
 }
 

@@ -41,7 +41,7 @@ std::shared_ptr<const Tokenizer> read_json(const json& root, const json& config 
   return read_tokenizer_json(files, "made.json");
 }
 
-/// A byte-level encoding of a few letters.
+/// A byte-level tokenizer of a few letters.
 json small_bytes() {
   return json::parse(R"({
     "added_tokens": [{"id": 8, "content": "<end>", "special": true, "normalized": false}],
@@ -53,10 +53,11 @@ json small_bytes() {
 
 TEST(TokenizerJson, MergesByRankLeftmostFirst) {
   const auto tokenizer = read_json(small_bytes());
-  // b+c is the first merge: a|b|c -> a|bc -> abc, never ab|c.
+  // b+c is the first merge: a|b|c -> a|bc -> abc. The result ab|c never occurs.
   EXPECT_EQ(tokenizer->encode("abc"), (std::vector<TokenId>{6}));
   EXPECT_EQ(tokenizer->encode("abab c"), (std::vector<TokenId>{4, 4, 3, 2}));
-  EXPECT_EQ(tokenizer->encode("c abc"), (std::vector<TokenId>{2, 3, 6}));  // a|bc before Ġ|a
+  // The merge a|bc comes before Ġ|a.
+  EXPECT_EQ(tokenizer->encode("c abc"), (std::vector<TokenId>{2, 3, 6}));
   EXPECT_EQ(tokenizer->vocab_size(), 9);
   expect_says(error_of([&] { tokenizer->encode("abd"); }), {"100", "made.json"});
 }
@@ -84,7 +85,8 @@ TEST(TokenizerJson, SingleWordsAreNotFoundWithinWords) {
   root["added_tokens"][1]["single_word"] = true;
   const auto tokenizer = read_json(root);
   EXPECT_EQ(tokenizer->encode("abc bc"), (std::vector<TokenId>{6, 3, 5}));
-  EXPECT_EQ(tokenizer->encode("bca"), (std::vector<TokenId>{5, 0}));  // b and c merge in the word
+  // Bc is part of a word, so b and c merge.
+  EXPECT_EQ(tokenizer->encode("bca"), (std::vector<TokenId>{5, 0}));
   EXPECT_EQ(tokenizer->encode("bc bc"), (std::vector<TokenId>{5, 3, 5}));
   const auto vocabulary = tokenizer->vocabulary();
   ASSERT_TRUE(vocabulary);
@@ -97,7 +99,8 @@ TEST(TokenizerJson, SingleWordsAreNotFoundWithinWords) {
   }
 }
 
-/// Phi-3's way: marks by the normalizer, and an end that is no special token and takes white space.
+/// As in Phi-3: the normalizer writes the space marks; the end token is not special and strips the
+/// white space after it.
 json small_characters() {
   return json::parse(R"({
     "added_tokens": [
@@ -120,7 +123,7 @@ TEST(TokenizerJson, TextBeginsAnewAfterAnAddedToken) {
   const auto tokenizer = read_json(small_characters());
   EXPECT_EQ(tokenizer->encode("a</s>x"), (std::vector<TokenId>{6, 1, 7}));
   EXPECT_EQ(tokenizer->encode("a</s>  x"), (std::vector<TokenId>{6, 1, 7}));
-  // In normalised text it is the mark and the word.
+  // The added token is matched in normalised text: "▁" then "new".
   EXPECT_EQ(tokenizer->encode("a newx"), (std::vector<TokenId>{6, 2, 5}));
   EXPECT_EQ(tokenizer->encode("anew").front(), 6);
   EXPECT_NE(tokenizer->encode("anew").back(), 2);
@@ -201,7 +204,7 @@ TEST(TokenizerJson, AgreesWithTheTinyCases) {
     if (const auto vocabulary = tokenizer->vocabulary())
       expect_same(*tokenizer, *make_tokenizer(*vocabulary), texts);
     else
-      EXPECT_EQ(kind, "metaspace");  // trained merges, which no scores give
+      EXPECT_EQ(kind, "metaspace");  // trained merges that no scores give
   }
 }
 
@@ -214,7 +217,7 @@ TEST(TokenizerJson, AgreesWithQwen2) {
   EXPECT_EQ(tokenizer->vocab_size(), 151646);
   EXPECT_EQ(tokenizer->end_of_document(), 151643);
   expect_agrees(*tokenizer, vectors);
-  // Composed first: e with an accent is one character, so it does not come back in two.
+  // Text is composed first: e and a combining accent become one character, and stay one.
   EXPECT_EQ(tokenizer->encode("e\xcc\x81"), tokenizer->encode("\xc3\xa9"));
 
   const auto vocabulary = tokenizer->vocabulary();
@@ -236,11 +239,11 @@ TEST(TokenizerJson, AgreesWithGpt2sPairOfFiles) {
   EXPECT_EQ(tokenizer->end_of_document(), 50256);
   expect_agrees(*tokenizer, vectors);
   for (const auto& text : hard_texts()) EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
-  // Text that is no UTF-8 comes back too.
+  // Bytes that are not UTF-8 are kept.
   const std::string raw = "a\xff\xfe b\xe2\x82 c\x80";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(raw)), raw);
 
-  // The same from the tokenizer.json that is written of it.
+  // The tokenizer.json written from the vocabulary gives the same tokens.
   const auto vocabulary = tokenizer->vocabulary();
   ASSERT_TRUE(vocabulary);
   EXPECT_EQ(vocabulary->pre, "gpt-2");
@@ -267,7 +270,8 @@ TEST(TokenizerJson, NamedPatternsAreReadBackByName) {
 }
 
 TEST(TokenizerJson, DigitsGoByThreesFromTheLeft) {
-  // llama-bpe cuts \p{N}{1,3}; with each pair of digits a merge, 1234567 shows the cuts.
+  // llama-bpe cuts with \p{N}{1,3}. Every pair of digits is a merge, so the tokens of 1234567 show
+  // the cuts.
   Vocabulary vocabulary = *make_tokenizer("bytes", {})->vocabulary();
   vocabulary.kind = Vocabulary::Kind::kByteBpe;
   for (char a = '0'; a <= '9'; ++a)

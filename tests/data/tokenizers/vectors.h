@@ -1,4 +1,4 @@
-// Test strings with the ids that other programs give them, from the data beside the checkout.
+// Test strings with the ids that other programs give them. The data lie beside the checkout.
 #pragma once
 
 #include <fstream>
@@ -17,8 +17,8 @@ struct TokenVector {
   std::vector<TokenId> ids;
 };
 
-/// The .inp and .out files that are called `name`: strings separated by a line, and a line of ids
-/// each. Empty where the data is not there.
+/// Reads `name`.inp (strings with separators) and `name`.out (a line of ids for each string).
+/// Returns no vectors if the files are missing.
 inline std::vector<TokenVector> token_vectors(const std::string& name) {
   const std::string input = shared_data(name + ".inp"), output = shared_data(name + ".out");
   std::vector<TokenVector> out;
@@ -38,7 +38,7 @@ inline std::vector<TokenVector> token_vectors(const std::string& name) {
   return out;
 }
 
-/// Expects each text to encode to the vector's ids, and the ids to decode to the text.
+/// Expects each text to encode to its ids, and the ids to decode to the text.
 inline void expect_agrees(const Tokenizer& tokenizer, const std::vector<TokenVector>& vectors) {
   for (const TokenVector& one : vectors) {
     EXPECT_EQ(tokenizer.encode(one.text), one.ids) << "'" << one.text << "'";
@@ -46,7 +46,7 @@ inline void expect_agrees(const Tokenizer& tokenizer, const std::vector<TokenVec
   }
 }
 
-/// Expects both to encode every text alike, including unusual texts.
+/// Expects both tokenizers to encode every text alike.
 inline void expect_same(const Tokenizer& one, const Tokenizer& other,
                         const std::vector<std::string>& texts) {
   EXPECT_EQ(one.vocab_size(), other.vocab_size());
