@@ -1,7 +1,7 @@
-// What C++ computes, for the tests of the Python package (layers_test.py) to compare with, bit for
+// Numbers computed in C++. The tests of the Python package (layers_test.py) compare them bit for
 // bit.
-//   python_numbers layers OUT           every method: two training steps of its layer
-//   python_numbers logits MODEL OUT     of the ids 0 to 23
+//   python_numbers layers OUT           every method: two training steps of its layers
+//   python_numbers logits MODEL OUT     logits of the ids 0 to 23
 // The tensors are written as safetensors.
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kTokens = 16, kWidth = 16;
 
-/// What is fixed of a method's options, since 16 tokens are few for its defaults.
+/// A method's layer options. A merging method gets segments of 8, because there are only 16 tokens.
 MoeOptions options_of(const std::string& method) {
   MoeOptions options{.d_model = kWidth, .d_ffn = 24, .experts = 4, .layers = 2};
   options.router.method = method;

@@ -1,4 +1,4 @@
-// Charts of training: what their series are, their axes and the stages they mark.
+// Charts of training: their series, their axes and the stages that they mark.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,14 +26,14 @@ TEST(Charts, SayWhatALossHadCost) {
   EXPECT_EQ(validation->section, "loss");
   for (std::size_t v = 0; v < 2; ++v) {
     const auto& series = validation->drawn["series"][v];
-    EXPECT_EQ(series["steps"].size(), 11u);  // the beginning and ten more
+    EXPECT_EQ(series["steps"].size(), 11u);  // the start and ten evaluations
     EXPECT_EQ(series["steps"][0], 0);
     EXPECT_EQ(series["costs"]["flops"][0], 0);
     EXPECT_NEAR(series["costs"]["flops"][10].get<double>() / rows[v].total_flops, 1, 1e-5);
     EXPECT_EQ(series["costs"]["tokens"][10], 300 * 8 * 256);
     EXPECT_EQ(series["costs"]["seconds"][10], 150);
   }
-  EXPECT_EQ(validation->drawn["series"][0]["costs"]["flops"][1], 3000);  // 30 steps at 100
+  EXPECT_EQ(validation->drawn["series"][0]["costs"]["flops"][1], 3000);  // 30 steps of 100 FLOPs
   const auto norm = std::ranges::find(charts, std::string("Gradient norm"), &Chart::title);
   ASSERT_NE(norm, charts.end());
   EXPECT_EQ(norm->drawn["lines"][0]["y"], 1.0);
@@ -54,9 +54,9 @@ TEST(Charts, TheAxisOfTheLossLeavesOutTheFirstStepsAlone) {
     rising.values.push_back(step < 5 ? 1.4 : step < 50 ? 3.8 : 2.0);
   }
   const Chart down = loss_chart(falling);
-  EXPECT_EQ(down.drawn["y_max"], 3.25);  // 1 + 9/4, of 10 at the first step
+  EXPECT_EQ(down.drawn["y_max"], 3.25);  // 1 + 9/4; the first step has 10
   EXPECT_NE(down.caption.find("leaves out"), std::string::npos);
-  const Chart up = loss_chart(rising);  // begins with a trained model, which it wrecks
+  const Chart up = loss_chart(rising);  // a trained model's loss that rises at first
   EXPECT_FALSE(up.drawn.contains("y_max"));
   EXPECT_EQ(up.caption.find("leaves out"), std::string::npos);
 }

@@ -1,5 +1,5 @@
-// The page: self-contained, escaped, and with everything on it. PENSTOCK_KEEP_PAGES=DIR keeps the
-// pages for a look in a browser.
+// The report page: self-contained, escaped and complete. PENSTOCK_KEEP_PAGES=DIR keeps the pages so
+// that a person can open them in a browser.
 #include "penstock/report/report.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ std::string without(const std::string& element, std::string page) {
 
 std::string without_scripts(const std::string& page) { return without("script", page); }
 
-// Whatever a browser would fetch: tags and styles that name an address.
+// Expects no tag and no style that would make a browser fetch an address.
 void expect_self_contained(const std::string& page) {
   const std::string html = without_scripts(page);
   EXPECT_FALSE(
@@ -52,7 +52,7 @@ void expect_self_contained(const std::string& page) {
   EXPECT_EQ(html.find("@import"), std::string::npos);
   EXPECT_EQ(html.find("url("), std::string::npos);
   EXPECT_EQ(page.find("<script src"), std::string::npos);
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);  // a browser would refuse any load
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);  // the browser refuses every load
 }
 
 TEST(ReportPage, OfAStudyIsWholeAndSelfContained) {
@@ -193,7 +193,7 @@ TEST(ReportPage, OfSingleRuns) {
   EXPECT_THROW(report::write_report(folder.path()), Error);
 }
 
-/// Figure 3's numbers, from the lines of metrics.jsonl, and the clock's at the stages' borders.
+/// Figure 3's numbers from the lines of metrics.jsonl, and the seconds at the stages' borders.
 TEST(ReportPage, HasSparsityByLayerAndTheTimeOfStages) {
   TemporaryDirectory folder;
   write_fake_run(folder.path("remoe"), {.method = "remoe", .steps = 300});
@@ -220,7 +220,7 @@ TEST(ReportPage, HasSparsityByLayerAndTheTimeOfStages) {
               stages = report::stage_table(variants);
   ASSERT_EQ(layers.rows.size(), 1u);
   EXPECT_EQ(layers.rows[0].cells[3].text, fixed(4)(row.sparsity_by_layer->mean[2]));
-  // Each step takes half a second: stage I lasts from the first step to the one before stage II.
+  // Each step takes half a second. Stage I ends one step before stage II begins.
   ASSERT_TRUE(row.stages.sparsifying && row.stages.settled);
   EXPECT_EQ(stages.rows[0].cells[3].text,
             fixed(1)(0.5 * static_cast<double>(*row.stages.sparsifying - 1)));

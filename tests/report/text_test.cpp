@@ -1,4 +1,4 @@
-// Tables and sections in a terminal's width.
+// Tables and sections within a terminal's width.
 #include "penstock/report/text.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::size_t widest(const std::string& text) {
   return out;
 }
 
-/// Three columns of 10 beside one of 6: 6 + 3·(2 + 10) = 42 wide.
+/// Three columns of width 10 beside one of 6: the table is 6 + 3·(2 + 10) = 42 wide.
 Table sample(int first_rank, int second_rank) {
   return {.title = "t",
           .columns = {"name", {"first", "", first_rank}, {"second", "", second_rank}, "third"},

@@ -1,5 +1,5 @@
-// What the server refuses, without a network, and what ends an answer before its end: mistakes,
-// keys and hosts, limits, clients that leave, failures.
+// The server's refusals and aborted answers, without a network: mistakes, keys and hosts, limits,
+// clients that leave, and failures.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -110,7 +110,7 @@ TEST(Api, AServerOfThisMachineIsAskedByItsNamesAlone) {
   EXPECT_EQ(status(""), 403);
 }
 
-/// A stream that goes on for seconds, which is longer than any test lets it.
+/// A request for a stream of several seconds. Every test ends the stream earlier.
 const std::string kLong =
     R"({"prompt": "x", "max_tokens": 50000, "temperature": 0, "stream": true, "seed": )";
 

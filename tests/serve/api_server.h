@@ -1,5 +1,5 @@
-// An api of two small models without a network, and a client's view of its answers, for the tests
-// of api.h.
+// An api with two small models and without a network, and a client's view of its answers, for the
+// tests of api.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ inline std::shared_ptr<LanguageModel> tiny_model(const std::string& method = "to
   return model;
 }
 
-/// A service and its api; what a client gets of it.
+/// Two services, their api, and the calls of a client.
 struct Server {
   std::shared_ptr<LanguageModel> model = tiny_model(), beside = tiny_model("remoe");
   std::shared_ptr<Service> of_model, of_beside;
@@ -83,7 +83,7 @@ inline json answer(Server& server, const std::string& path, const std::string& b
   return json::parse(text);
 }
 
-/// The objects of a stream. Expects the stream to end correctly.
+/// The JSON objects of a stream's events. Expects the stream to end correctly.
 inline std::vector<json> events(const std::string& text) {
   std::vector<json> out;
   std::size_t at = 0;

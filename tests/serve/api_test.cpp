@@ -1,4 +1,4 @@
-// What the server answers, without a network: texts, streams, chats, routing, several clients.
+// The server's answers, without a network: texts, streams, chats, routing and several clients.
 #include "penstock/serve/api.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(Api, RoutingComesWithStreamedTokensAndByItself) {
   for (std::size_t token = 0; token < layers.size(); ++token)
     for (std::size_t layer = 0; layer < 2; ++layer) {
       const json& expected =
-          traced["layers"][layer]["experts"][7 + token];  // that of the one before
+          traced["layers"][layer]["experts"][7 + token];  // the routing of the token before
       ASSERT_EQ(layers[token][layer].size(), expected.size());
       EXPECT_EQ(layers[token][layer][0][0], expected[0][0]);
       EXPECT_NEAR(layers[token][layer][0][1].get<double>(), expected[0][1].get<double>(), 1e-4);

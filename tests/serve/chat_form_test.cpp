@@ -1,5 +1,5 @@
-// Chats as text, against what the well-known templates write, worked out by hand from their
-// descriptions.
+// Chats as text, against the output of well-known templates, which was worked out by hand from
+// their descriptions.
 #include "penstock/serve/chat_form.h"
 
 #include <fmt/format.h>
@@ -116,7 +116,7 @@ TEST(ChatForm, TheTemplateIsReadFromTheModelsFolder) {
   std::filesystem::remove_all(folder);
 }
 
-/// Pieces of one byte each, and two control pieces.
+/// A tokenizer with a piece for each byte and two control pieces.
 std::shared_ptr<const Tokenizer> with_controls() {
   Vocabulary vocabulary{.kind = Vocabulary::Kind::kSentencePieceBpe};
   for (const char* control : {"<|im_start|>", "<|im_end|>"})

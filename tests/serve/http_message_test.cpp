@@ -1,5 +1,5 @@
-// Requests as text: what is taken, and what is refused with which status. A request that comes
-// byte by byte is read as one that comes whole.
+// HTTP requests as text: accepted requests, and the status of each refusal. A request that arrives
+// byte by byte gives the same result as one that arrives at once.
 #include "penstock/serve/http_message.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kHost = "Host: a\r\n";
 
-/// Reads a request, so many bytes at a time.
+/// Reads a request, `step` bytes at a time.
 RequestReader read(std::string_view text, const HeadLimits& limits = {}, std::int64_t most = 100,
                    std::size_t step = 1000) {
   RequestReader out(limits, most);
@@ -93,7 +93,8 @@ TEST(HttpMessage, HeadsHaveTheirLimits) {
   EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(200, 'a')), 431);
   std::string many = "GET / HTTP/1.1\r\n";
   for (int i = 0; i < 5000; ++i) many += "a: b\r\n";
-  for (const std::size_t step : {1000, 14480, 16384, 65536})  // some end in a line within the limit
+  // Some pieces end within an allowed line.
+  for (const std::size_t step : {1000, 14480, 16384, 65536})
     EXPECT_EQ(status_of([&] { read(many, {}, 100, step); }), 431) << step;
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\n\r\n"), 431);
 }
@@ -108,13 +109,13 @@ TEST(HttpMessage, ChunksComeInAnyPieces) {
     ASSERT_TRUE(reader.over()) << step;
     EXPECT_EQ(reader.body(), "abcd0123456789") << step;
   }
-  // An end without a chunk before it (in pieces an assertion of Beast's where those are on), one
+  // A body without chunks (in pieces it fails an assertion of Beast's, if assertions are on), one
   // with a trailer, and data that look like the end.
   for (const std::string body : {"0\r\n\r\n", "0\r\nA: b\r\n\r\n", "3\r\n0\r\n\r\n0\r\n\r\n"})
     for (std::size_t step = 1; step <= body.size(); ++step)
       EXPECT_TRUE(read(kChunked + body, {}, 100, step).over()) << step << body;
   RequestReader reader({}, 100);
-  EXPECT_EQ(reader.take(text + "GET"), text.size());  // what follows is another request's
+  EXPECT_EQ(reader.take(text + "GET"), text.size());  // the rest belongs to the next request
 }
 
 TEST(HttpMessage, WrongChunksAreRefused) {

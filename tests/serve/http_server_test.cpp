@@ -1,4 +1,5 @@
-// Clients over sockets, among them slow, wrong and leaving ones, and a responder that only waits.
+// Clients over sockets, including slow, wrong and leaving clients, with a responder that echoes or
+// waits.
 #include "penstock/serve/http_server.h"
 
 #include <arpa/inet.h>
@@ -16,8 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Says back what it is asked; /wait and /stream go on until `go_on` is taken back or the client
-/// has left.
+/// Echoes each request. /wait and /stream last until `go_on` is false or the client has left.
 class Echo : public Responder {
  public:
   std::atomic<bool> go_on = true;
@@ -75,7 +75,7 @@ struct Client {
     EXPECT_EQ(::send(socket, text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
   }
   void end_of_sending() const { ::shutdown(socket, SHUT_WR); }
-  /// All until the server closes, or until that text has come.
+  /// Everything up to the server's close, or up to the text `until`.
   std::string read(std::string_view until = "\x01none") const {
     std::string out;
     char bytes[4096];
@@ -155,7 +155,7 @@ TEST_F(HttpServerTest, ASlowRequestIsCutOffHoweverOftenAByteComes) {
   });
   const std::string seen = client.read("}");
   EXPECT_TRUE(seen.starts_with("HTTP/1.1 408 ")) << seen;
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 4s);  // all of it would take five
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 4s);  // sending all of it would take five
   ::shutdown(client.socket, SHUT_RDWR);
   sending.join();
 }
@@ -167,7 +167,7 @@ TEST_F(HttpServerTest, AClientThatOnlyStopsSendingGetsItsAnswer) {
     client.send(get(path));
     client.end_of_sending();
     EXPECT_TRUE(echo.settles(1));
-    std::this_thread::sleep_for(300ms);  // looked at some times by now
+    std::this_thread::sleep_for(300ms);  // the server has checked the connection by now
     EXPECT_EQ(echo.under_way, 1) << path;
     echo.go_on = false;
     EXPECT_NE(client.read("done").find("done"), std::string::npos) << path;
@@ -215,14 +215,14 @@ TEST(HttpServer, AConnectionWithoutARequestGivesWayToAClientThatHasOne) {
   const Client busy(server);
   busy.send(get("/wait"));
   EXPECT_TRUE(echo.settles(1));
-  std::list<Client> idle;  // three beside it, and then three in their place
+  std::list<Client> idle;  // three beside `busy`, then three that replace them
   for (int i = 0; i < 6; ++i) {
     const Client& client = idle.emplace_back(server);
     client.send(get("/once"));
     EXPECT_NE(client.read("/once").find("200 OK"), std::string::npos) << i;
   }
   echo.go_on = false;
-  EXPECT_NE(busy.read("done").find("done"), std::string::npos);  // it was never ended
+  EXPECT_NE(busy.read("done").find("done"), std::string::npos);  // the busy connection stayed open
 }
 
 TEST(HttpServer, AConnectionThatWasJustUsedIsNotEndedForAnother) {
@@ -263,7 +263,8 @@ TEST(HttpServer, AClientBeyondThoseThatAreBusyIsToldToComeAgain) {
     EXPECT_NE(busy->read("done").find("done"), std::string::npos);
 }
 
-/// While it lives, the system makes no threads: none has an address space for such a stack.
+/// While an object of this class lives, creating a thread fails: the default stack is too large for
+/// the address space.
 class NoMoreThreads {
  public:
   NoMoreThreads() {

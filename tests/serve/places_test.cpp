@@ -1,4 +1,4 @@
-// Whose place a newcomer gets, at times that the test says.
+// The choice of the connection that gives way to a newcomer, at times given by the test.
 #include "penstock/serve/places.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 const Places::Time kNow = std::chrono::steady_clock::now();
 
-/// Whether that place is asked for within 3 s.
+/// Whether the place has to give way within 3 s.
 bool is_asked_for(Place& place, Places::Time now) {
   for (int i = 0; i < 300; ++i) {
     if (place.gives_way(now)) return true;

@@ -1,4 +1,4 @@
-// Requests from outside: what is taken, and that whatever is wrong is refused with its key.
+// Requests from clients: accepted requests, and refusals that name the wrong key.
 #include "penstock/serve/request.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Variants that need another's run first: they spend as many FLOPs as it did, or begin with its
+// Variants that depend on another variant's run: they spend the same FLOPs, or begin with its
 // model.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
     ASSERT_EQ(remoe.variant, "remoe");
     EXPECT_EQ(matched.seed, remoe.seed);
     EXPECT_GT(matched.steps, 400);  // about 3 extra experts over the first 85 of 300 steps
-    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of a step's 100
+    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of the 100 FLOPs of a step
   }
 }
 
@@ -45,7 +45,8 @@ TEST_F(StudyRunner, MatchedStepsRoundToTheNearest) {
   EXPECT_THROW(matched_steps(0, 300, hundred), Error);
 }
 
-/// 100 steps of 600 and all others of 100, as with a near-dense start: N·(100 + 50000/N) = 130000.
+/// As with a near-dense start, 100 steps cost 600 FLOPs and all others 100: N·(100 + 50000/N) =
+/// 130000.
 TEST_F(StudyRunner, MatchedStepsFollowAScheduleOfTheRunsLength) {
   const auto near_dense = [](std::int64_t steps) {
     const std::int64_t first = std::min<std::int64_t>(steps, 100);
@@ -53,7 +54,8 @@ TEST_F(StudyRunner, MatchedStepsFollowAScheduleOfTheRunsLength) {
   };
   EXPECT_EQ(matched_steps(130000, 300, near_dense), 800);
   EXPECT_EQ(matched_steps(130000, 5, near_dense), 800);
-  // From 10 it goes to 100 and back, whose runs spend 90 and 9000; 900 is asked for.
+  // The search alternates between 10 and 100 steps, which cost 90 and 9000 FLOPs; 900 is the
+  // target.
   const auto round = [](std::int64_t steps) { return steps < 50 ? 9.0 : 90.0; };
   EXPECT_EQ(matched_steps(900, 10, round), 10);
 }
@@ -69,7 +71,7 @@ TEST_F(StudyRunner, AMatchedRunHasTheStepsThatItsOwnScheduleAllows) {
   const auto rows = run_study(read_study(file), options, hooks).results.rows;
   const RunRow &matched = rows[6], &remoe = rows[9];
   ASSERT_EQ(matched.variant, "topk-matched");
-  // Rounded once more on the way: each N whose own mean gives N again will do.
+  // The number of steps is rounded again on the way, so every N that reproduces itself is accepted.
   EXPECT_NEAR(static_cast<double>(matched.steps), (remoe.total_flops - 20000) / 100, 1);
   EXPECT_EQ(asked_last, rows[8].steps);
 }
@@ -86,7 +88,7 @@ TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
   ASSERT_EQ(first.trained.size(), 18u);
   EXPECT_EQ(first.trained[3], "continued 1 100");
   EXPECT_EQ(first.trained[4], "continued 1 300");
-  EXPECT_EQ(first.trained[5].substr(0, 7), "topk 1 ");  // the matched one stays last
+  EXPECT_EQ(first.trained[5].substr(0, 7), "topk 1 ");  // the matched run stays last
   ASSERT_EQ(first.begun.size(), 6u);
   EXPECT_TRUE(first.begun[0].starts_with("dense-seed-1-")) << first.begun[0];
   EXPECT_TRUE(first.begun[0].ends_with("|"));
@@ -97,7 +99,7 @@ TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
   run(second);
   EXPECT_TRUE(second.trained.empty());
   EXPECT_TRUE(second.begun.empty());
-  // Another parent, or another way of upcycling, is another run.
+  // Another parent or other upcycling options are another run.
   write_text(folder.path("dense.toml"),
              read_text(folder.path("dense.toml")) + "sampling = \"random\"\n");
   run(third);
@@ -117,7 +119,7 @@ TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOw
   run(first);
   write_text(file, read_text(file) + set);
   run(second);
-  ASSERT_EQ(second.trained.size(), 3U);  // of that variant alone, a run for each seed
+  ASSERT_EQ(second.trained.size(), 3U);  // only this variant, once per seed
   EXPECT_EQ(second.begun.size(), 3U);
   int tuned = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs"))) {

@@ -1,5 +1,4 @@
-// Runs of a study that diverge: they are recorded, shown, and trained again only when that is asked
-// for.
+// Runs of a study that diverge. They are recorded and shown, and are trained again only on request.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,17 +23,18 @@ TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
   trainer.diverges = "remoe 2";
   const StudyOutcome outcome = run(trainer);
   EXPECT_FALSE(outcome.interrupted);
-  // Its own row is missing, and that of topk-matched, whose steps follow from it.
+  // The diverged run has no row, and neither has topk-matched, whose steps depend on it.
   EXPECT_EQ(outcome.results.rows.size(), 10u);
   ASSERT_EQ(outcome.results.diverged.size(), 1u);
   const DivergedRun& diverged = outcome.results.diverged[0];
   EXPECT_EQ(diverged.variant, "remoe");
   EXPECT_EQ(diverged.seed, 2);
   EXPECT_NE(diverged.reason.find("the loss is nan"), std::string::npos);
-  // It is told wherever results are.
+  // The results' text, JSON and page report the divergence.
   const std::string text = report::results_text(outcome.results);
   EXPECT_NE(text.find("diverged: " + diverged.label + ", seed 2: "), std::string::npos) << text;
-  EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;  // seeds of its row
+  // The number of seeds in its row.
+  EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;
   const StudyResults read = read_results(folder.path("out/results.json"));
   ASSERT_EQ(read.diverged.size(), 1u);
   EXPECT_EQ(read.diverged[0].reason, diverged.reason);
@@ -46,7 +46,7 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
   options.kept_rows = folder.path("rows.json");
   first.diverges = "remoe 2";
   EXPECT_EQ(run(first).left_out, 1);  // topk-matched of the same seed
-  StudyOptions elsewhere = options;   // only the kept rows know of it there
+  StudyOptions elsewhere = options;   // there only the kept rows know of the divergence
   elsewhere.output = folder.path("elsewhere");
   for (const StudyOptions& how : {options, elsewhere}) {
     const StudyOutcome again = run(second, how);
@@ -60,7 +60,7 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
   options.report_only = false;
   options.retry_diverged = true;
   const StudyOutcome whole = run(retried);
-  EXPECT_EQ(retried.trained.size(), 2u);  // it, and the variant that needs it
+  EXPECT_EQ(retried.trained.size(), 2u);  // the diverged run and the variant that depends on it
   EXPECT_EQ(whole.results.rows.size(), 12u);
   EXPECT_TRUE(whole.results.diverged.empty());
   options.retry_diverged = false;
@@ -76,7 +76,7 @@ TEST_F(StudyRunner, ReportOnlyKeepsDivergencesOfEarlierVersions) {
   FakeTrainer first, shown, trained;
   first.diverges = "remoe 2";
   run(first);
-  // They wrote no diverged.json and no hash.
+  // Earlier versions wrote no diverged.json and no hash.
   const std::string path = folder.path("out/results.json");
   auto results = nlohmann::json::parse(read_text(path));
   ASSERT_EQ(results["diverged"].size(), 1u);
@@ -92,7 +92,7 @@ TEST_F(StudyRunner, ReportOnlyKeepsDivergencesOfEarlierVersions) {
   }
   options.report_only = false;
   EXPECT_TRUE(run(trained).results.diverged.empty());
-  EXPECT_EQ(trained.trained.size(), 2u);  // it, and the variant that needs it
+  EXPECT_EQ(trained.trained.size(), 2u);  // the diverged run and the variant that depends on it
 }
 
 TEST_F(StudyRunner, AStudyOfDivergedRunsAloneIsShown) {

@@ -27,7 +27,7 @@ double uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1p-53;
 }
 
-// Half on, a dip, a rise around step 85 and a plateau at the target.
+// Sparsity starts near one half, dips, rises around step 85 and stays at the target.
 double remoe_sparsity(double step, double target, double noise) {
   const double rise = 1 / (1 + std::exp(-(step - 85) / 7));
   const double start = 0.5 - 0.08 * (1 - std::exp(-step / 25));
@@ -95,7 +95,7 @@ std::string read_text(const std::string& path) {
 
 namespace {
 
-/// A line of metrics.jsonl; `lambda` is the step's before it and after it.
+/// A line of metrics.jsonl. `lambda` is λ before the step, and is updated to λ after it.
 json step_line(const FakeRun& run, const Maker& make, std::int64_t step, double& lambda) {
   const auto x = static_cast<double>(step);
   const double noise = uniform(run.seed, 1, step);
@@ -179,7 +179,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
   write_text(directory + "/finished.json", finished_json(run, make).dump());
 }
 
-/// Of a recipe that begins with a model: "continued".
+/// The recipe's routing method; "continued" if the recipe begins with another model.
 std::string method_of(const ConfigNode& recipe) {
   const ConfigNode* model = recipe.find("model");
   const ConfigNode* method = model ? model->find("router")->find("method") : nullptr;
@@ -207,7 +207,7 @@ ModelConfig fake_model(const ConfigNode& recipe) {
   ModelConfig model;
   model.router.method = "dense";
   if (method_of(recipe) == "dense") return model;
-  model.router.method = "topk";  // remoe too: its made-up figures are by k
+  model.router.method = "topk";  // for remoe too: its made-up figures are by k
   model.moe.experts = 16;
   return model;
 }
@@ -242,7 +242,7 @@ json fake_routers(const std::string& method, const FinishedRun& run) {
   return out;
 }
 
-/// What `penstock finetune` would leave in its directory.
+/// Writes the files that `penstock finetune` would leave in its directory.
 void write_fake_finetuning(const std::string& method, const FinishedRun& run, const Work& work) {
   json points = json::array();
   if (method == "dense")

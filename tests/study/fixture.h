@@ -1,4 +1,4 @@
-// Run directories as the trainer leaves them, made from formulas instead of training, and a study
+// Run directories with the trainer's files, made from formulas instead of training, and a study
 // whose trainer writes such directories.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace penstock::study::testing {
 
-/// A fresh directory, removed at the end of its scope.
+/// A new directory that is removed at the end of its scope.
 class TemporaryDirectory {
  public:
   std::string path(const std::string& below = "") const {
@@ -41,19 +41,19 @@ struct FakeRun {
 void write_fake_run(const std::string& directory, const FakeRun& run);
 
 /// Hooks whose trainer writes fake runs. A recipe's model.router.method chooses the method and
-/// train.steps the length; one step costs 100 FLOPs per expert that is active (dense: 100).
+/// train.steps the length. A step costs 100 FLOPs per active expert (dense: 100).
 struct FakeTrainer {
   std::vector<std::string> trained;  ///< "method seed steps", in order
   std::string corpus = "c0ffee";
   std::string diverges;            ///< "method seed" of the runs that end in a DivergedError
-  int interrupt_at = -1;           ///< the call (from 0) that ends interrupted
-  int interrupt_finetune_at = -1;  ///< the same of fine-tunings
-  /// "method seed checkpoint k k ...", in order. Measured: 1 + 0.1·(log2 k − 2)² bits per byte (1.3
-  /// without k), 0.2 lower for remoe, plus seed / 100 and, for topk, seed² / 1000.
+  int interrupt_at = -1;           ///< the training call (from 0) that is interrupted
+  int interrupt_finetune_at = -1;  ///< the fine-tuning call (from 0) that is interrupted
+  /// "method seed checkpoint k k ...", in order. The figures are 1 + 0.1·(log2 k − 2)² bits per
+  /// byte (1.3 without k), 0.2 lower for remoe, plus seed / 100 and, for topk, seed² / 1000.
   std::vector<std::string> measured;
-  std::vector<std::string> begun;      ///< "model's folder|upcycle's method", in order
+  std::vector<std::string> begun;      ///< "model's folder|upcycling method", in order
   std::vector<std::string> finetuned;  ///< "method seed task", in order
-  std::vector<std::string> pages;      ///< directories whose page was asked for
+  std::vector<std::string> pages;      ///< directories for which a page was requested
   StudyHooks hooks();
 
  private:
@@ -61,7 +61,7 @@ struct FakeTrainer {
                                         const Work& work);
 };
 
-/// The value that the fake trainer's hook measures.
+/// The figures that the fake trainer's hook reports.
 KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k);
 
 /// Writes dense.toml, topk.toml, remoe.toml and study.toml (variants dense, topk, topk-matched and

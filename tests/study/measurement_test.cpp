@@ -1,5 +1,5 @@
-// A measurement that only this file knows: its key, its part of a row and its table need no change
-// anywhere else.
+// A measurement that is defined only in this file. Its key, its part of a row and its table need no
+// change in any other file.
 #include "penstock/study/measurement.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using testing::FakeTrainer;
 
-/// `weigh = 2.5` of the study: each run's steps times that.
+/// The study's key `weigh`, for example 2.5, is multiplied by each run's number of steps.
 class Weigh : public Measurement {
  public:
   void read_keys(FieldReader& keys, KeysOf part) override {
@@ -64,7 +64,7 @@ const RegisterMeasurement<Weigh> registered("weigh");
 using OneMeasurement = testing::StudyRunner;
 
 TEST_F(OneMeasurement, NeedsNoOtherFile) {
-  ask("weigh = 2.5\n", "published = {weight = 700}\n");  // of remoe
+  ask("weigh = 2.5\n", "published = {weight = 700}\n");  // published for remoe
   options.kept_rows = folder.path("rows.json");
   FakeTrainer first, second;
   const StudyResults results = run(first).results;
@@ -75,7 +75,7 @@ TEST_F(OneMeasurement, NeedsNoOtherFile) {
   EXPECT_NE(text.find("  750.0    700\n"), std::string::npos) << text;
   EXPECT_NE(page.find("<h2>Weights</h2>"), std::string::npos);
   EXPECT_NE(page.find("<td>750.0</td><td>700</td>"), std::string::npos);
-  // From results.json, from the kept rows and from the runs' folders it is the same.
+  // results.json, the kept rows and the runs' folders give the same text.
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
   EXPECT_EQ(read_kept_runs(options.kept_rows).rows[0].measured, json({{"weight", 750.0}}));
   StudyOptions without = options;

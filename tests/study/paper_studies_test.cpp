@@ -1,5 +1,5 @@
-// The studies of the papers' tables and figures: what they say of variants, steps and published
-// cells, against the papers. Recipes that they begin with are tests/train/paper_recipes_test.cpp's.
+// The studies of papers' tables and figures: their variants, steps and published cells, against the
+// papers. tests/train/paper_recipes_test.cpp tests the recipes that they begin with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,8 @@ TEST(ReMoEStudies, ReadAtBothScales) {
     }
 }
 
-/// What a paper compares at equal steps has equal steps; what it matches is matched.
+/// Variants that a paper compares at equal steps have equal steps; those at equal compute are
+/// matched.
 TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
   for (const std::string& name : kReMoEStudies)
     for (const std::string scale : {"desk", "paper"}) {
@@ -78,7 +79,7 @@ TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
     EXPECT_EQ(read_recipe(study_of(name, "paper").variants[0].recipe).train.steps, steps);
 }
 
-/// Each average that the paper prints is that of its seven cells, to the hundredth or one beside.
+/// Each printed average is the mean of its seven cells, within a hundredth.
 TEST(ReMoEStudies, PublishedAveragesAreThoseOfTheCells) {
   int rows = 0;
   for (const std::string& name : kReMoEStudies) {
@@ -127,7 +128,7 @@ TEST(ReMoEStudies, SetWhatThePaperVaries) {
     EXPECT_EQ(recipe.model.total_experts(), 8 * g);
     EXPECT_EQ(recipe.model.expert_width(), 3072 / g);
   }
-  // Dense x8 has the parameters of all experts, but for the routers'.
+  // Dense x8 has as many parameters as all experts, without the routers' parameters.
   for (const std::string scale : {"desk", "paper"}) {
     const StudyConfig study = study_of("figure6-granularity", scale);
     const ModelConfig wide = recipe_of(study, "dense-x8").model,

@@ -1,5 +1,5 @@
-// The three studies that take the papers' methods apart: that variants which are read against each
-// other differ in what they are to differ in, and in nothing else.
+// The three studies that take the papers' methods apart. Variants that are compared must differ
+// only in the property under study.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
   }
 }
 
-/// What is distilled differs from what it is read against in that alone.
+/// A distilled variant differs from its counterpart only in the distillation.
 TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
   const StudyConfig study = study_of("question1-routers");
   for (const std::string router : {"trained", "generated"}) {
@@ -62,7 +62,8 @@ TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
   }
 }
 
-/// Equal steps but for what is matched by FLOPs, and first logits of one size.
+/// All variants have equal steps, except those matched by FLOPs. All first logits have the same
+/// variance.
 TEST(QuestionStudies, Question1CrossesRoutersAndSchedules) {
   const StudyConfig study = study_of("question1-routers");
   for (const std::string router : {"trained", "random", "generated", "subspace"})
@@ -78,13 +79,13 @@ TEST(QuestionStudies, Question1CrossesRoutersAndSchedules) {
       if (parts.scorer == "hypernetwork")
         EXPECT_EQ(std::get<std::string>(option(parts, "hypernetwork", "init").value()),
                   "hyperfan-in");
-      else  // 128 features of unit variance
+      else  // the inputs are 128 features of unit variance
         EXPECT_NEAR(recipe.model.router.init_std * recipe.model.router.init_std * 128, 1, 1e-3);
     }
 }
 
 TEST(QuestionStudies, Question2IsABalancedFractionOfItsDesign) {
-  std::vector<std::vector<int>> runs;  // directions, size, learning rate, gates, experts
+  std::vector<std::vector<int>> runs;  // levels of directions, size, learning rate, gates, experts
   for (const Variant& variant : study_of("question2-upcycling").variants) {
     if (variant.upcycle.empty()) continue;
     const auto options = read_config<UpcycleOptions>(variant.upcycle, "upcycle");
@@ -120,7 +121,7 @@ TEST(QuestionStudies, Question3VariesGatesCapAndController) {
     rest.set("model", ConfigNode(ConfigNode::Value(std::move(model))));
     others.insert(config_hash(rest, ""));
   }
-  EXPECT_EQ(others.size(), 1u);  // nothing but routers differs
+  EXPECT_EQ(others.size(), 1u);  // the variants differ only in routers
   const auto parts = [&](const char* name) {
     return resolve(read_recipe(variant_of(study, name).recipe).model.router);
   };

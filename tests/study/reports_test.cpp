@@ -1,4 +1,4 @@
-// What a study shows besides: fine-tunings, folded routers, entropies, settings and closed forms.
+// A study's other reports: fine-tunings, folded routers, entropies, settings and closed forms.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -40,12 +40,13 @@ TEST_F(StudyReports, FineTunesEachFinishedRunOnce) {
   EXPECT_FALSE(whole.interrupted);
   EXPECT_EQ(second.finetuned.front(), "remoe 1 sst2");
   EXPECT_EQ(second.finetuned.size(), 10u);
-  ASSERT_EQ(second.pages.size(), 12u);  // two of them of fine-tunings that were there without one
+  ASSERT_EQ(second.pages.size(), 12u);  // two of them of earlier fine-tunings without a page
   EXPECT_NE(second.pages.back().find("/finetune/sst2-"), std::string::npos);
   options.report_only = true;
   const StudyResults results = run(third).results;
   EXPECT_TRUE(third.finetuned.empty());
-  // 0.5 + 0.16 + 0.001·seed, mean over the seeds 66.2 %; 58.2 % at k = 8; dense has one value.
+  // 0.5 + 0.16 + 0.001·seed has the mean 66.2 % over the seeds; at k = 8 it is 58.2 %. Dense has
+  // one value.
   const std::string text = report::results_text(results);
   EXPECT_NE(text.find("sst2 k=8"), std::string::npos) << text;
   EXPECT_NE(text.find("66.20 ± 0.10"), std::string::npos) << text;
@@ -55,7 +56,7 @@ TEST_F(StudyReports, FineTunesEachFinishedRunOnce) {
   EXPECT_NE(
       report::report_page(results).find("<td>majority class</td><td>51.00</td><td>51.00</td>"),
       std::string::npos);
-  // The same from results.json alone.
+  // results.json alone gives the same text.
   const StudyResults read = read_results(folder.path("out/results.json"));
   EXPECT_EQ(report::results_text(read), text);
 }
@@ -67,7 +68,7 @@ TEST_F(StudyReports, OtherSettingsAreAnotherFineTuning) {
   run(second, {"finetune.sst2.set.lr=1e-3"});
   EXPECT_TRUE(second.trained.empty());
   EXPECT_EQ(second.finetuned.size(), 12u);
-  run(third, {"finetune.sst2.data=elsewhere"});  // a place is no setting
+  run(third, {"finetune.sst2.data=elsewhere"});  // the data's path is no setting
   EXPECT_TRUE(third.finetuned.empty());
 }
 
@@ -89,7 +90,7 @@ TEST_F(StudyReports, RefusesWhatFineTuningWouldRefuse) {
 }
 
 TEST_F(StudyReports, FoldedRoutersAreARowOfTheirOwn) {
-  ask("eval_k = [1, 4]\n", "fold = true\npublished = {k1 = 1.48}\n");  // of remoe
+  ask("eval_k = [1, 4]\n", "fold = true\npublished = {k1 = 1.48}\n");  // for remoe
   FakeTrainer trainer, again;
   const StudyResults results = run(trainer).results;
   const auto folded = std::ranges::count_if(trainer.measured, [](const std::string& line) {
@@ -113,11 +114,11 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
   FakeTrainer trainer, again;
   const StudyResults results = run(trainer).results;
   const std::string text = report::results_text(results), page = report::report_page(results);
-  // 1 + seed/10 over three seeds: 1.2, and 2.2 in the second layer.
+  // 1 + seed/10 has the mean 1.2 over three seeds, and 2.2 in the second layer.
   for (const char* cell : {"1.2000 ± 0.25", "2.2000 ± 0.25", "2.0000 ± 0.50", "1.4393 ± 0.42",
                            "0.8894", "a dense model has no routers", "1: 90.0"})
     EXPECT_NE(text.find(cell), std::string::npos) << cell << "\n" << text;
-  // Layers count from 0, as in analyses, traces and tensors' names.
+  // Layers count from 0, as in analyses, traces and tensor names.
   EXPECT_NE(text.find("layer 0"), std::string::npos);
   EXPECT_EQ(text.find("layer 2"), std::string::npos);
   EXPECT_NE(page.find("<td>1.4393 ± 0.42</td><td>0.8894</td>"), std::string::npos);
@@ -141,7 +142,7 @@ TEST_F(StudyReports, DamagedDistributionsAreShownAsFarAsTheyGo) {
 }
 
 TEST_F(StudyReports, ResultsStandBesideThePublished) {
-  ask("published_as = \"zero-shot average, %\"\n", "published = {result = 45.83}\n");  // of remoe
+  ask("published_as = \"zero-shot average, %\"\n", "published = {result = 45.83}\n");  // for remoe
   FakeTrainer trainer;
   const StudyResults results = run(trainer).results;
   const auto section = report::published_results(summarize(results.rows), results.comparison);
@@ -151,14 +152,14 @@ TEST_F(StudyReports, ResultsStandBesideThePublished) {
   EXPECT_EQ(table.columns[4].title, "published: zero-shot average, %");
   EXPECT_EQ(table.rows[3].cells[4].text, "45.83");
   EXPECT_EQ(table.rows[0].cells[4].text, "–");
-  EXPECT_EQ(table.rows[0].cells[1].whole(), "2.2530 ± 0.0040");  // of the test split
-  EXPECT_EQ(table.rows[0].cells[2].text, "9.5160");  // of 2.15 + 3.3 e^-(10^0.55) + 0.004·seed
+  EXPECT_EQ(table.rows[0].cells[1].whole(), "2.2530 ± 0.0040");  // the test split's
+  EXPECT_EQ(table.rows[0].cells[2].text, "9.5160");  // from 2.15 + 3.3 e^-(10^0.55) + 0.004·seed
   EXPECT_NE(report::results_text(read_results(folder.path("out/results.json"))).find("45.83"),
             std::string::npos);
 }
 
 TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
-  // Of one token: 4 layers of 2 (4·256² + 3·256·1024) FLOPs, and 2·256·4 for a router of 4 experts.
+  // Per token: 4 layers of 2 (4·256² + 3·256·1024) FLOPs, and 2·256·4 for a router of 4 experts.
   write_text(file, std::string("base = \"dense.toml\"\nreport = [\"closed-forms\", \"settings\"]\n"
                                "[variants.dense]\n[variants.topk]\nrecipe = \"topk.toml\"\n"
                                "set = {\"model.moe.experts\" = 4, \"model.router.k\" = 1}\n"
@@ -181,7 +182,7 @@ TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
   const auto tables = run(trainer).results.tables;
   EXPECT_TRUE(trainer.trained.empty());
   ASSERT_EQ(tables.size(), 1u);
-  ASSERT_EQ(tables[0].rows.size(), 5u);  // four variants, one paper row
+  ASSERT_EQ(tables[0].rows.size(), 5u);  // four variants and the paper's row
   EXPECT_TRUE(tables[0].rows[4].beneath);
   EXPECT_EQ(tables[0].rows[4].cells[0].text, "paper");
   EXPECT_EQ(tables[0].rows[3].cells[1].text, "corpora/system");
@@ -191,7 +192,7 @@ TEST_F(StudyReports, RunsOfAnotherStudyServe) {
   FakeTrainer first, second;
   run(first);
   options.output = folder.path("entropy");
-  // The first study's own folder is named after it.
+  // Rename the output folder to the first study's name, where the second study looks for runs.
   std::filesystem::rename(folder.path("out"), folder.path("fake"));
   write_text(folder.path("entropy.toml"),
              "like = \"study.toml\"\nonly = [\"topk\", \"remoe\"]\nreport = [\"entropy\"]\n"

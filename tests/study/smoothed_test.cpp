@@ -11,7 +11,7 @@ TEST(Smoothed, ShortCurvesStay) {
   EXPECT_EQ(smoothed({3, 1, 2}), (std::vector<double>{3, 1, 2}));
 }
 
-/// 200 values have a reach of 2, which shrinks to nothing at the ends.
+/// With 200 values the window reaches 2 values to each side. It shrinks to 0 at the ends.
 TEST(Smoothed, AWindowOfAFiftieth) {
   std::vector<double> values(200, 0.0);
   values[0] = 5;

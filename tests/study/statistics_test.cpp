@@ -12,7 +12,7 @@ namespace penstock::study {
 namespace {
 
 TEST(Spread, UsesTheSampleStandardDeviation) {
-  // Mean 5; squares 9+1+1+1+0+0+4+16 = 32; 32/7.
+  // The mean is 5. The squares 9+1+1+1+0+0+4+16 sum to 32, so the variance is 32/7.
   const std::vector<double> values{2, 4, 4, 4, 5, 5, 7, 9};
   const Spread s = spread(values);
   EXPECT_EQ(s.count, 8);
@@ -50,7 +50,7 @@ TEST(TQuantile, AgreesWithPrintedTables) {
   EXPECT_NEAR(t_quantile_975(60), 2.000, 1e-3);
 }
 
-// 0.5 for 100 steps, then 0.01 a step up to 0.875, then flat.
+// Sparsity: 0.5 for 100 steps, then 0.01 more each step up to 0.875, then constant.
 std::vector<double> ramp(std::vector<double>& steps) {
   std::vector<double> sparsity;
   for (int step = 1; step <= 300; ++step) {
@@ -64,13 +64,13 @@ TEST(Stages, FollowTheRule) {
   std::vector<double> steps;
   const auto sparsity = ramp(steps);
   const Stages stages = find_stages(steps, sparsity, 0.875);
-  // A tenth of the way is 0.5375. On the ramp a 5-step mean is the value two steps back,
-  // 0.5 + 0.01·(step − 102): first ≥ 0.5375 at step 106.
+  // A tenth of the way is 0.5375. On the ramp a 5-step mean is the value two steps earlier, 0.5 +
+  // 0.01·(step − 102). It first reaches 0.5375 at step 106.
   ASSERT_TRUE(stages.sparsifying);
   EXPECT_EQ(*stages.sparsifying, 106);
-  // The plateau begins at step 138. With m of the 20 steps still on the ramp (m = 157 − step), the
-  // mean falls short by (0.005·m + 0.01·m(m−1)/2)/20: 0.01575 for m = 8 … 0.0200+ for m = 9
-  // ((0.045 + 0.36)/20 = 0.02025), 0.016 for m = 8. So m = 8, step 149.
+  // The plateau begins at step 138. If m of the last 20 steps are on the ramp (m = 157 − step), the
+  // mean is (0.005·m + 0.01·m(m−1)/2)/20 too low. That is (0.045 + 0.36)/20 = 0.02025 for m = 9 and
+  // 0.016 for m = 8. So the run settles with m = 8, at step 149.
   ASSERT_TRUE(stages.settled);
   EXPECT_EQ(*stages.settled, 149);
 }

@@ -1,5 +1,4 @@
-// A study of fake runs in a fresh folder, for the tests of the runner and of what
-// a study asks for.
+// A study of fake runs in a new folder, for the tests of the study runner and of studies' keys.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +14,8 @@ struct StudyRunner : ::testing::Test {
   TemporaryDirectory folder;
   std::string file = write_fake_study(folder.path());
   StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
-  /// Writes the fake study anew, with lines before and after its own; the last are of remoe.
+  /// Writes the fake study again, with `head` before its lines and `tail` after them. `tail`
+  /// belongs to the variant remoe.
   void ask(const std::string& head, const std::string& tail = "") {
     write_fake_study(folder.path());
     write_text(file, head + read_text(file) + tail);

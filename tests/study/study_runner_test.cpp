@@ -1,4 +1,4 @@
-// What a study runs, what it does not repeat, and what it keeps.
+// The study runner: the runs that it trains, the runs that it reuses, and the files that it keeps.
 #include "penstock/study/study_runner.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST_F(StudyRunner, RunsSeedBySeedWithMatchedVariantsLast) {
   EXPECT_EQ(trainer.trained[3].substr(0, 7), "topk 1 ");
   EXPECT_EQ(trainer.trained[4], "dense 2 300");
   ASSERT_EQ(outcome.results.rows.size(), 12u);
-  EXPECT_EQ(outcome.results.rows[3].variant, "topk");  // rows: the file's order
+  EXPECT_EQ(outcome.results.rows[3].variant, "topk");  // rows follow the file's order
   EXPECT_FALSE(outcome.interrupted);
 }
 
@@ -52,7 +52,7 @@ TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {
   }
   EXPECT_EQ(checked, (std::vector<std::string>{"dense", "topk", "topk", "remoe"}));
   EXPECT_TRUE(trainer.trained.empty());
-  // What is finished needs no memory, and a report trains nothing.
+  // Finished runs need no memory, and a report trains nothing.
   run_study(read_study(file), options, trainer.hooks());
   EXPECT_NO_THROW(run_study(read_study(file), options, hooks));
 }
@@ -112,7 +112,7 @@ TEST_F(StudyRunner, StopsAtAnInterruptAndResumesThere) {
   EXPECT_FALSE(outcome.interrupted);
   ASSERT_EQ(second.trained.size(), 10u);
   EXPECT_EQ(second.trained[0], first.trained[2]);
-  // The same directory, so that the trainer finds its checkpoint.
+  // The run continues in the same directory, where the trainer finds its checkpoint.
   int remoe_runs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs")))
     remoe_runs += entry.path().filename().string().starts_with("remoe-seed-1-");
@@ -126,7 +126,7 @@ TEST_F(StudyRunner, ReportOnlyTrainsNothingAndWritesNothingOfNothing) {
   options.report_only = true;
   EXPECT_FALSE(run(again).results.rows.empty());
   EXPECT_TRUE(again.trained.empty());
-  // Other runs than those that are there.
+  // The study now asks for runs that do not exist.
   std::string other = read_text(file);
   other.replace(other.find("[1, 2, 3]"), 9, "[7]");
   write_text(file, other);
@@ -171,12 +171,12 @@ TEST_F(StudyRunner, WritesResultsOfTheDocumentedForm) {
   for (const char* key : {"variant", "seed", "config_hash", "finished", "steps", "total_flops",
                           "validation", "test", "curves", "settings"})
     EXPECT_TRUE(row.contains(key)) << key;
-  // The summary's mean is the rows' mean.
+  // The summary's mean equals the mean of the rows.
   double sum = 0;
   for (int i = 0; i < 3; ++i) sum += object["rows"][i]["validation"]["loss"].get<double>();
   EXPECT_NEAR(object["summary"][0]["validation_loss"]["mean"].get<double>(), sum / 3, 1e-12);
-  // Losses of the fake seeds differ by 0.004, so their sd is 0.004; both shift alike, so pairs do
-  // not.
+  // The fake seeds' losses differ by 0.004, so their sd is 0.004. Both variants shift alike with
+  // the seed, so the paired differences have the sd 0.
   EXPECT_NEAR(object["summary"][0]["validation_loss"]["sd"].get<double>(), 0.004, 1e-9);
   EXPECT_NEAR(object["paired"][0]["difference"]["mean"].get<double>(), 0.06, 1e-9);
   EXPECT_NEAR(object["paired"][0]["difference"]["sd"].get<double>(), 0, 1e-9);

@@ -1,4 +1,4 @@
-// A study whose trainings are small and real, in a fresh folder: what its tests share.
+// A study with small, real trainings in a new folder: helpers that its tests share.
 #pragma once
 
 #include <gtest/gtest.h>

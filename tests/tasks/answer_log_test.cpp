@@ -1,4 +1,5 @@
-// Kept answers: what is taken up, and what is said of files that are damaged or of something else.
+// Kept answers: which answers are reused, and the errors for damaged files and files of other
+// requests.
 #include "penstock/tasks/answer_log.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,8 @@ TEST_F(AnswerLogs, RefuseWhatIsOfAnotherEvaluation) {
   EXPECT_EQ(AnswerLog(path_, kAsked).taken_up(), 3u);
 }
 
-// A byte changed, lost or doubled anywhere is noticed, but at the end, where it may be a cut line.
+// A byte changed, removed or inserted anywhere is detected, except at the end, where a line may be
+// cut.
 TEST_F(AnswerLogs, RefuseDamage) {
   const std::string whole = text();
   for (std::size_t at = 0; at + 1 < whole.size(); ++at) {
@@ -114,7 +116,7 @@ TEST_F(AnswerLogs, RefuseDamage) {
   EXPECT_EQ(text(), "my own notes");
 }
 
-// With sums that are right: what a line holds is checked too.
+// Lines with correct checksums must still hold valid answers.
 TEST_F(AnswerLogs, RefuseLinesThatAreNoAnswers) {
   const std::string whole = text();
   for (const char* line :

@@ -1,5 +1,4 @@
-// Generated answers are judged as the harnesses' own code judges them (answer_rules.py), and a
-// model that is known by hand answers as it must.
+// Generated answers are judged as by the harnesses' own code (answer_rules.py).
 #include "penstock/tasks/answers.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A task from its file to its accuracy, on a decoder that is a bigram model: what it must score is
+// A task from its file to its accuracy, on a decoder that is a bigram model, so that all scores are
 // known by hand.
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t kVocab = 257, kWidth = 272;
 
-/// A decoder of bytes whose logits after byte u are `head`[v][u]: embeddings are unit vectors, and
-/// attention and feed-forward add nothing.
+/// A decoder over bytes whose logit of byte v after byte u is `head`[v][u]. Embeddings are unit
+/// vectors; attention and feed-forward add nothing.
 std::shared_ptr<LanguageModel> bigram_model(const at::Tensor& head) {
   ModelConfig config;
   config.vocab = kVocab;
@@ -34,9 +34,9 @@ std::shared_ptr<LanguageModel> bigram_model(const at::Tensor& head) {
   for (const auto& parameter : model->named_parameters()) {
     at::Tensor value = parameter.value();
     const std::string& name = parameter.key();
-    if (name.find("norm") != std::string::npos)
-      value.fill_(1);
-    else if (name.find("embed_tokens") != std::string::npos)  // large, so that the norm's ε is not
+    if (name.find("norm") != std::string::npos) value.fill_(1);
+    // The embeddings are large, so that the norm's ε does not count.
+    else if (name.find("embed_tokens") != std::string::npos)
       value.copy_(100 * torch::eye(kVocab, kWidth));
     else if (name.find("lm_head") != std::string::npos)
       value.copy_(torch::constant_pad_nd(head / std::sqrt(static_cast<double>(kWidth)),
@@ -54,7 +54,7 @@ class BigramModel : public ::testing::Test {
     head.index_put_({'a', ' '}, 3);
     head.index_put_({'b', ' '}, 1);
     head.index_put_({0xff, '?'}, 60);
-    head.index_put_({'a', 'a'}, 60);  // after an a, another: no cost
+    head.index_put_({'a', 'a'}, 60);  // a follows a at no cost
     model_ = bigram_model(head);
   }
 
@@ -95,7 +95,7 @@ TEST_F(BigramModel, ScoresWhatIsKnownByHand) {
   EXPECT_NEAR(first[1].loglikelihood, -any + 3 - after_space, 1e-3);
   EXPECT_NEAR(first[2].loglikelihood, first[1].loglikelihood, 1e-6);
   EXPECT_NEAR(out.scores[2][1].loglikelihood, -2 * any + 1 - after_space, 1e-3);
-  // Of equals the first is chosen; per character the longest is.
+  // Equal scores choose the first; scores per character choose the longest.
   EXPECT_EQ(out.result.items[0].chosen, 1);
   EXPECT_EQ(out.result.items[1].chosen, 1);
   EXPECT_EQ(out.result.items[2].chosen, 0);
@@ -140,7 +140,7 @@ TEST_F(BigramModel, SaysItsAnswer) {
 {"q": "b ", "a": ["b", "aaaa"]}
 )");
   ASSERT_EQ(out.result.items.size(), 2u);
-  EXPECT_EQ(out.result.items[0].generated, "aaaaa");  // after a space and an a comes an a
+  EXPECT_EQ(out.result.items[0].generated, "aaaaa");  // a follows a space, and a follows a
   EXPECT_TRUE(out.result.items[0].right);
   EXPECT_FALSE(out.result.items[1].right);
   EXPECT_EQ(to_json(out.result).at("exact_match"), 0.5);
@@ -159,7 +159,7 @@ TEST_F(BigramModel, RecordsAnswersThatAreNoText) {
       load_task(parse_task(parse_toml(kAnswers, "t.toml"), "t.toml"), {.file = file});
   const auto out = evaluate(loaded);
   const auto said = Row::parse(item_lines(loaded, out)).at("generated").get<std::string>();
-  EXPECT_EQ(said.substr(0, 3), "\uFFFD");  // in place of a byte that is no character
+  EXPECT_EQ(said.substr(0, 3), "\uFFFD");  // replaces a byte that is no character
 }
 
 TEST_F(BigramModel, RecordsEveryRequest) {

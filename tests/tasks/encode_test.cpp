@@ -1,4 +1,5 @@
-// Requests as tokens: where the scored part begins, BOS, and what a short window leaves out.
+// Requests as tokens: the start of the scored part, BOS, and the tokens that a short window leaves
+// out.
 #include "penstock/tasks/encode.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ Ids bytes(const std::string& text, const Ids& before = {}) {
   return out;
 }
 
-/// Bytes, and behind them control pieces for a text's begin and end where asked for.
+/// A tokenizer of bytes, with control pieces for a text's beginning and end if `has_bos` is true.
 std::shared_ptr<const Tokenizer> byte_tokenizer(bool add_bos, bool has_bos = true) {
   Vocabulary out;
   out.kind = Vocabulary::Kind::kSentencePieceBpe;
@@ -46,7 +47,7 @@ TEST(LmEvalRequests, SplitWhereTheContextsTokensEnd) {
   const RequestEncoder encoder(*tokenizer, 100);
   EXPECT_EQ(encoder.encode({"ab", " c"}, Score::kContinuation),
             (TokenRequest{.ids = bytes("ab c"), .scored_from = 2}));
-  // White space at the context's end is scored.
+  // White space at the context's end belongs to the scored part.
   EXPECT_EQ(encoder.encode({"ab \n", "c"}, Score::kContinuation),
             (TokenRequest{.ids = bytes("ab \nc"), .scored_from = 2}));
 }

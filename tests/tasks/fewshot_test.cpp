@@ -1,5 +1,5 @@
-// Few-shot examples: where they stand and what is said where there are none. That they are
-// lm-eval's is parity_test.cpp's matter.
+// Few-shot examples: their positions, and the errors if there are none. parity_test.cpp checks that
+// they equal lm-eval's.
 #include "penstock/tasks/fewshot.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(Fewshot, ExamplesAreReadFromTheTasksOtherFile) {
   EXPECT_EQ(loaded.files.size(), 2u);
 }
 
-// Every task of lm-eval's says where its examples come from.
+// Every lm-eval task names the source of its examples.
 TEST(Fewshot, TasksOfTheProgramHaveExamples) {
   for (const Task& task : all_tasks(TaskProtocol::kLmEval))
     EXPECT_TRUE(task.fewshot) << task.origin;

@@ -1,5 +1,6 @@
 // The requests of the lm-eval tasks equal, byte for byte, those that the harness's own code makes
-// of the same rows: lm_eval_requests.py ran it, and left a sum for each task and file.
+// from the same rows. lm_eval_requests.py ran that code and wrote a checksum for each task and
+// file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,8 +17,8 @@
 namespace penstock::tasks {
 namespace {
 
-/// All requests and answers as the scripts join them. OpenCompass knows whole texts alone, and of a
-/// sentence its rest.
+/// All requests and answers, joined as the scripts join them. OpenCompass has whole texts only; a
+/// sentence's rest is added to it.
 std::string joined(const Task& task, const std::vector<Item>& items) {
   const std::string between = task.protocol == TaskProtocol::kLmEval ? "\x1f" : "";
   const bool has_rest =
@@ -35,7 +36,8 @@ std::string joined(const Task& task, const std::vector<Item>& items) {
   return out;
 }
 
-/// `folder` holds the files that the line names.
+/// Compares the requests with those of the line `known`. @param folder  holds the files that it
+/// names
 void expect_equal_requests(const nlohmann::json& known, TaskProtocol protocol,
                            const std::string& folder) {
   SCOPED_TRACE(concat(word(protocol), " ", known.dump()));
@@ -92,7 +94,7 @@ TEST(RequestParity, OfPublicFilesOfHundredsOfItems) {
   }
 }
 
-// A second oracle: requests as another harness published them.
+// A second reference: requests that another harness published.
 TEST(RequestParity, OfPublishedRequests) {
   const std::string path =
       testing::shared_data("zero_shot/requests/arc_easy_val_rc_0shot.jsonl.gz");
@@ -100,7 +102,7 @@ TEST(RequestParity, OfPublishedRequests) {
   const auto rows = read_rows(path);
   const auto items = make_items(find_task("arc_easy", TaskProtocol::kLmEval), rows).items;
   ASSERT_EQ(items.size(), 570u);
-  std::size_t at = 0;  // the first half of the lines holds the requests, in the items' order
+  std::size_t at = 0;  // the first half of the lines has the requests, in the items' order
   for (const Item& item : items)
     for (const TextRequest& request : item.requests) {
       const Row& published = rows[at++].row.at("request");

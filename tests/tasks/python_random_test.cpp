@@ -13,7 +13,7 @@ TEST(PythonRandom, DrawsWhatPythonDraws) {
   PythonRandom zero(0);
   EXPECT_EQ(zero.sample(3, 3), (Places{1, 2, 0}));
   EXPECT_EQ(zero.sample(21, 2), (Places{8, 16}));
-  EXPECT_EQ(zero.sample(22, 2), (Places{15, 12}));  // above 21 Python draws in another way
+  EXPECT_EQ(zero.sample(22, 2), (Places{15, 12}));  // above 21, Python uses another method
   EXPECT_EQ(zero.sample(1000, 6), (Places{940, 802, 849, 310, 991, 488}));
   PythonRandom usual(1234);
   EXPECT_EQ(usual.sample(3, 3), (Places{1, 0, 2}));

@@ -1,5 +1,5 @@
-// Requests of other programs: texts and tokens as tasks encode them, and the same scores however
-// the requests lie beside each other.
+// Requests of other programs: texts and tokens are encoded as tasks encode them, and scores do not
+// depend on how the requests are grouped.
 #include "penstock/tasks/requests.h"
 
 #include <torch/types.h>
@@ -25,7 +25,7 @@ std::string error_of_line(const std::string& line) {
 TEST(Requests, AreTextsOrTokens) {
   const TokenRequest texts = read_line(R"({"context": "ab ", "continuation": "c"})");
   EXPECT_EQ(texts.ids, (std::vector<TokenId>{'a', 'b', ' ', 'c'}));
-  EXPECT_EQ(texts.scored_from, 2u);  // white space at the end belongs to what is scored
+  EXPECT_EQ(texts.scored_from, 2u);  // white space at the context's end is scored
   EXPECT_EQ(read_line(R"({"ids": [97, 98, 32, 99], "scored_from": 2})"), texts);
   const TokenRequest cut = read_line(R"({"ids": [1, 2, 3, 4, 5, 6], "scored_from": 4})", 3);
   EXPECT_EQ(cut.ids, (std::vector<TokenId>{3, 4, 5, 6}));

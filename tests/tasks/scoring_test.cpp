@@ -1,5 +1,5 @@
-// Scores of requests: equal to the log-softmax of whole sequences however computation is shared,
-// and of models whose scores are known by hand.
+// Scores of requests. They equal the log-softmax of whole sequences, however computation is shared.
+// Results with scores given by hand are also tested.
 #include "penstock/tasks/scoring.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   return make_model(testing::tiny_decoder(method, /*context=*/64), 1);
 }
 
-/// Items of a few requests with a long common beginning, of equal and of other lengths.
+/// Items with a few requests that share a long beginning. Some requests have equal lengths.
 std::vector<std::vector<TokenRequest>> some_items() {
   std::vector<std::vector<TokenRequest>> out;
   std::int32_t state = 7;
@@ -84,7 +84,7 @@ TEST(ScoreItems, AreTheLogSoftmaxHoweverBeginningsAreShared) {
 TEST(ScoreItems, ShareOnlyWhereATokenSeesThoseBeforeItAlone) {
   EXPECT_TRUE(can_share_prefixes(*small_model("dense")));
   EXPECT_TRUE(can_share_prefixes(*small_model("remoe")));
-  EXPECT_TRUE(can_share_prefixes(*small_model("expert-choice")));  // by thresholds
+  EXPECT_TRUE(can_share_prefixes(*small_model("expert-choice")));  // it chooses by thresholds
   EXPECT_FALSE(can_share_prefixes(*small_model("gshard")));
   EXPECT_FALSE(can_share_prefixes(*small_model("switch")));  // refuses tokens beyond a capacity
   EXPECT_FALSE(can_share_prefixes(*small_model("lory")));
@@ -115,15 +115,15 @@ TEST(Bundles, ReadEachTokenOnce) {
   ASSERT_EQ(shared.size(), 1u);
   EXPECT_EQ(shared[0].item, 4u);
   EXPECT_EQ(shared[0].beginning, (std::vector<TokenId>{1, 2}));
-  ASSERT_EQ(shared[0].branches.size(), 2u);  // {3} serves both of the first two requests
+  ASSERT_EQ(shared[0].branches.size(), 2u);  // {3} serves the first two requests
   EXPECT_EQ(shared[0].branches[0].targets.size(), 2u);
-  EXPECT_EQ(shared[0].targets.size(), 1u);  // token 6 of the third is scored by the beginning
+  EXPECT_EQ(shared[0].targets.size(), 1u);  // the beginning scores token 6 of the third
   EXPECT_EQ(shared[0].tokens(), 5u);
   EXPECT_EQ(make_bundles(4, requests, true, 3).size(), 2u);
   EXPECT_EQ(make_bundles(4, requests, false).size(), 2u);
 }
 
-/// Each item's requests as bytes, with `scores` given by hand.
+/// The summary of a task whose requests have the scores `logs`.
 TaskResult summary(const Task& task, const std::vector<std::string>& rows,
                    const std::vector<std::vector<double>>& logs) {
   const Items items = make_items(task, rows_of(rows));
@@ -144,7 +144,8 @@ std::string arc_row(const std::string& first, const std::string& second, int gol
 
 TEST(Results, AreCountedByHand) {
   const Task task = find_task("arc_easy", TaskProtocol::kLmEval);
-  // Equal sums: the first. By characters (4 and 2, for é is one): the first of item 2.
+  // With equal sums the first choice wins. By characters (4, and 2 because é is one) item 2's first
+  // wins.
   const TaskResult r = summary(task,
                                {arc_row("aaaa", "éé", 0), arc_row("aaaa", "éé", 0),
                                 arc_row("aaaa", "éé", 1), arc_row("a", "b", 1)},

@@ -14,7 +14,7 @@ namespace penstock::tasks {
 
 using testing::error_of;
 
-/// Rows of JSON texts, in lines of "rows.jsonl".
+/// Rows made from JSON texts, as if they were lines of "rows.jsonl".
 inline std::vector<SourceRow> rows_of(const std::vector<std::string>& lines) {
   std::vector<SourceRow> out;
   for (const std::string& line : lines)

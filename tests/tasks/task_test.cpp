@@ -1,4 +1,4 @@
-// Task files, rows and items: what is read, and the error of each mistake.
+// Task files, rows and items: their contents, and the error of each mistake.
 #include "penstock/tasks/task.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Tasks, EveryFileOfTheProgramIsReadAndFoundByItsName) {
       EXPECT_FALSE(task.files.empty()) << task.origin;
       EXPECT_EQ(find_task(task.name + "@" + task.version, protocol).origin, task.origin);
     }
-  EXPECT_EQ(count + 1, embedded_files().size());  // and groups.toml
+  EXPECT_EQ(count + 1, embedded_files().size());  // one more file: groups.toml
   for (const TaskProtocol protocol : kTaskProtocols)
     for (const Group& group : all_groups(protocol))
       EXPECT_EQ(find_tasks({group.name}, protocol).size(), group.tasks.size()) << group.name;
@@ -74,7 +74,7 @@ TEST(Tasks, NameDataSetsThatAreKnownAndHoldTheirFiles) {
   EXPECT_EQ(data_sets_of("hellaswag"),
             (std::vector<std::string>{"hellaswag-val", "hellaswag-train"}));
   EXPECT_EQ(data_sets_of("text8"), std::vector<std::string>{"text8"});
-  EXPECT_EQ(data_sets_of("remoe").size(), 7u);  // arc once, hellaswag in two files
+  EXPECT_EQ(data_sets_of("remoe").size(), 7u);  // arc counts once; hellaswag has two files
   EXPECT_EQ(error_of([] { data_sets_of("winograd"); }),
             "no data set, task or group 'winograd' is known; did you mean 'winogrande'?");
 }

@@ -1,4 +1,4 @@
-// The small language of task files: what templates and filters give, and what they say of mistakes.
+// The small language of task files: the values of templates and filters, and their errors.
 #include "penstock/tasks/template.h"
 
 #include <gtest/gtest.h>

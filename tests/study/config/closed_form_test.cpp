@@ -1,4 +1,4 @@
-// Tables in closed form as a study's file states them: what is read, and errors that name the line.
+// Tables in closed form as a study's file states them: their fields, and errors that name the line.
 #include "penstock/study/config/closed_form.h"
 
 #include <gtest/gtest.h>

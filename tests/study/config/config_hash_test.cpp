@@ -1,4 +1,4 @@
-// What tells one fine-tuning of a study from another; hashes of recipes are in study_config_test.
+// The hash that tells a study's fine-tunings apart. study_config_test tests the hashes of recipes.
 #include "penstock/study/config/config_hash.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@ namespace {
 TEST(FinetuningHash, AKeyThatCameLaterLeavesEarlierHashesAsTheyWere) {
   ConfigNode node;
   node.set("seed", ConfigNode(std::int64_t{1}));
-  // FNV-1a of "sst2", "final" and the lines KEY = DEFAULT of the 31 keys that there were before
-  // `decay`, by a few lines of Python.
+  // FNV-1a, by a short Python script, of "sst2", "final" and the lines KEY = DEFAULT of the 31 keys
+  // that existed before `decay`.
   EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
   node.set("decay", ConfigNode(std::string("coupled")));
   EXPECT_NE(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
@@ -22,7 +22,7 @@ TEST(FinetuningHash, AKeyThatCameLaterLeavesEarlierHashesAsTheyWere) {
   halves.set("seed", ConfigNode(std::int64_t{1}));
   halves.set("moments", ConfigNode(std::string("bf16")));
   EXPECT_NE(finetuning_hash(read_finetune_config(halves), "sst2", "final"), "c372e16bb8143d82");
-  node.set("emulate_bf16", ConfigNode(true));  // the same bits
+  node.set("emulate_bf16", ConfigNode(true));  // the same arithmetic
   EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), rounded);
 }
 

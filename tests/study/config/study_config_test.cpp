@@ -19,7 +19,7 @@ namespace {
 using testing::TemporaryDirectory;
 using testing::write_text;
 
-/// What the study measures a model of 16 experts with.
+/// The values of k at which the study measures a model of 16 experts.
 std::vector<std::int64_t> asked_ks(const StudyConfig& study) {
   FinishedRun run;
   run.model.router.method = "topk";
@@ -198,8 +198,10 @@ TEST_F(StudyScales, LaysTheScaleBetweenStudyAndVariant) {
   EXPECT_EQ(value(desk.variants[0], "train.steps"), "4");
   EXPECT_EQ(value(desk.variants[0], "train.lr"), "3.0");
   EXPECT_EQ(value(desk.variants[0], "train.warmup_steps"), "2");
-  EXPECT_EQ(value(desk.variants[1], "train.lr"), "4.0");          // the variant's own comes later
-  EXPECT_EQ(value(desk.variants[1], "train.warmup_steps"), "9");  // the scale's for it last
+  // The variant's own key overrides the scale's.
+  EXPECT_EQ(value(desk.variants[1], "train.lr"), "4.0");
+  // The scale's key for this variant overrides it.
+  EXPECT_EQ(value(desk.variants[1], "train.warmup_steps"), "9");
   EXPECT_EQ(value(paper.variants[0], "train.steps"), "400");
   EXPECT_EQ(value(paper.variants[0], "train.lr"), "2.0");
   EXPECT_EQ(value(paper.variants[1], "train.warmup_steps"), "5");
@@ -231,7 +233,7 @@ TEST(HyperRouterStudies, ReadAtBothScales) {
       for (const Variant& variant : study.variants) {
         const auto recipe = read_recipe(variant.recipe);
         EXPECT_EQ(recipe.model.d_model, scale == "desk" ? 128 : 256) << name << variant.name;
-        // Experts put together are as wide as a dense layer.
+        // The experts' widths sum to a dense layer's width.
         const ModelConfig& model = recipe.model;
         EXPECT_EQ(model.d_ffn * std::max<std::int64_t>(1, model.moe.experts),
                   scale == "desk" ? 1024 : 8192)
@@ -285,7 +287,7 @@ TEST(ConfigHash, LeavesOutWhatChangesNoResult) {
   EXPECT_NE(config_hash(node("a", 1, 5), "abd"), hash);
 }
 
-/// The hash of a recipe as the trainer completes it.
+/// The hash of a recipe after the trainer has completed it.
 std::string hash_of(const std::string& text) {
   return config_hash(write_config(read_recipe(parse_toml(text, "r.toml"))), "abc");
 }
@@ -293,8 +295,8 @@ std::string hash_of(const std::string& text) {
 constexpr const char* kRouted = "[model.moe]\nexperts = 8\n[model.router]\nmethod = \"remoe\"\n";
 
 TEST(ConfigHash, SaysNothingOfDefaults) {
-  // By hand: no key but these differs from its default; a key that appears tomorrow changes
-  // nothing. Each is what read_recipe makes of what was left open.
+  // Written by hand: only these keys differ from their defaults, or were completed by read_recipe.
+  // A future key with a default must not change the hash.
   const std::string text = std::string(kRouted) + "[data]\ncorpus = \"c\"\n[train]\nlr = 1e-3\n";
   EXPECT_EQ(hash_of(text), fmt::format("{:016x}", fnv1a("data.corpus = #abc\n"
                                                         "model.context = 256\n"
@@ -327,7 +329,7 @@ TEST(ConfigHash, CountsWhatAResultDependsOn) {
 }
 
 TEST(ConfigHash, IsFnv1a) {
-  // From the algorithm's authors' test vectors.
+  // The test vectors of the algorithm's authors.
   EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325ULL);
   EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cULL);
   EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ULL);

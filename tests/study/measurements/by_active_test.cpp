@@ -1,5 +1,5 @@
-// Studies measured by mean numbers of active experts: what is measured, kept, and shown beside the
-// figures by k. The trainings are small and real.
+// Studies that measure at mean numbers of active experts: the measured and kept figures, and their
+// display beside the figures by k. The trainings are small and real.
 #include "penstock/eval/by_active.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::write_text;
 
-/// ReMoE with two seeds and top-1, of eight steps.
+/// A study of ReMoE and top-1 routing with two seeds and eight steps.
 class StudyByActive : public testing::TrainedStudy {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class StudyByActive : public testing::TrainedStudy {
 TEST_F(StudyByActive, MeasuresKeepsAndShows) {
   const StudyResults results = run();
   const json& points = measured(results, "relu").at("by_active").at("points");
-  ASSERT_EQ(points.size(), 2u);  // 8 is more than all experts
+  ASSERT_EQ(points.size(), 2u);  // 8 exceeds the number of experts
   EXPECT_EQ(points[0]["active_experts"], 1);
   EXPECT_NEAR(points[1]["reached"].get<double>(), 3, 0.1);
   EXPECT_LT(points[0]["flops_per_token"], points[1]["flops_per_token"]);
@@ -55,12 +55,12 @@ TEST_F(StudyByActive, MeasuresKeepsAndShows) {
   EXPECT_NE(text.find("with a mean of so many experts"), std::string::npos) << text;
   for (const char* part : {"by-active-flops", "By active experts", "top, by k", "relu, by k"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
-  // Kept with the runs, in results.json, and measured once.
+  // The figures are kept with the runs and in results.json, and are not measured again.
   EXPECT_EQ(report::results_text(read_results(path("out/results.json"))), text);
   EXPECT_EQ(report::results_text(run()), text);
 }
 
-/// The figures are those of the run's checkpoint by itself.
+/// The figures equal those of the run's checkpoint evaluated alone.
 TEST_F(StudyByActive, AreThoseOfTheCheckpoint) {
   ask("eval_active = [2]\n");
   run();

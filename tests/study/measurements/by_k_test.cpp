@@ -1,5 +1,5 @@
-// Studies measured by experts per token: what is measured when, the summary, what may be said of
-// an order, and the report.
+// Studies that measure by experts per token: when each point is measured, the summary, the rules
+// for stating an order, and the report.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ TEST_F(StudyByK, MeasuresEachRunOnceAfterItsTraining) {
   FakeTrainer first, second;
   const StudyResults results = run(first);
   ASSERT_EQ(first.measured.size(), 12u);
-  EXPECT_EQ(first.measured[0], "dense 1 final 0");  // one point for all k
+  EXPECT_EQ(first.measured[0], "dense 1 final 0");  // one point serves every k
   EXPECT_EQ(first.measured[1], "topk 1 final 1 4 16");
   const auto by_k = measured_k(row(results, "remoe", 2));
   ASSERT_TRUE(by_k.has_value());
@@ -59,16 +59,16 @@ TEST_F(StudyByK, UsesRunsThatWereTrainedBeforeItWasAsked) {
   EXPECT_TRUE(after.trained.empty());
   EXPECT_EQ(after.measured.size(), 12u);
   EXPECT_EQ(row(results, "topk", 1).config_hash, row(plain, "topk", 1).config_hash);
-  // Only what is new is measured.
+  // Only the new points are measured.
   ask("eval_k = [4, 16]\n");
   const StudyResults all = run(more);
-  EXPECT_EQ(more.measured.size(), 9u);  // the dense runs have their one point
+  EXPECT_EQ(more.measured.size(), 9u);  // the dense runs already have their one point
   EXPECT_EQ(more.measured[0], "topk 1 final 16");
   std::vector<std::int64_t> ks;
   const auto measured = measured_k(row(all, "topk", 1));
   for (const KFigures& point : measured->points) ks.push_back(point.k);
   EXPECT_EQ(ks, (std::vector<std::int64_t>{1, 4, 16}));
-  // Another checkpoint is another measurement.
+  // Another checkpoint needs another measurement.
   ask("eval_k = [4]\neval_checkpoint = \"best\"\n");
   const StudyResults other = run(best);
   EXPECT_EQ(best.measured.size(), 12u);
@@ -83,7 +83,7 @@ TEST_F(StudyByK, KeptRowsBringTheirMeasurements) {
   const StudyResults results = run(second);
   EXPECT_TRUE(second.measured.empty());
   EXPECT_EQ(measured_k(row(results, "topk", 3))->points.size(), 3u);
-  // Without the runs nothing new can be measured, which is no failure.
+  // Without the runs' folders nothing new is measured. This is no failure.
   ask("eval_k = [2]\n");
   run(third);
   EXPECT_TRUE(third.trained.empty());
@@ -110,7 +110,7 @@ TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
   const StudyResults results = run(trainer);
   const auto variants = summarize(results.rows);
   EXPECT_EQ(measured_ks(variants), (std::vector<std::int64_t>{1, 4, 16}));
-  // By hand. remoe at k = 1: 1 + 0.1·4 − 0.2 + seed/100 = 1.21, 1.22, 1.23.
+  // By hand: remoe at k = 1 is 1 + 0.1·4 − 0.2 + seed/100 = 1.21, 1.22, 1.23.
   const Spread remoe = quality_at(variants[3], 1, Quality::bits_per_byte);
   EXPECT_EQ(remoe.count, 3);
   EXPECT_NEAR(remoe.mean, 1.22, 1e-12);
@@ -120,8 +120,8 @@ TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
   EXPECT_NEAR(flops_at(variants[3], 16), 18e6, 1e-3);
   EXPECT_NEAR(quality_at(variants[0], 16, Quality::bits_per_byte).mean, 1.32,
               1e-12);  // dense, any k
-  // remoe − topk at each k: −0.2 − seed²/1000 = −0.201, −0.204, −0.209; mean −0.614/3, squares of
-  // the deviations 32.667e-6, sd √(16.333e-6) = 0.0040415; t(2) = 4.303.
+  // remoe − topk at each k: −0.2 − seed²/1000 = −0.201, −0.204, −0.209. The mean is −0.614/3, the
+  // sum of squared deviations 32.667e-6, the sd √(16.333e-6) = 0.0040415, and t(2) = 4.303.
   int seen = 0;
   for (const auto& one : compare_with_reference(variants, results.comparison)) {
     EXPECT_NE(one.variant, "topk");
@@ -148,17 +148,18 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
     return text;
   };
   EXPECT_EQ(lines("").find("order of the means"), std::string::npos);
-  // Best means: dense 1.32, topk 1 + 0.02 + 0.014/3 = 1.0247, remoe 0.82, both at k = 4.
+  // Best means: dense 1.32; at k = 4 topk 1 + 0.02 + 0.014/3 = 1.0247 and remoe 0.82.
   const std::string told = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3201}\n");
   EXPECT_NE(told.find("order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"), std::string::npos)
       << told;
-  // All do at their best k; dense 1.32 is the highest at 4. At 1 and 16 top-1 has 1.4247.
+  // All variants beat 1.3201 at their best k; the highest is dense with 1.32. At k = 1 and 16 top-1
+  // has 1.4247.
   EXPECT_NE(told.find("undertrained at k = 1: 5-gram is not beaten by Top-1 (1.4247)"),
             std::string::npos)
       << told;
   EXPECT_EQ(told.find("order of the means at k = 1:"), std::string::npos) << told;
   const std::string high = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.45}\n");
-  // Dense has no k and stands beside those with all of theirs.
+  // Dense has no k. It is compared only where a variant activates all of its experts.
   EXPECT_NE(high.find("order of the means at k = 1: ReMoE 1.2200, Top-1 1.4247,"),
             std::string::npos)
       << high;
@@ -191,7 +192,7 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
 }
 
 TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
-  FakeTrainer trainer;  // whose n-gram models have 10 / order bits per byte
+  FakeTrainer trainer;  // its n-gram models have 10 / order bits per byte
   ask("eval_k = [4]\nbaseline = {name = \"six-gram\", ngram = 6}\n");
   EXPECT_EQ(run(trainer).comparison.baseline.bits_per_byte, 10.0 / 6);
   const std::string text = report::results_text(run(trainer));
@@ -211,14 +212,15 @@ TEST_F(StudyByK, WithoutMeasurementsTheTestSplitDecides) {
 
 TEST_F(StudyByK, ShowsPublishedNumbersBeneath) {
   FakeTrainer trainer;
-  write_text(file, read_text(file) + "published = {k1 = 1.48, k16 = 1.1}\n");  // of remoe
+  // Published for remoe.
+  write_text(file, read_text(file) + "published = {k1 = 1.48, k16 = 1.1}\n");
   const StudyResults results = run(trainer);
   const std::string text = report::results_text(results);
   EXPECT_NE(text.find("paper"), std::string::npos);
   EXPECT_LT(text.find("1.2200 ± 0.0100"), text.find("1.48"));
   EXPECT_NE(report::report_page(results).find("<td>1.48</td><td>–</td><td>1.1</td>"),
             std::string::npos);
-  // The report can be made again from the file alone.
+  // results.json alone is enough to make the report again.
   const StudyResults read = read_results(folder.path("out/results.json"));
   EXPECT_EQ(report::report_page(read), report::report_page(results));
   EXPECT_EQ(report::results_text(read), text);
@@ -235,15 +237,15 @@ TEST_F(StudyByK, DrawsQualityByKAndByCost) {
   EXPECT_EQ(charts[0].drawn["x_ticks"], nlohmann::json({1, 4, 16}));
   ASSERT_EQ(charts[0].drawn["series"].size(), 4u);
   const auto &dense = charts[0].drawn["series"][0], &remoe = charts[0].drawn["series"][3];
-  EXPECT_EQ(dense["steps"], nlohmann::json({1.0, 4.0, 16.0}));  // level
+  EXPECT_EQ(dense["steps"], nlohmann::json({1.0, 4.0, 16.0}));  // a horizontal line
   EXPECT_EQ(dense["values"][0], dense["values"][2]);
   EXPECT_TRUE(dense["trained"].empty());
   EXPECT_EQ(remoe["trained"], nlohmann::json({4}));
-  EXPECT_EQ(charts[1].drawn["series"][3]["trained"], nlohmann::json({6.0}));  // what k = 4 costs
+  EXPECT_EQ(charts[1].drawn["series"][3]["trained"], nlohmann::json({6.0}));  // the cost of k = 4
   EXPECT_NEAR(remoe["low"][1].get<double>(), 0.81, 1e-12);
   EXPECT_NEAR(remoe["high"][1].get<double>(), 0.83, 1e-12);
   EXPECT_EQ(charts[1].drawn["id"], "by-flops");
-  EXPECT_EQ(charts[1].drawn["series"][0]["steps"], nlohmann::json({18.0}));  // one point
+  EXPECT_EQ(charts[1].drawn["series"][0]["steps"], nlohmann::json({18.0}));  // a single point
   EXPECT_EQ(charts[1].drawn["series"][3]["steps"], nlohmann::json({3.0, 6.0, 18.0}));
   const std::string page = report::report_page(results);
   EXPECT_NE(page.find("<canvas id=\"by-k\""), std::string::npos);

@@ -1,5 +1,5 @@
-// Experts by token, flips of single steps and throughput as studies ask, keep and show them; the
-// trainings and models are small and real.
+// Reports of a study on experts by token, flips of single steps and throughput: how they are
+// measured, kept and shown. The trainings and models are small and real.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using testing::write_text;
 
-/// Two small trainings, top-1 and dense, of eight steps with a checkpoint after every second one.
+/// Two small trainings, top-1 and dense, of eight steps with a checkpoint every second step.
 class RoutingReports : public testing::TrainedStudy {
  protected:
   void SetUp() override {
@@ -35,13 +35,13 @@ TEST_F(RoutingReports, MeasureKeepAndShow) {
   ASSERT_EQ(results.rows.size(), 2u);
   const json& top1 = results.rows[0].measured;
   const json& flips = top1.at("flips").at("flips");
-  ASSERT_EQ(flips.size(), 3u);  // after 2, 4 and 6; none follows the last step
+  ASSERT_EQ(flips.size(), 3u);  // after 2, 4 and 6; no step follows step 8
   for (const json& flip : flips) {
-    // Top-1 of 4 experts: at most half of the states can change.
+    // With top-1 of 4 experts at most half of the states can flip.
     EXPECT_GE(flip.at("rate").get<double>(), 0);
     EXPECT_LE(flip.at("rate").get<double>(), 0.5);
   }
-  EXPECT_GT(flips[0].at("rate").get<double>(), 0);  // three steps of 3e-3 move some token
+  EXPECT_GT(flips[0].at("rate").get<double>(), 0);  // three steps at 3e-3 flip some token
   const json& experts = top1.at("token_experts");
   EXPECT_EQ(experts.at("layer"), 1);
   EXPECT_EQ(experts.at("experts").size(), 4u);
@@ -53,11 +53,11 @@ TEST_F(RoutingReports, MeasureKeepAndShow) {
        {"Flip rate", "after 4", "Flip count", "Active experts by a token", "of layer 1",
         "Useful FLOPs per second", "103.49 TFLOP/s", "a dense model has no experts"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  // Kept with the runs: nothing is measured again.
+  // The figures are kept with the runs and not measured again.
   EXPECT_EQ(report::results_text(run()), text);
 }
 
-/// The weights that the run itself had after steps 4 and 5 give the flips of the step after 4.
+/// The run's own weights after steps 4 and 5 give the flips after step 4.
 TEST_F(RoutingReports, AFlipIsOfTheRunsOwnNextStep) {
   write_text(path("study.toml"),
              "base = \"base.toml\"\nset = {\"train.checkpoint_every\" = 1}\nreport = "

@@ -1,4 +1,5 @@
-// Zero-shot tasks of a study: asked once of each run, kept, shown beside what a paper has.
+// Zero-shot tasks of a study: each run is asked once; results are kept and shown beside the
+// paper's.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +18,7 @@ using nlohmann::json;
 using testing::FakeTrainer;
 using testing::write_text;
 
-/// Hooks whose models answer 3 of 10 (remoe's 4 of 10) by a guess of 0.25.
+/// Hooks whose models answer 3 of 10 items correctly (remoe's 4 of 10). Guessing gives 0.25.
 StudyHooks answering(FakeTrainer& trainer, std::vector<std::string>& asked) {
   StudyHooks hooks = trainer.hooks();
   hooks.measure = [&asked](const Measurement& one, const FinishedRun& run, const Work& work) {
@@ -41,11 +42,11 @@ using TasksMeasurement = testing::StudyRunner;
 
 TEST_F(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   const std::string head = "task_data = \"data\"\ntask_limit = 10\n";
-  ask(head + "tasks = [\"arc_easy\", \"piqa\"]\n", "published = {piqa = 45.5}\n");  // of remoe
+  ask(head + "tasks = [\"arc_easy\", \"piqa\"]\n", "published = {piqa = 45.5}\n");  // for remoe
   FakeTrainer first, second;
   std::vector<std::string> asked, again;
   const auto results = run_study(read_study(file), options, answering(first, asked)).results;
-  EXPECT_EQ(asked.size(), 24u);  // 4 variants of 3 seeds
+  EXPECT_EQ(asked.size(), 24u);  // 4 variants, 3 seeds, 2 tasks
   EXPECT_EQ(asked[0], "dense arc_easy");
   EXPECT_EQ(asked[1], "dense piqa");
   const std::string text = report::results_text(results);
@@ -55,7 +56,7 @@ TEST_F(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   EXPECT_NE(text.find("No run can be told from guessing on: arc_easy."), std::string::npos) << text;
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 
-  // One task more: only that is asked; a task that is no longer asked for leaves the rows.
+  // A new task is asked alone. A task that the study no longer lists leaves the rows.
   ask(head + "tasks = [\"piqa\", \"sciq\"]\n");
   const auto more = run_study(read_study(file), options, answering(second, again)).results;
   EXPECT_EQ(again.size(), 12u);
@@ -103,7 +104,7 @@ TEST_F(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
   write_text(folder.path("rows/arc_easy_train.jsonl"), "other");
   EXPECT_EQ(times_asked("task_fewshot = 2\n"), 12u);
   EXPECT_EQ(times_asked("task_fewshot = 2\ntask_fewshot_seed = 5\n"), 12u);
-  // Without the data the rows are shown as they are.
+  // Without the data the kept rows are shown unchanged.
   std::filesystem::remove_all(folder.path("rows"));
   EXPECT_EQ(times_asked("task_fewshot = 2\ntask_fewshot_seed = 5\n"), 0u);
 }
@@ -160,7 +161,7 @@ TEST_F(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
   EXPECT_NE(text.find("race@3.0"), std::string::npos) << text;
   EXPECT_NE(text.find("race@2.0"), std::string::npos) << text;
   EXPECT_NE(text.find("race: not asked: a choice is longer"), std::string::npos) << text;
-  // Nothing is asked again, a refusal neither.
+  // Nothing is asked again, not even a refused task.
   StudyHooks again = second.hooks();
   again.measure = answer;
   run_study(read_study(file), options, again);

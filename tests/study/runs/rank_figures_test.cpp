@@ -1,4 +1,4 @@
-// What a run's log says of its processes, and its page.
+// The figures that a run's log gives of its processes, and their page.
 #include "penstock/study/runs/rank_figures.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ using testing::read_text;
 using testing::TemporaryDirectory;
 using testing::write_fake_run;
 
-/// A fake run's log as several processes leave it: the third is the slowest in two steps of three.
+/// Rewrites a fake run's log as if `ranks` processes had trained. The third is the slowest in two
+/// of three steps.
 void log_ranks(const std::string& run, std::size_t ranks, bool listed) {
   std::istringstream lines(read_text(run + "/metrics.jsonl"));
   std::string text;
@@ -77,7 +78,7 @@ TEST(RankFigures, AreOfTheLastNumberOfRanks) {
                "here");
   EXPECT_EQ(reader.figures().ranks, 4);
   EXPECT_EQ(reader.figures().communication, 0.5);
-  reader.add({{"step", 9}}, "here");  // of one process
+  reader.add({{"step", 9}}, "here");  // a line of a single process
   EXPECT_TRUE(reader.figures().empty());
 }
 

@@ -1,4 +1,4 @@
-// Rows and results on disk; files that are not what they should be.
+// Rows and results on disk, and refusals of damaged files.
 #include "penstock/study/runs/results.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
   ASSERT_EQ(shown.size(), 5u);
   EXPECT_EQ(shown[0].first + shown[2].first, "ad");
   for (const auto& pair : shown) EXPECT_EQ(pair.second, "c");
-  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants before, half each
+  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants apart, half each
   EXPECT_NEAR(shown[4].difference.difference.mean, 1.5, 1e-12);
   rows.resize(10);
   const auto few = summarize(rows);
@@ -61,7 +61,7 @@ TEST(KeptRows, MergeByVariantSeedAndHash) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].config_hash, "h");
   EXPECT_EQ(rows[0].validation->loss, 5.0);  // replaced
-  EXPECT_EQ(rows[1].config_hash, "other");   // beside it
+  EXPECT_EQ(rows[1].config_hash, "other");   // added beside it
   EXPECT_EQ(rows[2].seed, 2);                // untouched
 }
 

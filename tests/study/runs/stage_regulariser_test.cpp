@@ -1,4 +1,4 @@
-// ReMoE's regulariser over the stages of a run: from metrics.jsonl to the page and the text.
+// ReMoE's regulariser by stage of a run: from metrics.jsonl to the page and the text.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,8 @@ TEST(StageRegulariser, MeansAreOfTheStepsOfAStage) {
   EXPECT_EQ(stage_means(curve, {}).first, 31 / 5.);
 }
 
-/// The fixture's lines have L_reg = 4/x and λ·L_reg = x/10⁴ at step x; means over the stages.
+/// The fixture has L_reg = 4/x and λ·L_reg = x/10⁴ at step x. The figures are means over the
+/// stages.
 TEST(StageRegulariser, IsShownByItselfAndTimesItsWeight) {
   TemporaryDirectory folder;
   write_fake_run(folder.path("remoe"), {.method = "remoe", .steps = 300});

@@ -1,4 +1,4 @@
-// What a study says where the model of a run cannot be upcycled as its file asks.
+// The study's error if a run's model cannot be upcycled as its file asks.
 #include "penstock/study/runs/start_model.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Figures in closed form against the paper's cells, and against sums by hand.
+// Figures in closed form, against the paper's cells and against sums by hand.
 #include "penstock/study/tables/closed_figures.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::TemporaryDirectory;
 using testing::write_text;
 
-/// The only table of one of HyperRouter's studies.
+/// The only table of a study in recipes/hyperrouter, with its figures.
 struct PaperTable {
   StudyConfig study;
   std::vector<ClosedFigure> figures;
@@ -62,7 +62,7 @@ TEST(ClosedFigures, A3AgreesWhereThePaperIsRight) {
       EXPECT_NEAR(one.computed, 3.4670 + 0.26844 * k, 1e-4);
       EXPECT_EQ(one.agrees, k == 2 || k == 4 || k == 8);
       EXPECT_EQ(one.remark.empty(), one.agrees);
-      // Queries of 10 x 896 positions less, in four layers.
+      // The useful FLOPs leave out the queries of 10 x 896 positions in four layers.
       EXPECT_NEAR(one.computed - one.useful, 2.0 * 4 * 10 * 896 * 256 * 512 / 1e10, 1e-9);
     }
     EXPECT_EQ(table.at("k = 1", method).published, 3.47);
@@ -79,7 +79,7 @@ TEST(ClosedFigures, A3AgreesWhereThePaperIsRight) {
   }
   EXPECT_FALSE(table.at("k = 16", "THOR").agrees);
   EXPECT_THROW(table.at("k = 8", "THOR"), Error);
-  EXPECT_EQ(table.figures[12].column, "Dense");  // before those of all experts
+  EXPECT_EQ(table.figures[12].column, "Dense");  // the figures with all experts follow
 }
 
 TEST(ClosedFigures, A4CountsWhatTheAuthorsCodeBuilds) {
@@ -99,7 +99,7 @@ TEST(ClosedFigures, A4CountsWhatTheAuthorsCodeBuilds) {
   EXPECT_EQ(std::ranges::count(table.figures, true, &ClosedFigure::agrees), 3);
 }
 
-/// The keys and words that scripts rely on.
+/// The keys and words that scripts depend on.
 TEST(ClosedFigures, AsJsonHaveTheirNames) {
   const PaperTable table("A3");
   const auto json = to_json(table.study.closed_forms[0], table.figures);
@@ -115,7 +115,7 @@ TEST(ClosedFigures, AsJsonHaveTheirNames) {
   EXPECT_EQ(first.size(), 7u);
 }
 
-/// A decoder, dense and with experts, small enough to count by hand.
+/// A study with a dense decoder and one with experts, small enough to count by hand.
 struct SmallStudy : ::testing::Test {
   TemporaryDirectory folder;
   std::vector<ClosedFigure> figures(const std::string& form, int vocabulary = 32) {
@@ -146,8 +146,9 @@ TEST_F(SmallStudy, FlopsFollowK) {
   const auto found = figures(
       "work = {sequences = 2, length = 3}\n"
       "cells = [{k = 2}, {label = 'own'}]\n");
-  ASSERT_EQ(found.size(), 3u);  // k = 2 of the variant with a k, then both
-  // 6 tokens, 2 layers. Attention 2·16·16 + 2·16·8; 4 of 8 experts of 3·16·12; the router 16·8.
+  ASSERT_EQ(found.size(), 3u);  // k = 2 of "experts", then both variants
+  // 6 tokens and 2 layers. Attention has 2·16·16 + 2·16·8; 4 of 8 experts have 3·16·12 each; the
+  // router has 16·8.
   EXPECT_EQ(found[0].row, "k = 2");
   EXPECT_EQ(found[0].column, "experts");
   EXPECT_EQ(found[0].computed, 2.0 * 2 * 6 * (768 + 4 * 576 + 128));
@@ -162,7 +163,7 @@ TEST_F(SmallStudy, FlopsFollowK) {
   EXPECT_TRUE(json["cells"][0]["agrees"].is_null());
   const Table table = closed_form_table(study.closed_forms[0], found);
   EXPECT_EQ(table.title, "T (FLOPs)");
-  ASSERT_EQ(table.columns.size(), 3u);  // nothing is published, and nothing dropped
+  ASSERT_EQ(table.columns.size(), 3u);  // no column of published or left-out figures
   EXPECT_EQ(table.rows.at(1).cells.at(2).text, "46080");
 }
 
@@ -173,8 +174,8 @@ TEST_F(SmallStudy, ABlendOfExpertsIsOne) {
       "[variants.blend]\nset = {'model.router.method' = 'lory', 'model.moe.experts' = 4, "
       "'model.router.lory.segment_length' = 2}\n");
   ASSERT_EQ(found.size(), 2u);
-  // 2 layers, 8 tokens in 4 segments. A token: attention 768, one expert 3·16·24. A segment: the
-  // router 16·4, and a product for each weight of 4 experts.
+  // 2 layers, 8 tokens in 4 segments. Per token: attention 768 and one expert 3·16·24. Per segment:
+  // the router 16·4, and one product for each weight of 4 experts.
   const double by_hand = 2.0 * 2 * (8 * (768 + 1152) + 4 * (64 + 4 * 1152));
   EXPECT_EQ(found[0].computed, by_hand);
   EXPECT_EQ(found[1].computed, by_hand);
@@ -188,7 +189,8 @@ TEST_F(SmallStudy, ParametersGoByPart) {
       "{part = 'embedding', variants = ['dense'], published = 1.1},\n"
       "{part = 'router', variants = ['experts']}, {part = 'frozen', variants = ['experts']}]\n");
   ASSERT_EQ(found.size(), 4u);
-  // Embedding and head of 32·16; a layer's attention 768, network 1152, norms 32; the last norm.
+  // Embedding and head 32·16 each; per layer attention 768, feed-forward 1152, norms 32; the last
+  // norm 16.
   EXPECT_EQ(found[0].computed, (1024 + 2 * (768 + 1152 + 32) + 16) / 1000.0);
   EXPECT_EQ(found[0].row, "dense");
   EXPECT_EQ(found[0].column, "total");
@@ -214,7 +216,7 @@ TEST_F(SmallStudy, RefusesWhatTheModelDoesNotHave) {
   EXPECT_EQ(error(total), "");
   EXPECT_NE(error(total, 0).find("the vocabulary of variant 'dense' is its corpus's"),
             std::string::npos);
-  EXPECT_EQ(error("cells = [{}]\n", 0), "");  // the head does not count
+  EXPECT_EQ(error("cells = [{}]\n", 0), "");  // the head is not counted
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A paper's losses, settling and hours beside a study's; variants and tasks of one scale alone.
+// A paper's losses, settling steps and hours beside a study's, in variants and tasks of one scale
+// only.
 #include "penstock/study/tables/published_figures.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using testing::write_text;
 TEST(StageHours, AreReadOffTheRunsClock) {
   RunRow row;
   row.curves["seconds"] = {.steps = {1, 10, 20, 100}, .values = {3.6, 36, 72, 720}};
-  // Stage II begins with step 11, stage III with step 16: 10 steps before, 15 before.
+  // Stage II begins with step 11 and stage III with step 16: 10 and 15 steps come before them.
   const auto hours = stage_hours(row, {.sparsifying = 11, .settled = 16});
   ASSERT_TRUE(hours.has_value());
   const std::vector<double> expected = {0.01, 0.005, 0.185, 0.2};
@@ -32,17 +33,17 @@ TEST(StageHours, AreReadOffTheRunsClock) {
 using PublishedFigures = testing::StudyRunner;
 
 TEST_F(PublishedFigures, StandBeneathTheVariantThatHasThem) {
-  ask("", "published = {loss = 2.032, settled = 110, hours = 120.48}\n");  // of remoe
+  ask("", "published = {loss = 2.032, settled = 110, hours = 120.48}\n");  // for remoe
   FakeTrainer trainer;
   const StudyResults results = run(trainer).results;
   const auto variants = summarize(results.rows);
   const Table losses = published_losses(variants, results.comparison);
-  ASSERT_EQ(losses.rows.size(), 5u);  // four variants, one of the paper's
+  ASSERT_EQ(losses.rows.size(), 5u);  // four variants and the paper's row
   EXPECT_TRUE(losses.rows[4].beneath);
   EXPECT_EQ(losses.rows[4].cells[1].text, "2.032");
   EXPECT_EQ(losses.rows[4].cells[2].text, "110");
   EXPECT_EQ(losses.rows[3].cells[1].text, spread_cell(variants[3].validation_loss, fixed(4)).text);
-  // Variants without stages are cut at those of remoe's run of the same seed.
+  // Variants without stages are split at the stages of remoe's run with the same seed.
   const Table hours = published_hours(variants, results.comparison);
   ASSERT_EQ(hours.rows.size(), 5u);
   EXPECT_EQ(hours.rows[4].cells[4].text, "120.48");

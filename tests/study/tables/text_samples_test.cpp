@@ -34,7 +34,7 @@ TEST_F(StudyTextSamples, ContinueHeldOutTextTheSameWayEachTime) {
   ASSERT_TRUE(samples);
   ASSERT_EQ(samples->samples.size(), 2u);
   for (const TextSample& sample : samples->samples) {
-    EXPECT_EQ(sample.prompt.size(), 8u);  // half a sequence of bytes
+    EXPECT_EQ(sample.prompt.size(), 8u);  // half of a sequence, in bytes
     EXPECT_FALSE(sample.text.empty());
   }
   EXPECT_NE(samples->samples[0].text, samples->samples[1].text);
