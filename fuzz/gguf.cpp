@@ -1,4 +1,4 @@
-// A GGUF file.
+// Fuzzes the reading of a GGUF file.
 #include "penstock/io/gguf.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// A llama2.c checkpoint.
+// Fuzzes the reading of a llama2.c checkpoint.
 #include <cstdint>
 
 #include "penstock/base/error.h"

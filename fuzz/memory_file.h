@@ -1,4 +1,4 @@
-// A file that lives in memory, for readers that open a path.
+// A file in memory with a path, for readers that open a path.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// A safetensors file.
+// Fuzzes the reading of a safetensors file.
 #include "penstock/io/safetensors.h"
 
 #include <cstdint>

@@ -19,7 +19,7 @@ TEST(Entropy, IsThatOfHandWorkedDistributions) {
   const at::Tensor h =
       router_entropies(torch::tensor({5.0, 5.0, ln3, 0.0, 0.0, off}, at::kDouble).view({3, 2}));
   EXPECT_NEAR(h[0].item<double>(), std::numbers::ln2, 1e-15);
-  // p = (3/4, 1/4): ln 4 − 3/4 ln 3.
+  // p = (3/4, 1/4) has the entropy ln 4 − 3/4 ln 3.
   EXPECT_NEAR(h[1].item<double>(), std::log(4.0) - 0.75 * ln3, 1e-15);
   EXPECT_EQ(h[2].item<double>(), 0);
   EXPECT_NEAR(router_entropies(at::zeros({1, 16})).item<double>(), 2.772588722, 1e-9);

@@ -19,7 +19,7 @@ TEST(Rank, IsThatOfHandWorkedMatrices) {
   };
   EXPECT_EQ(of({1, 0, 0, 1}, 2).numerical, 2);
   EXPECT_NEAR(of({1, 0, 0, 1}, 2).effective, 2, 1e-12);
-  // p = (3/4, 1/4): exp(3/4 ln 4/3 + 1/4 ln 4) = 4 / 3^(3/4).
+  // p = (3/4, 1/4) has the effective rank exp(3/4 ln 4/3 + 1/4 ln 4) = 4 / 3^(3/4).
   EXPECT_NEAR(of({0, 3, 1, 0}, 2).effective, 4 / std::pow(3, 0.75), 1e-12);
   EXPECT_EQ(of({1, 2, 3, 2, 4, 6}, 2).numerical, 1);
   EXPECT_NEAR(of({1, 2, 3, 2, 4, 6}, 2).effective, 1, 1e-6);

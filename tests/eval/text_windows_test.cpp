@@ -29,8 +29,8 @@ TEST(TextWindows, EveryTokenIsScoredOnceButTheFirst) {
   EXPECT_THROW(text_windows(first_ids(1), -1, 4, TextProtocol::kWindows), Error);
 }
 
-// By hand from the loop of llama.cpp's perplexity: chunks of n tokens, logits from n/2 on, n - n/2
-// - 1 scored tokens, and tokens[start] = BOS.
+// By hand from the loop of llama.cpp's perplexity. Each chunk has n tokens and tokens[start] = BOS.
+// Logits count from n/2 on, and n - n/2 - 1 tokens are scored.
 TEST(TextWindows, LlamaPerplexity) {
   auto windows = text_windows(first_ids(10), 99, 4, TextProtocol::kLlamaPerplexity);
   ASSERT_EQ(windows.size(), 2u);  // 11 tokens with BOS: 7, 8, 9 are dropped

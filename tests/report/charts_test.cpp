@@ -56,7 +56,7 @@ TEST(Charts, TheAxisOfTheLossLeavesOutTheFirstStepsAlone) {
   const Chart down = loss_chart(falling);
   EXPECT_EQ(down.drawn["y_max"], 3.25);  // 1 + 9/4; the first step has 10
   EXPECT_NE(down.caption.find("leaves out"), std::string::npos);
-  const Chart up = loss_chart(rising);  // a trained model's loss that rises at first
+  const Chart up = loss_chart(rising);  // a run that first damages a trained model
   EXPECT_FALSE(up.drawn.contains("y_max"));
   EXPECT_EQ(up.caption.find("leaves out"), std::string::npos);
 }

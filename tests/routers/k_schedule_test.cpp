@@ -44,8 +44,8 @@ TEST(KSchedule, CosineIncrease) {  // from formulas.py
 
 TEST(KSchedule, LinearAndCosineDecrease) {
   const RouterShape two{.d_model = 4, .experts = 16, .k = 2};
-  // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2. Halves round to even: 4 + round(−0.5) = 4 and 4 +
-  // round(−1.5) = 2.
+  // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2. Halves round to even, so 4 + round(−0.5) = 4 and
+  // 4 + round(−1.5) = 2.
   EXPECT_EQ(switches({.kind = KScheduleKind::linear, .start = 4}, two, 8), (Steps{3, 6}));
   // 2 + 2·cos(π·s/8): 4 3.85 3.41 2.77 2 at s = 0..4.
   EXPECT_EQ(switches({.kind = KScheduleKind::cosine, .start = 4}, two, 4), (Steps{2, 4}));

@@ -23,8 +23,8 @@ std::string permutes(Combination& parts, const RouterTraits& traits);
 std::string respects_time(Combination& parts, const RouterTraits& traits);
 /// A batch without tokens gives an empty output, a loss of 0, and zero or no gradients.
 std::string accepts_no_tokens(Combination& parts);
-/// If one expert is due to all tokens, it gets all of them, or fewer exactly if `drops` is true;
-/// with even_loads all loads are equal instead. Idle experts have zero gradients.
+/// If all tokens choose one expert, the expert gets all of them, or fewer exactly if `drops` is
+/// true. With even_loads all loads are equal instead. Idle experts have zero gradients.
 std::string accepts_one_busy_expert(Combination& parts, const RouterTraits& traits);
 /// The folded scorer gives the logits of inference, exactly if the trait says that it folds.
 std::string folds(Combination& parts, const RouterTraits& traits);

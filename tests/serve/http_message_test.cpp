@@ -93,7 +93,7 @@ TEST(HttpMessage, HeadsHaveTheirLimits) {
   EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(200, 'a')), 431);
   std::string many = "GET / HTTP/1.1\r\n";
   for (int i = 0; i < 5000; ++i) many += "a: b\r\n";
-  // Some pieces end within an allowed line.
+  // Some sizes cut the head within a line that is still allowed.
   for (const std::size_t step : {1000, 14480, 16384, 65536})
     EXPECT_EQ(status_of([&] { read(many, {}, 100, step); }), 431) << step;
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\n\r\n"), 431);
@@ -109,8 +109,8 @@ TEST(HttpMessage, ChunksComeInAnyPieces) {
     ASSERT_TRUE(reader.over()) << step;
     EXPECT_EQ(reader.body(), "abcd0123456789") << step;
   }
-  // A body without chunks (in pieces it fails an assertion of Beast's, if assertions are on), one
-  // with a trailer, and data that look like the end.
+  // An end without a chunk before it (read in pieces it fails an assertion of Beast's, if
+  // assertions are on), an end with a trailer, and data that look like the end.
   for (const std::string body : {"0\r\n\r\n", "0\r\nA: b\r\n\r\n", "3\r\n0\r\n\r\n0\r\n\r\n"})
     for (std::size_t step = 1; step <= body.size(); ++step)
       EXPECT_TRUE(read(kChunked + body, {}, 100, step).over()) << step << body;

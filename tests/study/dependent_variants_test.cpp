@@ -32,7 +32,7 @@ TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
     ASSERT_EQ(remoe.variant, "remoe");
     EXPECT_EQ(matched.seed, remoe.seed);
     EXPECT_GT(matched.steps, 400);  // about 3 extra experts over the first 85 of 300 steps
-    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of the 100 FLOPs of a step
+    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of a step's 100 FLOPs
   }
 }
 
@@ -45,8 +45,8 @@ TEST_F(StudyRunner, MatchedStepsRoundToTheNearest) {
   EXPECT_THROW(matched_steps(0, 300, hundred), Error);
 }
 
-/// As with a near-dense start, 100 steps cost 600 FLOPs and all others 100: N·(100 + 50000/N) =
-/// 130000.
+/// 100 steps cost 600 FLOPs and all others 100, as with a near-dense start. N steps cost N·(100 +
+/// 50000/N) = 130000.
 TEST_F(StudyRunner, MatchedStepsFollowAScheduleOfTheRunsLength) {
   const auto near_dense = [](std::int64_t steps) {
     const std::int64_t first = std::min<std::int64_t>(steps, 100);

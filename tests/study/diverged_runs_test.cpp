@@ -33,7 +33,7 @@ TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
   // The results' text, JSON and page report the divergence.
   const std::string text = report::results_text(outcome.results);
   EXPECT_NE(text.find("diverged: " + diverged.label + ", seed 2: "), std::string::npos) << text;
-  // The number of seeds in its row.
+  // Its row counts two finished seeds and one diverged seed.
   EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;
   const StudyResults read = read_results(folder.path("out/results.json"));
   ASSERT_EQ(read.diverged.size(), 1u);

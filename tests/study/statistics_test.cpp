@@ -64,8 +64,8 @@ TEST(Stages, FollowTheRule) {
   std::vector<double> steps;
   const auto sparsity = ramp(steps);
   const Stages stages = find_stages(steps, sparsity, 0.875);
-  // A tenth of the way is 0.5375. On the ramp a 5-step mean is the value two steps earlier, 0.5 +
-  // 0.01·(step − 102). It first reaches 0.5375 at step 106.
+  // A tenth of the way is 0.5375. On the ramp a 5-step mean is the value two steps earlier. It is
+  // 0.5 + 0.01·(step − 102), which first reaches 0.5375 at step 106.
   ASSERT_TRUE(stages.sparsifying);
   EXPECT_EQ(*stages.sparsifying, 106);
   // The plateau begins at step 138. If m of the last 20 steps are on the ramp (m = 157 − step), the

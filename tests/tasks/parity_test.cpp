@@ -1,6 +1,6 @@
-// The requests of the lm-eval tasks equal, byte for byte, those that the harness's own code makes
-// from the same rows. lm_eval_requests.py ran that code and wrote a checksum for each task and
-// file.
+// The requests of the lm-eval and OpenCompass tasks equal, byte for byte, the requests that these
+// harnesses' own code makes from the same rows. lm_eval_requests.py and opencompass_requests.py ran
+// that code and wrote a checksum for each task and file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -36,8 +36,8 @@ std::string joined(const Task& task, const std::vector<Item>& items) {
   return out;
 }
 
-/// Compares the requests with those of the line `known`. @param folder  holds the files that it
-/// names
+/// Compares the task's requests with the checksum of `known`. @param folder  holds the files that
+/// `known` names
 void expect_equal_requests(const nlohmann::json& known, TaskProtocol protocol,
                            const std::string& folder) {
   SCOPED_TRACE(concat(word(protocol), " ", known.dump()));

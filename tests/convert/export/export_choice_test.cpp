@@ -155,7 +155,7 @@ TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
 TEST(ExportTarget, SharedExperts) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  // A gate of 1/2 added.
+  // The export adds a gate of 1/2.
   EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "").config.moe.shared_gate);
   config.moe.shared_gate = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");

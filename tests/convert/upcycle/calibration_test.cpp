@@ -98,8 +98,8 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   const at::Tensor tokens = windows(2, 6);
   const auto inputs = testing::feed_forward_inputs(*source, tokens);
   ASSERT_EQ(inputs.size(), 2U);
-  // Without the last down projection, the last layer's output is the stream before its feed-forward
-  // norm.
+  // With the last down projection at 0, the last layer's output is the input of the norm before its
+  // feed-forward.
   auto tensors = file_tensors(*model);
   tensors.at("model.layers.1.mlp.down_proj.weight").zero_();
   at::Tensor before;  // [2, 6, d], the input of the norm before the feed-forward

@@ -18,8 +18,8 @@ at::Tensor rows(const std::vector<std::vector<double>>& values) {
   return torch::stack(out);
 }
 
-/// p = (0.9, 0.1): 0.9·0.105361 + 0.1·2.302585 = 0.325083. The second token's p is even: ln 2 =
-/// 0.693147.
+/// p = (0.9, 0.1) has the entropy 0.9·0.105361 + 0.1·2.302585 = 0.325083. The second token's p is
+/// even, with ln 2 = 0.693147.
 TEST(LogitScale, EntropyByHand) {
   EXPECT_NEAR(mean_entropy(rows({{std::log(9.0), 0}})), 0.325083, 1e-6);
   EXPECT_NEAR(mean_entropy(rows({{std::log(9.0), 0}, {4, 4}})), (0.325083 + 0.693147) / 2, 1e-6);

@@ -58,7 +58,7 @@ TEST_F(Batches, CorpusCounts) {
 
 TEST_F(Batches, ShuffledTakesEveryWindowOncePerEpoch) {
   const TrainingBatches batches(corpus_, {.sequence_length = 4, .batch_sequences = 3, .seed = 5});
-  // (26 − 1) / 4 windows; two epochs are four batches, with an epoch's end at each second one.
+  // (26 − 1) / 4 windows. Two epochs are four batches; an epoch ends after every second batch.
   EXPECT_EQ(batches.windows(), 6);
   EXPECT_EQ(batches.tokens_per_step(), 12);
   std::vector<std::vector<std::string>> epochs(2);
@@ -255,8 +255,8 @@ TEST(Permutation, IsABijectionOfEverySize) {
 }
 
 TEST(Permutation, PlacesAreNearlyUniform) {
-  // 6000 permutations of 6: each of the 36 (index, place) pairs is expected 1000 times, with a
-  // standard deviation of 29; six of these are allowed.
+  // 6000 permutations of 6 numbers. Each of the 36 (index, place) pairs is expected 1000 times,
+  // with a standard deviation of 29. Six standard deviations are allowed.
   std::map<std::pair<std::uint64_t, std::uint64_t>, int> counts;
   for (std::uint64_t stream = 0; stream < 6000; ++stream) {
     const Permutation order(6, 1, stream);

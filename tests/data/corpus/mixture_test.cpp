@@ -111,7 +111,7 @@ TEST(MixedBatches, TakeTheTextOfTheCorpusWithItsDomain) {
         ASSERT_TRUE(letter >= 'a' && letter <= 'c');
         ++rows[static_cast<std::size_t>(letter - 'a')];
         EXPECT_EQ(batch.domains[static_cast<std::size_t>(row * 4)], letter == 'b' ? 1 : 0);
-        // a micro-batch is a row of the batch
+        // A micro-batch is a row of the batch.
         EXPECT_EQ(batches.batch(step, row, 1).inputs, batch.slice(row, 1).inputs);
       }
     }

@@ -159,7 +159,7 @@ TEST(TokenFile, AShardThatIsDamagedOrMissingIsNamed) {
   expect_says(says(), {"tokens-00002-of-00003.bin"});
   folder.write("tokens-00002-of-00003.bin", bytes);
   EXPECT_NO_THROW(TokenFile::open(path).verify());
-  // A table of shards with a wrong number of tokens.
+  // A table of shards with a wrong number of tokens in a shard.
   std::string table = testing::read_bytes(path);
   table[table.size() - 8] = 2;
   folder.write("tokens.bin", table);

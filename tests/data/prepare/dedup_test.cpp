@@ -23,7 +23,7 @@ TEST(Dedup, CountsByHand) {
   std::vector<Document> documents = {
       {paragraph(1) + "}\n\n" + paragraph(2), "a"},
       {copy + "\n\n}\n\n" + paragraph(3),
-       "a"},                // one copy in capitals on one line, one short paragraph
+       "a"},                // a copy in capitals on one line, and a short paragraph
       {paragraph(2), "b"},  // nothing new: the document is removed
       {licence + paragraph(4), "b"},
       {again + paragraph(5), "b"},  // another year and other comment signs

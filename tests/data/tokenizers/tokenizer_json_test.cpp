@@ -85,7 +85,7 @@ TEST(TokenizerJson, SingleWordsAreNotFoundWithinWords) {
   root["added_tokens"][1]["single_word"] = true;
   const auto tokenizer = read_json(root);
   EXPECT_EQ(tokenizer->encode("abc bc"), (std::vector<TokenId>{6, 3, 5}));
-  // Bc is part of a word, so b and c merge.
+  // "bc" is part of a word, so b and c merge.
   EXPECT_EQ(tokenizer->encode("bca"), (std::vector<TokenId>{5, 0}));
   EXPECT_EQ(tokenizer->encode("bc bc"), (std::vector<TokenId>{5, 3, 5}));
   const auto vocabulary = tokenizer->vocabulary();

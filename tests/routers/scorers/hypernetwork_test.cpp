@@ -153,8 +153,8 @@ TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
   }
   scorer->initialize(0.1, InitialDraws(9));
   expect_changed("initialize");
-  // A write that libtorch's version counters miss, like the fused optimizer's, follows a training
-  // pass.
+  // The fused optimizer writes to memory past libtorch's version counters. Its write follows a
+  // training pass, as here.
   scorer->score(hidden, {.training = true});
   scorer->named_parameters()["embedding"].data_ptr<double>()[0] += 1;
   expect_changed("a write past the counters");

@@ -85,7 +85,7 @@ TEST(Relu, OpensAnIdleExpertThatWouldHelp) {
     const auto part = selector("relu", {.d_model = 1, .experts = 1, .k = 1}, {{"leak", leak}});
     for (int step = 0; step < 60; ++step) {
       const at::Tensor gate = part->select({.logits = z}, kTraining).weight.sum();
-      // For a gradient even if no gate is open.
+      // The second term keeps the loss differentiable if no gate is open.
       const at::Tensor loss = (gate - 1).square() + 0 * z.sum();
       const at::Tensor gradient = torch::autograd::grad({loss}, {z})[0];
       z = (z - 0.05 * gradient).detach().requires_grad_();

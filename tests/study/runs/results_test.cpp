@@ -42,7 +42,7 @@ TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
   ASSERT_EQ(shown.size(), 5u);
   EXPECT_EQ(shown[0].first + shown[2].first, "ad");
   for (const auto& pair : shown) EXPECT_EQ(pair.second, "c");
-  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants apart, half each
+  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants earlier, 0.5 each
   EXPECT_NEAR(shown[4].difference.difference.mean, 1.5, 1e-12);
   rows.resize(10);
   const auto few = summarize(rows);
