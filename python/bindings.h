@@ -1,4 +1,5 @@
-// The functions by which each source file adds its part to the module `penstock._core`.
+// Declares the functions that add the parts of the module `penstock._core`. Each source file
+// defines one function.
 #pragma once
 
 #include "python/values.h"

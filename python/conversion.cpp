@@ -1,4 +1,5 @@
-// The conversions: upcycling of a dense model to an MoE, and export of a model for other programs.
+// Conversions from Python: upcycling of a dense model to an MoE, and export of a model for other
+// programs.
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/file_system.h"
@@ -16,7 +17,7 @@ namespace penstock::python {
 namespace {
 
 /// @param given  members of UpcycleOptions
-/// @param router  keys of model.router, which override the method's
+/// @param router  keys of model.router that override the method's
 std::string upcycle_model(const std::string& dense, const std::string& out, const py::dict& given,
                           const py::dict& router, std::uint64_t seed, bool force) {
   check_one_process("upcycle");

@@ -25,7 +25,7 @@ PyObject* exception(py::module_& module, const std::string& name, PyObject* base
 void add_errors(py::module_& module) {
   assertion = exception(module, "BugError", PyExc_AssertionError, "A bug in Penstock itself.");
   error = exception(module, "Error", PyExc_ValueError,
-                    "A mistake in the input: what is wrong, where, and what to do.");
+                    "A mistake in the input. The text says what is wrong, where, and what to do.");
   diverged = exception(module, "DivergedError", error,
                        "A loss or gradient was not finite. The last good step is saved.");
   not_portable = exception(module, "NotPortableError", error,

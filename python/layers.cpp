@@ -1,4 +1,4 @@
-// MoE layers for models that Python trains (python/penstock/layer.py makes them torch modules).
+// MoE layers for models that Python trains. python/penstock/layer.py wraps them in torch modules.
 #include <torch/types.h>
 
 #include "penstock/base/fields.h"
@@ -9,26 +9,29 @@
 namespace penstock::python {
 namespace {
 
-/// Reads the options of a model's layers from keys. Errors name unknown keys.
+/// The options of a model's layers, read from config keys. Errors name unknown keys.
 struct LayerSettings {
   MoeOptions options;
   std::string activation = "swiglu";
 
   template <class V>
   void visit(V& v) {
-    v("d_model", options.d_model, {.help = "width", .min = 1});
+    v("d_model", options.d_model, {.help = "width of the model", .min = 1});
     v("d_ffn", options.d_ffn, {.help = "width of one expert", .min = 1});
-    v("experts", options.experts, {.help = "experts", .min = 1});
-    v("layers", options.layers, {.help = "layers of the model", .min = 1});
+    v("experts", options.experts, {.help = "number of experts", .min = 1});
+    v("layers", options.layers, {.help = "number of MoE layers", .min = 1});
     v("granularity", options.granularity, {.help = "factor of router.k", .min = 1});
-    v("init_std", options.init_std, {.help = "of the initial weights", .min = 0});
-    v("output_std", options.output_std, {.help = "of the experts' last matrix", .min = 0});
-    v("activation", activation, {.help = "of the experts: swiglu or relu"});
+    v("init_std", options.init_std,
+      {.help = "standard deviation of the initial weights", .min = 0});
+    v("output_std", options.output_std, {.help = "init_std of the experts' last matrix", .min = 0});
+    v("activation", activation, {.help = "activation of the experts: swiglu or relu"});
     v("bias", options.form.bias, {.help = "whether experts have biases"});
-    v("dropout", options.form.dropout, {.help = "of the experts", .min = 0, .max = 1});
-    v("shared_width", options.shared_width, {.help = "of an expert for every token", .min = 0});
-    v("shared_gate", options.shared_gate, {.help = "whether that one has a gate"});
-    v("shared_output_std", options.shared_output_std, {.help = "of its last matrix", .min = 0});
+    v("dropout", options.form.dropout, {.help = "dropout in the experts", .min = 0, .max = 1});
+    v("shared_width", options.shared_width,
+      {.help = "width of the shared expert; 0: none", .min = 0});
+    v("shared_gate", options.shared_gate, {.help = "whether the shared expert has a gate"});
+    v("shared_output_std", options.shared_output_std,
+      {.help = "init_std of the shared expert's last matrix", .min = 0});
     v("router", options.router);
   }
 };

@@ -1,4 +1,4 @@
-// A trained model: logits, text, losses and routing. The weights stay in its file.
+// A trained model in Python: logits, text, losses and routing. The weights stay in the file.
 #include <cmath>
 
 #include "penstock/analysis/routing_trace.h"
@@ -29,7 +29,7 @@ struct Loaded {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
-  std::string no_tokenizer;                    ///< why there is none
+  std::string no_tokenizer;                    ///< why the tokenizer is null
   std::optional<Recipe> run;                   ///< the recipe of the model's run
 
   const Tokenizer& text() const {
@@ -94,7 +94,7 @@ std::map<std::string, at::Tensor> trace(const Loaded& loaded,
   return analysis::trace_routing(*loaded.model, tokens);
 }
 
-/// The loss on a corpus, with the evaluation settings of the model's run.
+/// The loss on a corpus. Settings that are not given are those of the model's run.
 py::object eval_corpus(const Loaded& loaded, const std::string& data, const std::string& split,
                        std::optional<std::int64_t> sequence_length,
                        std::optional<std::int64_t> max_tokens) {
@@ -162,7 +162,7 @@ py::dict eval_text(const Loaded& loaded, const std::string& text, std::int64_t l
   return out;
 }
 
-/// Decodes text whose end may cut a character.
+/// Decodes text that may end within a character. An incomplete character becomes U+FFFD.
 py::str decoded(std::string_view text) {
   return py::reinterpret_steal<py::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));

@@ -1,10 +1,11 @@
-// `penstock._core`: the library as the Python package `penstock` calls it (python/penstock/).
+// `penstock._core`: the bindings through which the Python package `penstock` calls the library
+// (python/penstock/).
 #include "penstock/cli/routers.h"
 #include "penstock/ops/dispatch.h"
 #include "python/bindings.h"
 
 PYBIND11_MODULE(_core, module) {
-  // torch defines the tensors that go in and out, so it is imported first.
+  // torch is imported first, because it defines the tensors that the bindings take and return.
   py::module_::import("torch");
   namespace python = penstock::python;
   penstock::ops::anchor();
@@ -19,5 +20,6 @@ PYBIND11_MODULE(_core, module) {
   module.def("routers", [] { return python::to_python(penstock::routers_json()); });
   module.def(
       "set_threads", &penstock::ops::set_threads, py::arg("threads") = 0,
-      "Sets the threads of torch and of the library; 0: the physical cores. Returns their number.");
+      "Sets the number of threads of torch and of the library, and returns it. 0: the number of "
+      "physical cores.");
 }

@@ -1,6 +1,6 @@
-// Scorers and balancers written in Python. They are registered at run time, so that recipes and
-// layers find them by name. They are slow, because Python runs for each layer and micro-batch. They
-// exist only in a process that has run their script.
+// Scorers and balancers written in Python. A script registers them at run time, and recipes and
+// layers then find them by name. They are slow, because Python runs for each layer and micro-batch.
+// They exist only in a process that has run their script.
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace penstock::python {
 namespace {
 
-/// The class that a part's name stands for. A notebook's cell that runs again replaces the class.
+/// The class, options and traits under a part's name. A notebook's cell that runs again replaces
+/// the class.
 struct Registered {
   Kept factory;
   ConfigNode defaults, traits;
@@ -22,7 +23,7 @@ std::map<std::string, std::shared_ptr<Registered>>& own_parts() {
   return *parts;
 }
 
-/// A module for the inner names `a` and `b` of "a.b.weight".
+/// An empty module. The tensor "a.b.weight" needs one for `a` and one for `b`.
 class Branch : public torch::nn::Module {};
 
 /// Registers `tensor` under a dotted name.
@@ -66,14 +67,15 @@ std::string kind_of(const py::handle& value) {
   return py::cast<std::string>(py::type::of(value).attr("__name__"));
 }
 
-/// The result of a part's function that must return a tensor.
+/// The tensor that a part's function returned. Throws Error if it returned another type.
 at::Tensor said_tensor(const py::object& part, const char* function, const py::handle& said) {
   PENSTOCK_CHECK(THPVariable_Check(said.ptr()), kind_of(part), ".", function,
                  "() must return a tensor, and returned: ", kind_of(said));
   return py::cast<at::Tensor>(said);
 }
 
-/// A balancer's loss: None, a number, or a tensor with one value.
+/// A balancer's loss as a tensor; undefined for None.
+/// @param said  None, a number, or a tensor with one value
 at::Tensor said_loss(const py::object& part, const py::handle& said) {
   if (said.is_none()) return {};
   if (py::isinstance<py::float_>(said) || py::isinstance<py::int_>(said))
@@ -160,7 +162,8 @@ const char* type_word(const ConfigNode& value) {
   return std::holds_alternative<std::string>(value.value()) ? "string" : "table";
 }
 
-/// Converts a value to its default's type. A whole number is accepted for a float.
+/// Converts a given value to the type of the option's default `value`. A whole number is accepted
+/// for a float.
 ConfigNode as_default(const std::string& key, const ConfigNode& given, const ConfigNode& value) {
   if (given.value().index() == value.value().index()) return given;
   if (const auto* const whole = std::get_if<std::int64_t>(&given.value());
@@ -199,7 +202,7 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
         {.path = key, .type = type_word(value), .default_value = line.substr(4, line.size() - 5)});
   }
   const auto traits = out.traits;
-  out.check = [](const RouterShape&, const ConfigNode&) {};  // the class itself refuses bad values
+  out.check = [](const RouterShape&, const ConfigNode&) {};  // the Python class checks its values
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
     const py::gil_scoped_acquire gil;
     return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);

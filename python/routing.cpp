@@ -7,7 +7,7 @@
 namespace penstock::python {
 namespace {
 
-/// "name=value" of small values, for repr.
+/// The plan's small values as "name=value", for repr.
 std::string plan_text(const Plan& plan) {
   if (plan.merges())
     return concat("Plan(tokens=", plan.tokens, ", experts=", plan.experts,
@@ -27,7 +27,7 @@ std::string result_text(const RoutingResult& result) {
 
 void add_plan(py::module_& module) {
   py::class_<Scores>(module, "Scores",
-                     "What a scorer says of T rows; what it does not say is None.")
+                     "A scorer's outputs for T rows. Outputs that the scorer lacks are None.")
       .def_readonly("logits", &Scores::logits)
       .def_readonly("clean_logits", &Scores::clean_logits)
       .def_readonly("noise_scale", &Scores::noise_scale)
@@ -35,8 +35,8 @@ void add_plan(py::module_& module) {
       .def_readonly("choice_bias", &Scores::choice_bias)
       .def_readonly("thresholds", &Scores::thresholds);
   py::class_<Plan>(module, "Plan",
-                   "Which expert computes which token, with which weight: A assignments sorted by "
-                   "expert, or, where merges, weights per segment.")
+                   "Assigns tokens to experts with weights: A assignments sorted by expert. If "
+                   "`merges`, it has the experts' merge weights per segment instead.")
       .def_readonly("tokens", &Plan::tokens)
       .def_readonly("experts", &Plan::experts)
       .def_readonly("k", &Plan::k)
@@ -60,7 +60,7 @@ void add_plan(py::module_& module) {
 
 void add_routing(py::module_& module) {
   add_plan(module);
-  py::class_<RoutingResult>(module, "Routing", "What one pass through a layer's router decided.")
+  py::class_<RoutingResult>(module, "Routing", "The results of one pass through a layer's router.")
       .def_readonly("hidden", &RoutingResult::hidden)
       .def_readonly("plan", &RoutingResult::plan)
       .def_readonly("scores", &RoutingResult::scores)
@@ -69,7 +69,7 @@ void add_routing(py::module_& module) {
       .def_readonly("statistics", &RoutingResult::statistics)
       .def("__repr__", &result_text);
   py::class_<RoutingContext>(module, "Context",
-                             "What surrounds one pass through one layer's router.")
+                             "The inputs of one pass through a layer's router besides its rows.")
       .def_readonly("step", &RoutingContext::step)
       .def_readonly("total_steps", &RoutingContext::total_steps)
       .def_readonly("training", &RoutingContext::training)
@@ -77,7 +77,7 @@ void add_routing(py::module_& module) {
       .def_readonly("token_ids", &RoutingContext::token_ids)
       .def_readonly("sequence_length", &RoutingContext::sequence_length)
       .def_readonly("layer", &RoutingContext::layer);
-  py::class_<RouterShape>(module, "Shape", "The sizes that a router is made for.")
+  py::class_<RouterShape>(module, "Shape", "The sizes of a router and its layer.")
       .def_readonly("d_model", &RouterShape::d_model)
       .def_readonly("experts", &RouterShape::experts)
       .def_readonly("k", &RouterShape::k)
@@ -85,7 +85,7 @@ void add_routing(py::module_& module) {
       .def_readonly("layer", &RouterShape::layer)
       .def_readonly("layers", &RouterShape::layers);
   py::class_<StepStatistics>(module, "StepStatistics",
-                             "What the routers of one optimizer step decided, counted.")
+                             "Counts of the routers' decisions in one optimizer step.")
       .def_readonly("sparsity", &StepStatistics::sparsity)
       .def_readonly("expert_tokens", &StepStatistics::expert_tokens)
       .def_readonly("tokens", &StepStatistics::tokens);

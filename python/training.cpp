@@ -1,4 +1,4 @@
-// Runs and studies that Python starts, follows by callbacks and stops.
+// Training of runs and studies from Python. A Python callback can follow a run and stop it.
 #include <ATen/Parallel.h>
 
 #include <exception>
@@ -20,7 +20,7 @@
 namespace penstock::python {
 namespace {
 
-/// The recipe of a file or of Python's dicts, with the overrides in `set` applied.
+/// The recipe from a file or from Python dicts, with the overrides in `set` applied.
 ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
   ConfigNode node = py::isinstance<py::dict>(recipe) ? to_config(recipe, "")
                                                      : read_toml(py::cast<std::string>(recipe));
@@ -61,7 +61,7 @@ class Callback {
   std::exception_ptr raised_;
 };
 
-/// Restores the number of threads when a run ends. The run itself uses its recipe's number.
+/// Restores the number of threads when a run ends. During the run, the recipe sets the number.
 class ThreadsOfBefore {
  public:
   ThreadsOfBefore() : threads_(at::get_num_threads()) {}

@@ -1,5 +1,6 @@
-// Values between Python and the library: configuration trees, JSON, tensors. Tensors use libtorch's
-// own casters (torch/csrc/utils/pybind.h): both sides hold the same tensor, and nothing is copied.
+// Conversion of values between Python and the library: configuration trees, JSON, tensors. Tensors
+// use libtorch's own casters (torch/csrc/utils/pybind.h): both sides hold the same tensor, and
+// nothing is copied.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -12,16 +13,16 @@
 
 namespace penstock::python {
 
-/// A dict, list, str, path, bool or number as a configuration tree; None is an empty node. Keys may
-/// be dotted: {"train.steps": 100}. `origin` names the value in errors. Throws TypeError for
-/// other types.
+/// Converts a dict, list, str, path, bool or number to a configuration tree, and None to an empty
+/// node. Keys may be dotted: {"train.steps": 100}. `origin` names the value in errors. Throws
+/// TypeError for other types.
 ConfigNode to_config(py::handle value, const std::string& origin);
-/// The tree as Python dicts, lists and numbers.
+/// Converts the tree to Python dicts, lists, strings and numbers.
 py::object to_python(const ConfigNode& node);
 py::object to_python(const nlohmann::json& value);
 py::object to_python(const nlohmann::ordered_json& value);
 
-/// A Python object that C++ keeps. Any thread may release it, also at the program's end.
+/// A Python object that C++ keeps alive. Any thread may release it, also at the program's end.
 using Kept = std::shared_ptr<py::object>;
 Kept keep(py::object object);
 

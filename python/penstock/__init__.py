@@ -6,17 +6,17 @@
     run = penstock.train("recipe.toml", out="runs/a", set={"data.corpus": "corpus"}, on_step=print)
     print(run.load().generate("Once upon a time").text)
 
-The library is the one that the program `penstock` uses, and the tensors are torch's own. docs/python.md has examples.
+The program `penstock` uses the same library. The tensors are torch's own. docs/python.md has examples.
 """
 import os as _os
 import sys as _sys
 
-# The program sets the same variable, if OpenMP's library is not loaded yet. Threads that spin longer take the
-# cores from other programs.
+# The program sets the same variable. It has an effect only if OpenMP's library is not loaded yet. Threads that spin
+# longer take the cores from other programs.
 if "torch" not in _sys.modules and "OMP_WAIT_POLICY" not in _os.environ:
     _os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-import torch as _torch  # noqa: E402, F401  (before the library, which needs torch's symbols)
+import torch as _torch  # noqa: E402, F401  (imported before _core, because _core needs torch's symbols)
 
 from ._core import (BugError, Completion, Context, DivergedError, Error, NotPortableError, Plan,  # noqa: E402
                     Routing, Scores, Shape, StepStatistics, __version__, set_threads)

@@ -1,7 +1,7 @@
 """MoE layers as torch modules.
 
-The C++ layer owns the tensors. Here they are hung into a tree of torch modules under the same names: the same
-tensors, not copies, so that optimizers, state dicts and gradients are torch's own business.
+The C++ layer owns the tensors. This file registers the same tensors, not copies, in a tree of torch modules under the
+same names. Optimizers, state dicts and gradients then work as with any torch module.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -13,18 +13,18 @@ from . import _core
 class _Tensors(torch.nn.Module):
     """A node of the tree: parameters and buffers that a C++ module reads, too.
 
-    They are changed in place only: an object that took a parameter's place would be unknown to C++."""
+    Parameters are changed in place only, because C++ would not know an object that replaces a parameter."""
 
     def _apply(self, fn, *arguments, **options):
         buffers = dict(self._buffers)
         before = dict(self._parameters)
         super()._apply(fn, *arguments, **options)
         for name, parameter in before.items():
-            if self._parameters[name] is not parameter:  # as a torch.__future__ setting does
+            if self._parameters[name] is not parameter:  # a torch.__future__ setting replaces parameters
                 parameter.data = self._parameters[name].data
                 self._parameters[name] = parameter
         for name, buffer in buffers.items():
-            # A balancer's state keeps its type: lambda in float16 would not change.
+            # A balancer's state keeps its type: in float16, rounding would keep lambda from changing.
             moved = self._buffers[name]
             if moved.device != buffer.device:
                 buffer.data = buffer.data.to(moved.device)
@@ -51,7 +51,7 @@ def _hang(root, name, tensor, parameter):
 
 
 class _Family:
-    """The C++ layers that are made together, which share the balancers. Pickled and copied as a whole."""
+    """C++ layers that are made together and share the balancers. They are pickled and copied as a whole."""
 
     def __init__(self, options):
         self.options = options
@@ -100,18 +100,18 @@ class MoeLayer(torch.nn.Module):
         d_model: width of the rows that go in and come out.
         experts: number of experts, E.
         d_ffn: width of one expert; 4 * d_model unless given.
-        method: any method of `penstock.routers()["methods"]` but those without experts.
-        k: experts per token (of some methods on average).
-        scorer, selector, balancers: parts in place of the method's.
+        method: any method of `penstock.routers()["methods"]` that has experts.
+        k: experts per token (with some methods the mean).
+        scorer, selector, balancers: parts that replace those of the method.
         options: options of the parts by their names: {"adaptive-l1": {"factor": 1.5}}.
         more: granularity, init_std, output_std, router_init_std, activation ("swiglu" or "relu"), bias, dropout,
             shared_width, shared_gate, shared_output_std, as in C++ (penstock/layers/moe.h).
 
-    Weights are drawn by torch's default generator (`torch.manual_seed`). A layer by itself has balancers of its own;
-    `make_moe_layers` makes those of one model, which share them::
+    torch's default generator draws the weights (`torch.manual_seed`). A layer made by this class has its own
+    balancers. `make_moe_layers` makes several layers of one model, which share their balancers::
 
         y, routing = moe(x)                   # x [..., d_model]
-        loss = task_loss + routing.loss       # None outside training, and where a method has none
+        loss = task_loss + routing.loss       # None outside training, and if the method has no loss
         loss.backward(); optimizer.step(); moe.after_step()
     """
 
@@ -147,7 +147,7 @@ class MoeLayer(torch.nn.Module):
 
     def __reduce_ex__(self, protocol):
         state = {key: value for key, value in self.__dict__.items() if key not in _OF_CORE}
-        for kind in _TREES:  # what was added to it goes with it; the layer's own comes with the family
+        for kind in _TREES:  # a user's additions are part of the state; the family holds the layer's own tensors
             state[kind] = {name: value for name, value in state[kind].items() if name not in self._hung}
         return _restore, (type(self), self._family, self._number), state
 
@@ -165,23 +165,23 @@ class MoeLayer(torch.nn.Module):
 
     @property
     def layer(self) -> int:
-        """Its number among the layers that were made together."""
+        """The layer's index among the layers that were made together, from 0."""
         return self._number
 
     def forward(self, x: torch.Tensor, *, step: int = 0, total_steps: int = 0,
                 token_ids: Optional[torch.Tensor] = None, k: int = 0, sequence_length: int = 0,
                 logit_shift: float = 0.0, generator: Optional[torch.Generator] = None,
                 dropout_seed: Optional[int] = None) -> Tuple[torch.Tensor, _core.Routing]:
-        """Returns (y, routing): y of x's shape, and what the router decided (`Routing`).
+        """Returns (y, routing): y has x's shape, and routing holds the router's decisions (`Routing`).
 
         Args:
-            step, total_steps: of the optimizer, for routers with a schedule.
-            token_ids: ids of the tokens, for routers that look at them (`hash`).
-            k: experts per token in place of the router's own number.
-            sequence_length: tokens per sequence; of [B, T, d] it is T.
-            logit_shift: added to logits whose sign switches experts on.
-            generator: of random choices; torch's default one unless given.
-            dropout_seed: of the experts' dropout in training; drawn unless given.
+            step, total_steps: the optimizer's step and number of steps, for routers with a schedule.
+            token_ids: ids of the tokens, for routers that read them (`hash`).
+            k: experts per token; 0: the router's own number.
+            sequence_length: tokens per sequence; for x [B, T, d] it is T.
+            logit_shift: added to the logits of routers that activate experts by a logit's sign.
+            generator: generator of random choices; default: torch's default generator.
+            dropout_seed: seed of the experts' dropout in training; default: a drawn seed.
         """
         if dropout_seed is None and self.training and self._family.options["dropout"] > 0:
             dropout_seed = int(torch.randint(2 ** 62, ()))
@@ -190,7 +190,9 @@ class MoeLayer(torch.nn.Module):
                                   generator=generator, dropout_seed=dropout_seed if self.training else None)
 
     def after_step(self) -> None:
-        """After each optimizer step: moves lambda and the like, once for all layers that share them."""
+        """Updates the balancers' state, such as lambda. Call it after each optimizer step.
+
+        One call serves all layers that share the balancers."""
         self._core.after_step()
 
     def extra_repr(self):
@@ -210,9 +212,9 @@ def make_moe_layers(layers: int, d_model: int, experts: int, d_ffn: Optional[int
                     k: float = 1, *, scorer: Optional[str] = None, selector: Optional[str] = None,
                     balancers: Optional[List[str]] = None, options: Optional[Dict[str, Dict[str, Any]]] = None,
                     **more: Any) -> List[MoeLayer]:
-    """The `layers` MoE layers of one model, with one set of balancers (one lambda) and what scorers share.
+    """Makes `layers` MoE layers of one model. They share the balancers (one lambda) and the scorers' shared parts.
 
-    The arguments are `MoeLayer`'s. Calling `after_step` of one of them is enough."""
+    The other arguments are those of `MoeLayer`. A call of `after_step` of one of the layers is enough."""
     family = _Family(MoeLayer._without_parts(_options(d_model, experts, d_ffn, layers, method, k, scorer, selector,
                                                       balancers, options, more)))
     return [MoeLayer._of(family, number) for number in range(layers)]

@@ -11,15 +11,15 @@ Ids = Union[torch.Tensor, Sequence[int]]
 
 
 def load(path: Path, *, tokenizer: Optional[Path] = None, fold: bool = False, as_trained: bool = False) -> "Model":
-    """The model at `path`: a directory, a llama2.c or GGUF file, or a run directory (its best checkpoint).
+    """Opens the model at `path`: a directory, a llama2.c or GGUF file, or a run directory (its best checkpoint).
 
-    Its weights stay in the file, so that it takes the memory of the file; it is for measuring and generating. To
-    train on from it, give its path to a recipe (`train.init_from`).
+    The weights stay in the file, so the model takes as much memory as the file. The model can be measured and can
+    generate text, but it cannot be trained. To train it further, give its path to a recipe (`train.init_from`).
 
     Args:
-        tokenizer: a tokenizer in place of the model's own.
-        fold: whether each router is folded into one matrix and bias first.
-        as_trained: whether experts that have thresholds choose among all tokens of a pass instead, as in training.
+        tokenizer: a tokenizer that replaces the model's own.
+        fold: whether each router is first folded into one matrix and bias.
+        as_trained: whether experts choose among all tokens of a pass, as in training, instead of by their thresholds.
     """
     return Model(_core.load(os.fspath(path), "" if tokenizer is None else os.fspath(tokenizer), fold, as_trained))
 
@@ -32,12 +32,12 @@ class Model:
 
     @property
     def path(self) -> str:
-        """Of the model or checkpoint that was opened."""
+        """The path of the model or checkpoint that was opened."""
         return self._loaded.path
 
     @property
     def step(self) -> Optional[int]:
-        """Of a checkpoint; None for a model from elsewhere."""
+        """The step of a run's checkpoint; None for any other model."""
         return self._loaded.step
 
     @property
@@ -65,24 +65,24 @@ class Model:
         return notebook.table(f"penstock.Model {self.path}", entries)
 
     def encode(self, text: str) -> List[int]:
-        """The ids of a text, with the beginning of a document where the model's texts have one."""
+        """The token ids of a text. They begin with the beginning-of-document token if the tokenizer adds one."""
         return self._loaded.encode(text)
 
     def decode(self, ids: Ids) -> str:
-        """The text of ids."""
+        """The text of token ids."""
         return self._loaded.decode(_ids(ids))
 
     def logits(self, ids: Union[Ids, Sequence[Sequence[int]]], *, k: int = 0) -> torch.Tensor:
-        """Logits of what follows each id, without gradient: ids [T] or [B, T] -> [T, V] or [B, T, V].
+        """Logits of the token after each id, without gradient: ids [T] or [B, T] -> [T, V] or [B, T, V].
 
-        `k`: experts per token in place of the model's own number."""
+        `k`: experts per token; 0: the model's own number."""
         return self._loaded.logits(torch.as_tensor(ids), k)
 
     def trace(self, text_or_ids: Union[str, Ids]) -> Dict[str, torch.Tensor]:
-        """What every router sees and decides, token by token, as a dict of tensors (`penstock trace`).
+        """The inputs, logits and gates of every router for each token, as a dict of tensors (`penstock trace`).
 
-        layers.N.router_input [T, d], layers.N.logits [T, E], layers.N.gates [T, E] for each layer N with experts,
-        and tokens [T]."""
+        The dict has layers.N.router_input [T, d], layers.N.logits [T, E] and layers.N.gates [T, E] for each layer N
+        with experts, and tokens [T]."""
         ids = self.encode(text_or_ids) if isinstance(text_or_ids, str) else _ids(text_or_ids)
         return self._loaded.trace(ids)
 
@@ -90,10 +90,10 @@ class Model:
         """Draws the gates of one layer, a column for each token and a row for each expert; returns matplotlib's axes.
 
         Args:
-            layer: the first with experts unless given.
-            ax: axes to draw into; those of a new figure unless given.
+            layer: index of the layer; default: the first layer with experts.
+            ax: axes to draw into; default: the axes of a new figure.
 
-        Raises ImportError where matplotlib is missing."""
+        Raises ImportError if matplotlib is missing."""
         trace = self.trace(text_or_ids)
         layers = sorted(int(name.split(".")[1]) for name in trace if name.endswith(".gates"))
         layer = layers[0] if layer is None and layers else layer
@@ -113,9 +113,10 @@ class Model:
                  samples: int = 1, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), on_text: Optional[Callable[[int, int, str], Any]] = None
                  ) -> Union[_core.Completion, List[_core.Completion]]:
-        """Continues a prompt (a text, or ids), or a list of prompts: a `Completion`, or a list of them.
+        """Continues a prompt (a text, or ids) or a list of prompts. Returns a `Completion` for one prompt.
 
-        With `samples` above 1 a list, too. `on_text(prompt, sample, piece)` hears each piece of text as it comes."""
+        For a list of prompts, or with `samples` above 1, it returns a list of them. It calls
+        `on_text(prompt, sample, piece)` for each piece of text as soon as the piece is generated."""
         several = isinstance(prompt, (list, tuple)) and len(prompt) > 0 and not isinstance(prompt[0], int)
         prompts = [p if isinstance(p, str) else _ids(p) for p in (prompt if several else [prompt])]
         options = {"max_tokens": max_tokens, "samples": samples, "temperature": temperature, "top_k": top_k,
@@ -128,9 +129,9 @@ class Model:
              protocol: str = "windows") -> Dict[str, Any]:
         """Loss, perplexity and bits per byte, as a dict, on a corpus directory (`data`) or on a text.
 
-        A corpus is measured as the run that the model is of was measured at its end, but for what is given. A
-        `sequence_length` of 0 is the model's context length, as is none for a text. Of a text, `tokens`,
-        `log_probabilities` [N] and `ids` [N] of the scored tokens are given, too."""
+        On a corpus, settings that are not given are those of the evaluation at the end of the model's run. A
+        `sequence_length` of 0 means the model's context length. For a text this is also the default. For a text, the
+        dict also has `tokens`, the number N of scored tokens, and their `log_probabilities` [N] and `ids` [N]."""
         if (data is None) == (text is None):
             raise TypeError("give either data, a corpus directory, or text")
         if data is not None:

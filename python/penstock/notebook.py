@@ -1,10 +1,10 @@
-"""What models, runs and studies show in a notebook: HTML for their reprs, and axes for plots where matplotlib is."""
+"""HTML by which notebooks show models, runs and studies, and matplotlib axes for their plots."""
 import html
 from typing import Any, Mapping
 
 
 def table(title: str, entries: Mapping[str, Any]) -> str:
-    """A table of two columns; entries that are None are left out."""
+    """An HTML table of two columns, name and value. Entries that are None are left out."""
     rows = "".join(f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
                    f"<td style='text-align:left'>{html.escape(str(value))}</td></tr>"
                    for name, value in entries.items() if value is not None)
@@ -12,12 +12,12 @@ def table(title: str, entries: Mapping[str, Any]) -> str:
 
 
 def preformatted(text: str) -> str:
-    """A text whose columns are made of spaces; lines are not broken."""
+    """The text as HTML that keeps its spaces and does not break its lines."""
     return f"<pre style='white-space:pre'>{html.escape(text)}</pre>"
 
 
 def axes(given: Any, width: float = 7.0, height: float = 4.0) -> Any:
-    """The axes given, or those of a new figure.  Raises ImportError where matplotlib is missing."""
+    """The given axes, or the axes of a new figure. Raises ImportError if matplotlib is missing."""
     if given is not None:
         return given
     try:

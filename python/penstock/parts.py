@@ -1,4 +1,4 @@
-"""The registry of routers: what there is, and parts of one's own written in Python."""
+"""The registry of routers: its content, and the registration of scorers and balancers written in Python."""
 from typing import Any, Callable, Dict, Optional
 
 import torch
@@ -12,9 +12,9 @@ def routers() -> Dict[str, Any]:
 
 
 class Scorer(torch.nn.Module):
-    """A scorer in Python: parameters, and `score`. Made as `cls(shape, **options)` for each layer.
+    """A scorer in Python: parameters, and `score`. Each layer makes its own as `cls(shape, **options)`.
 
-    Matrices are drawn by the model's seed, N(0, std^2), and vectors begin as zeros."""
+    The model's seed draws the initial matrices from N(0, std^2). Vectors are initially zero."""
 
     def score(self, hidden: torch.Tensor, context: _core.Context) -> torch.Tensor:
         """Logits [T, E] of rows [T, d]."""
@@ -22,13 +22,13 @@ class Scorer(torch.nn.Module):
 
 
 class Balancer(torch.nn.Module):
-    """A balancer in Python, one for all layers of a model. Made as `cls(shape, **options)`.
+    """A balancer in Python, one for all layers of a model. The model makes it as `cls(shape, **options)`.
 
-    Its buffers are saved with the model; change them in place. It may also have
-    `choice_bias(layer)` -> [E], with the trait biases_choice, and `state()` -> {name: number}."""
+    Its buffers are saved with the model. Change them in place. With the trait biases_choice it also has
+    `choice_bias(layer)` -> [E]. It may have `state()` -> {name: number}, the values to log."""
 
     def balance(self, scores: _core.Scores, plan: _core.Plan, context: _core.Context) -> Any:
-        """A scalar to add to the loss, or None; or that and a dict of tensors to log."""
+        """Returns a scalar to add to the loss, or None, or a pair of this and a dict of tensors to log."""
         raise NotImplementedError
 
     def after_step(self, statistics: _core.StepStatistics) -> None:
@@ -45,17 +45,19 @@ def _registrar(register, name, options, summary, source, traits):
 
 def register_scorer(name: str, *, options: Optional[Dict[str, Any]] = None, summary: Optional[str] = None,
                     source: str = "Python", **traits: Any) -> Callable[[Any], Any]:
-    """Class decorator: recipes and layers of this process then know the scorer by that name.
+    """Class decorator that registers a scorer under a name. Recipes and layers of this process can then use it.
 
     Args:
-        options: the part's options with their defaults, which become keyword arguments.
-        traits: what it says of itself, such as `stochastic=True` (`routers()["traits"]["scorers"]` explains all).
+        options: the scorer's options with their defaults. The class gets them as keyword arguments.
+        traits: properties of the scorer, such as `stochastic=True` (`routers()["traits"]["scorers"]` explains all).
 
-    A cell that runs again may put another class in its place, with the same options and traits."""
+    A later call with the same name, options and traits replaces the class, as when a notebook's cell runs again."""
     return _registrar(_core.register_scorer, name, options, summary, source, traits)
 
 
 def register_balancer(name: str, *, options: Optional[Dict[str, Any]] = None, summary: Optional[str] = None,
                       source: str = "Python", **traits: Any) -> Callable[[Any], Any]:
-    """The same for a balancer (`routers()["traits"]["balancers"]`)."""
+    """Class decorator that registers a balancer under a name. Its arguments are those of `register_scorer`.
+
+    `routers()["traits"]["balancers"]` explains the traits."""
     return _registrar(_core.register_balancer, name, options, summary, source, traits)

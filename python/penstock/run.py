@@ -1,4 +1,4 @@
-"""Runs, studies, conversions: what the program's commands of the same names do."""
+"""Runs, studies and conversions. Each function does the same as the program's command of its name."""
 import json
 import os
 import sys
@@ -20,7 +20,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the run has ended and written finished.json."""
         return os.path.exists(os.path.join(self.path, "finished.json"))
 
     @property
@@ -30,23 +30,23 @@ class Run:
             return json.load(file)
 
     def metrics(self) -> List[Dict[str, Any]]:
-        """The lines of metrics.jsonl, a dict each."""
+        """The lines of metrics.jsonl, as one dict a line."""
         with open(os.path.join(self.path, "metrics.jsonl"), encoding="utf-8") as file:
             lines = file.read().split("\n")
         return [json.loads(line) for line in lines[:-1]]  # the last line is empty, or cut off by a kill
 
     def load(self, **options: Any) -> Model:
-        """The best checkpoint's model; options as `penstock.load` takes them."""
+        """Opens the model of the best checkpoint. The options are those of `penstock.load`."""
         return load(self.path, **options)
 
     def plot(self, key: str = "loss", *, ax: Any = None) -> Any:
-        """Draws a number of metrics.jsonl over steps, and the validations' of that name; returns matplotlib's axes.
+        """Draws a value of metrics.jsonl over steps, for training and for validation; returns matplotlib's axes.
 
         Args:
-            key: "loss", "active_experts", "lambda" or any other that is a number.
-            ax: axes to draw into, so that several runs share one; those of a new figure unless given.
+            key: "loss", "active_experts", "lambda" or any other key whose value is a number.
+            ax: axes to draw into, for example those of another run; default: the axes of a new figure.
 
-        Raises ImportError where matplotlib is missing."""
+        Raises ImportError if matplotlib is missing."""
         lines = self.metrics()
         steps = [(line["step"], line[key]) for line in lines if isinstance(line.get(key), (int, float))]
         validations = [(line["step"], line["validation"][key]) for line in lines
@@ -62,7 +62,7 @@ class Run:
         return ax
 
     def _last(self):
-        """The last line with a loss; None before."""
+        """The last line of metrics.jsonl with a loss; None if there is no such line yet."""
         if not os.path.exists(os.path.join(self.path, "metrics.jsonl")):
             return None
         return next((line for line in reversed(self.metrics()) if "loss" in line), None)
@@ -95,17 +95,17 @@ def train(recipe: Union[Path, Dict[str, Any]], out: Optional[Path] = None, *, se
 
     Args:
         recipe: a TOML file, or a recipe as nested dicts.
-        out: the run directory; runs/NAME of a file NAME.toml unless given.
+        out: the run directory; default: runs/NAME for a file NAME.toml.
         set: keys to override: {"train.steps": 100}.
-        on_step: called with each line of metrics.jsonl, a dict: one for each step, and for step 0 where the
-            beginning is validated. What it returns does not count. Where it raises, the run is saved and ended, and
-            the exception goes on; StopIteration ends the run without one.
-        resume: go on with the run in the directory.
-        progress: the program's progress line on standard error; where that is a terminal unless given.
-        force: train also where memory seems too small for it.
+        on_step: called with each line of metrics.jsonl as a dict. There is a line for each step, and one for step 0
+            if the initial model is validated. The return value is ignored. If the callback raises an exception, the
+            run is saved and ended, and the exception is raised again. StopIteration ends the run without an exception.
+        resume: continues the run in the directory.
+        progress: whether a progress line is shown on standard error; default: if standard error is a terminal.
+        force: trains even if memory seems too small for the run.
 
-    Ctrl-C saves the last complete step and raises KeyboardInterrupt; `resume=True` goes on, bit for bit. A second one
-    ends the process at once, as it does the program."""
+    Ctrl-C saves the last complete step and raises KeyboardInterrupt. `resume=True` then continues the run, bit for
+    bit. A second Ctrl-C ends the process at once, as with the program."""
     if not isinstance(recipe, dict):
         recipe = os.fspath(recipe)
         if out is None:
@@ -131,7 +131,7 @@ class Study:
     def plot(self, *, ax: Any = None) -> Any:
         """Draws the validation loss of each run by variant, and each variant's mean; returns matplotlib's axes.
 
-        Raises ImportError where matplotlib is missing."""
+        Raises ImportError if matplotlib is missing."""
         losses: Dict[str, List[float]] = {}
         for row in self.rows:
             if row.get("validation"):
@@ -155,22 +155,22 @@ class Study:
 def study(path: Path, out: Optional[Path] = None, *, set: Optional[Dict[str, Any]] = None, scale: str = "",
           results: Path = "", report_only: bool = False, retry_diverged: bool = False,
           progress: Optional[bool] = None, force: bool = False) -> Study:
-    """Trains the variants and seeds of a study file that are not finished yet, measures them, and returns a `Study`.
+    """Trains the unfinished runs of a study file, one after another, measures all runs, and returns a `Study`.
 
-    The arguments are the options of `penstock study`. Runs are trained one after another."""
+    The arguments are the options of `penstock study`."""
     return Study(*_core.run_study(os.fspath(path), "" if out is None else os.fspath(out), set or {}, scale,
                                   os.fspath(results), report_only, retry_diverged, _progress(progress), force))
 
 
 def upcycle(dense: Path, out: Path, *, method: str = "router-upcycling", router: Optional[Dict[str, Any]] = None,
             seed: int = 1, force: bool = False, **options: Any) -> str:
-    """Makes an MoE of the dense model (a directory or a run), and returns its path.
+    """Converts the dense model (a directory or a run) to an MoE, and returns the MoE's path.
 
     Args:
         options: experts, k, start, granularity, calibration and the other keys of a study's `upcycle`
             (docs/upcycling.md).
-        router: of model.router, over the method's: {"load-balance": {"coefficient": 0}}.
-        force: make it also where memory or the disk seems too small for it.
+        router: keys of model.router that override the method's: {"load-balance": {"coefficient": 0}}.
+        force: converts even if memory or the disk seems too small for the MoE.
     """
     return _core.upcycle(os.fspath(dense), os.fspath(out), {"method": method, **options}, router or {}, seed, force)
 
@@ -178,15 +178,15 @@ def upcycle(dense: Path, out: Path, *, method: str = "router-upcycling", router:
 def export(model: Path, out: Path, *, format: str, architecture: str = "", dtype: str = "", sample: Path = "",
            check_tokens: int = 256, tokenizer: bool = True, fit_bias: bool = False,
            importance_tokens: int = 0) -> Dict[str, Any]:
-    """Writes the model for other programs and returns the certificate, a dict.
+    """Writes the model in a format of other programs and returns the certificate, a dict.
 
     Args:
         format: "hf", a Hugging Face directory, or "gguf", a file for llama.cpp.
-        sample: a text file or a corpus to measure the file on; a sentence of Penstock's unless given.
-        importance_tokens: runs the model over so many tokens of `sample`, which has to be given, and weighs errors of
-            q4_k and q6_k by the squares of its inputs; 0: all errors weigh alike.
+        sample: a text file or a corpus on which the written file is measured; default: a built-in sentence.
+        importance_tokens: number of tokens of `sample` over which the model runs first. The rounding errors of q4_k
+            and q6_k are then weighted by the mean squares of each weight's inputs. Needs `sample`. 0: equal weights.
 
-    Raises NotPortableError, whose text says why, where no architecture computes what the model computes."""
+    Raises NotPortableError if no architecture of the format computes what the model computes. Its text says why."""
     options = {"format": format, "check_tokens": check_tokens, "with_tokenizer": tokenizer, "fit_bias": fit_bias,
                "importance_tokens": importance_tokens}
     options.update((key, word) for key, word in (("architecture", architecture), ("dtype", dtype)) if word)
