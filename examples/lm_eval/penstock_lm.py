@@ -1,10 +1,10 @@
-"""Penstock as a model of EleutherAI's lm-evaluation-harness: one `penstock eval MODEL --requests -` answers all
-log-likelihoods.
+"""Penstock as a model of EleutherAI's lm-evaluation-harness. One process of `penstock eval MODEL --requests -`
+computes all log-likelihoods.
 
     from penstock_lm import Penstock
     lm_eval.simple_evaluate(model=Penstock("runs/mine"), tasks=["arc_easy", "piqa"])
 
-Tasks whose answers are generated are not for it; `penstock eval --tasks` has those of docs/tasks.md.
+It does not support tasks whose answers are generated. `penstock eval --tasks` supports those of docs/tasks.md.
 """
 
 import json
@@ -14,7 +14,7 @@ from lm_eval.api.model import LM
 
 
 class Penstock(LM):
-    """`options` are more options of `penstock eval`, as ("--k", "2")."""
+    """A model of the harness. `options` are further options of `penstock eval`, such as ("--k", "2")."""
 
     def __init__(self, model, program="penstock", options=()):
         super().__init__()
@@ -22,7 +22,7 @@ class Penstock(LM):
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, pairs):
-        """The answers to (context, continuation) pairs, as the program gives them."""
+        """Returns the program's answers to (context, continuation) pairs, as dicts."""
         if not pairs:
             return []
         lines = [json.dumps({"context": context, "continuation": continuation}) for context, continuation in pairs]
@@ -30,7 +30,7 @@ class Penstock(LM):
             self.process.stdin.write("\n".join(lines) + "\n\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the program has said why
+            pass  # the program has printed the reason on standard error
         answers = [self.process.stdout.readline() for _ in lines]
         if not answers[-1]:
             raise RuntimeError(f"{' '.join(self.process.args)} ended with {self.process.wait()}")
@@ -40,7 +40,7 @@ class Penstock(LM):
         return [(answer["loglikelihood"], answer["greedy"]) for answer in self.ask([r.args for r in requests])]
 
     def loglikelihood_rolling(self, requests, disable_tqdm=False):
-        """Of whole texts; one that is longer than the model's window is refused."""
+        """Returns the log-likelihoods of whole texts. The program refuses a text longer than the model's window."""
         return [answer["loglikelihood"] for answer in self.ask([("", *r.args) for r in requests])]
 
     def generate_until(self, requests, disable_tqdm=False):

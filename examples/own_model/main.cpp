@@ -1,7 +1,7 @@
-// A small libtorch model of one's own with two of Penstock's MoE layers in it: learns to tell which
-// quarter of the circle a noisy point came from after the plane was wound around the centre. Exits
-// 1 unless the loss falls to half, and unless the layers share one λ that moves once a step. Prints
-// the methods that the layers can be given.
+// A small libtorch model with two of Penstock's MoE layers. It gets random points of a plane that
+// is wound around its centre, and learns to tell in which quarter of the circle each point lies.
+// Prints the methods that the layers can use. Exits with 1 unless the loss falls to half and the
+// layers share one λ that moves once a step.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ struct Net : torch::nn::Module {
   }
   torch::nn::Linear in{nullptr}, out{nullptr};
   std::vector<std::shared_ptr<penstock::MoeLayer>> moe;
-  double sparsity = 0;  // of the last layer's last pass
+  double sparsity = 0;  // sparsity of the last layer in the last pass
 };
 
 int main() {
@@ -62,11 +62,12 @@ int main() {
     optimizer.zero_grad();
     (auxiliary.defined() ? task + auxiliary : task).backward();
     optimizer.step();
-    net.moe.front()->after_step();  // of all layers
+    net.moe.front()->after_step();  // one call for all layers
     last = task.item<double>();
     if (step == 0) {
       first = last;
-      // Half of all experts are on, more than the target: one λ, from 1e-8 up by its factor once.
+      // Half of all experts are active, which is more than the target. So the one λ has risen from
+      // 1e-8 by its factor once.
       if (net.lambdas().size() != 1 || std::abs(net.lambdas()[0] - 1.2e-8) > 1e-14) return 1;
     }
     if (step % 100 == 0)

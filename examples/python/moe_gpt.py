@@ -1,4 +1,4 @@
-"""A small GPT in plain PyTorch whose feed-forwards are Penstock's MoE layers, trained on the bytes of a text file.
+"""Trains a small GPT on the bytes of a text file. The GPT is plain PyTorch with Penstock's MoE layers as feed-forwards.
 
     PYTHONPATH=build/release/python /usr/bin/python3 examples/python/moe_gpt.py TEXT [--method remoe] [--steps 300]
 """
@@ -50,7 +50,7 @@ def train(model, data, steps, batch=16):
         optimizer.zero_grad()
         (loss + sum(r.loss for r in routings if r.loss is not None)).backward()
         optimizer.step()
-        model.blocks[0].moe.after_step()  # of all layers
+        model.blocks[0].moe.after_step()  # one call for all layers
         yield loss.item(), routings
 
 
@@ -62,7 +62,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     text = torch.frombuffer(bytearray(arguments.text.read()), dtype=torch.uint8).long()
     torch.manual_seed(1)
-    # Made together, the layers share one lambda, or whatever else the method's balancers keep.
+    # Layers that are made together share the state of the method's balancers, such as lambda.
     moe_layers = penstock.make_moe_layers(3, d_model=128, experts=8, d_ffn=256, method=arguments.method)
     for number, (last, of_layers) in enumerate(train(Gpt(moe_layers, 128, 4, 64), text, arguments.steps)):
         if number % 50 == 0 or number == arguments.steps - 1:

@@ -1,10 +1,10 @@
-"""A balancer written in Python that the C++ trainer uses: an experiment in twenty lines. Python runs for each layer
-and micro-batch, so that it is slow; what proves itself becomes one .cpp file (CONTRIBUTING.md).
+"""A balancer written in Python that the C++ trainer uses: an experiment in twenty lines. It is slow, because Python
+runs for each layer and micro-batch. A balancer that works well can become one .cpp file (CONTRIBUTING.md).
 
     PYTHONPATH=build/release/python /usr/bin/python3 examples/python/own_balancer.py CORPUS OUT [--steps 60]
 
-The balancer penalises the experts that got more than their share in the steps before: it keeps a running mean of the
-loads, a buffer that checkpoints hold, and needs no gradient through the counts.
+The balancer penalises the experts that got more than their share of tokens in the steps before. It keeps a running
+mean of the loads in a buffer, which checkpoints save. It needs no gradient through the counts.
 """
 import argparse
 

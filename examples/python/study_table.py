@@ -1,5 +1,5 @@
-"""The rows of a study, which `penstock study` or `penstock.study` left, as a table: a pandas DataFrame where pandas is
-there, else printed by plain Python.
+"""Prints the rows of a study as a table. `penstock study` and `penstock.study` write the rows. The table is a pandas
+DataFrame if pandas is installed; otherwise plain Python prints it.
 
     /usr/bin/python3 examples/python/study_table.py STUDY/results.json
 """

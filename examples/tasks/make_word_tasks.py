@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Makes the items of last_word.toml and cloze.toml of a text, to measure models on what they were trained for.
+"""Makes the items of last_word.toml and cloze.toml from a text, to measure models on the kind of text they trained on.
 
     make_word_tasks.py TEXT FOLDER [--from 0.9] [--to 1] [--items 500] [--seed 1]
 
-TEXT is a file, also with .gz, or .jsonl with a field "text"; --from and --to say which part of its characters is
-read: what no model has been trained on. A passage is up to 400 characters, from a word's begin on, before a word of
-three letters or more that ends a sentence. last_word.jsonl asks for the word; cloze.jsonl gives three others to
-choose from, last words of other passages of the same part, drawn by the seed and begun by a letter of the same case.
+TEXT is a text file or a .jsonl file with a field "text", either also as .gz. --from and --to select a part of its
+characters; choose a part that no model was trained on. A passage is at most 400 characters long. It begins at the
+beginning of a word, and the next word ends a sentence and has three letters or more. last_word.jsonl asks for this
+word. cloze.jsonl also gives three wrong words. They are last words of other passages of the same part, drawn by the
+seed, and their first letter has the same case.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def read(path):
 
 
 def passages(text):
-    """(context, word)"""
+    """Yields (context, word) for each passage and the word after it."""
     for found in re.finditer(r"(?<= )[A-Za-z]{3,}(?=[.!?](?:\s|\"|$))", text):
         context = text[max(0, found.start() - 401):found.start() - 1]
         if found.start() > 401:
@@ -57,7 +58,7 @@ def main():
     arguments = parser.parse_args()
     text, draw = read(arguments.text), random.Random(arguments.seed)
     part = text[int(arguments.begin * len(text)):int(arguments.end * len(text))]
-    items = list(passages(part[part.find(" ") + 1:]))  # without a word's end
+    items = list(passages(part[part.find(" ") + 1:]))  # without the incomplete first word
     if len(items) > arguments.items:
         items = [items[i] for i in sorted(draw.sample(range(len(items)), arguments.items))]
     os.makedirs(arguments.folder, exist_ok=True)

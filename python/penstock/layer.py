@@ -108,7 +108,7 @@ class MoeLayer(torch.nn.Module):
             shared_width, shared_gate, shared_output_std, as in C++ (penstock/layers/moe.h).
 
     torch's default generator draws the weights (`torch.manual_seed`). A layer made by this class has its own
-    balancers. `make_moe_layers` makes several layers of one model, which share their balancers::
+    balancers. `make_moe_layers` makes several layers of one model, which share their balancers. A training step::
 
         y, routing = moe(x)                   # x [..., d_model]
         loss = task_loss + routing.loss       # None outside training, and if the method has no loss
