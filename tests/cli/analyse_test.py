@@ -12,7 +12,7 @@ from shell import main
 
 
 def check_routing(shell):
-    """Flips, experts by token and by domain, of a run on two domains."""
+    """A run on two domains: flips of routing between checkpoints, and experts by token and by domain."""
     with open(os.path.join(shell.directory, "digits.txt"), "w") as file:
         file.write("3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4 6 2 6 4 3\n" * 200)
     shell.ok("data", "prepare", "text.txt", "digits.txt", "--out", "two")

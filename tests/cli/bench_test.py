@@ -22,7 +22,7 @@ def check_bench(shell):
     unit = machine["unit_bf16"]
     shell.expect("bench machine", unit in (None, "avx512-bf16", "amx-bf16"), unit)
     shell.expect("bench machine", bf16 is None if unit is None else bf16 > 0, bf16)
-    # scripts/setup installs a fast one.
+    # scripts/setup installs a fast BLAS.
     shell.expect("bench machine", machine["blas"] not in ("", "reference BLAS", "unknown BLAS"), machine)
     step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
     for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
@@ -46,7 +46,7 @@ def check_bench(shell):
 
 
 def check_reference_blas(shell):
-    """compare_torch.py does not compare with a BLAS of plain loops."""
+    """compare_torch.py refuses to compare with the reference BLAS, which is plain loops."""
     program = os.path.join(shell.directory, "program")
     with open(program, "w") as file:
         file.write("#!/bin/sh\necho '{\"blas\": \"reference BLAS\", \"blas_library\": \"/lib/libblas.so.3\"}'\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Runs train, info and routers as a person would, on a tiny corpus: the keys of --json and metrics.jsonl
-that scripts rely on, and for any subcommand one clear line with the right exit code for each kind of
-mistake. Other subcommands have tests of their own.
+"""Runs train, info and routers as a person would, on a tiny corpus. Checks the keys of --json and metrics.jsonl that
+scripts rely on. Checks also that each kind of mistake, in any subcommand, gives one clear line and the right exit
+code. The other subcommands have their own tests.
 
     commands_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from shell import RECIPE, Shell, finish, tiny  # noqa: F401 (tests of other commands take the first two from here)
+from shell import RECIPE, Shell, finish, tiny  # noqa: F401 (tests of other commands import RECIPE and Shell from here)
 
 
 def check_outputs(shell, source):
@@ -88,7 +88,7 @@ def check_outputs(shell, source):
 
 
 def check_full_output(shell):
-    """What cannot be printed is an error, whatever was to be printed."""
+    """Every command fails if it cannot write its output to standard output."""
     for arguments in (("routers",), ("routers", "--json"), ("info", "recipe.toml"), ("train", "--keys"),
                       ("eval", "run", "--data", "corpus"), ("report", "run"), ("--help",), ("--version",)):
         with open("/dev/full", "w") as full:
@@ -100,7 +100,7 @@ def check_full_output(shell):
 
 
 def check_launcher(shell):
-    """What OpenMP's library read while it was loaded, which it tells itself; --version loads none."""
+    """The program sets GOMP_SPINCOUNT before it loads OpenMP's library, which prints it; --version loads none."""
     def spin_count(**variables):
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
@@ -160,14 +160,14 @@ def check_mistakes(shell):
 
 
 def check_interrupted_preparation(shell):
-    """While a tokenizer trains for longer than a person waits."""
+    """A signal interrupts `data prepare` during the long training of a tokenizer, and nothing is written."""
     with open(os.path.join(shell.directory, "long.txt"), "w") as file:
         for number in range(400000):
             file.write(f"{number * 7919 % 104729} turbine {number} gate\n")
     for number in (signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen([shell.program, "data", "prepare", "long.txt", "--tokenizer", "unigram:8000", "--out",
                                     "interrupted"], cwd=shell.directory, stderr=subprocess.PIPE, text=True)
-        process.stderr.readline()  # "reading long.txt": the handler stands
+        process.stderr.readline()  # "reading long.txt": by now the signal handler is installed
         process.send_signal(number)
         rest = process.communicate(timeout=120)[1]
         shell.expect("interrupted preparation", process.returncode == 130 and

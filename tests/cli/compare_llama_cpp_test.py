@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""scripts/compare-llama-cpp and scripts/compare-llama-cpp-tasks without llama.cpp: stand-ins for its programs note how
-they were called, and answer with the ids and the perplexity that they are told to, or with scores of their own.
+"""Tests scripts/compare-llama-cpp and scripts/compare-llama-cpp-tasks without llama.cpp. Stand-ins for its programs
+record how they were called. They answer with given ids and a given perplexity, or compute scores with Penstock.
 
     compare_llama_cpp_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -74,8 +74,9 @@ def tasks(shell, *more):
 
 
 def modes_are_compared_item_by_item(shell):
-    """A stand-in reads the modes' files, draws hellaswag's items in its own order, and scores with Penstock; told to
-    be wrong, it is found out."""
+    """The stand-in reads the files of llama.cpp's task modes, reorders hellaswag's items, and scores with Penstock.
+
+    The script finds no difference. With WRONG set, the stand-in answers wrongly, and the script finds differences."""
     shell.ok("train", "recipe.toml", "--out", "wide", "--quiet", "--set", "model.router.method=topk", "--set",
              "model.router.k=2", "--set", "model.context=96", "--set", "train.sequence_length=96")
     rows = {"arc_easy": [{"query": f"Question: the gate {i}?", "choices": ["a gate", "the turbine", "no"], "gold": 0}

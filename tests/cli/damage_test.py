@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What the program says of files that were damaged after it wrote them, of the run directory's
-config.toml on the way back, and where its messages go when the standard streams are closed.
+"""What the program says about files that were damaged after it wrote them, and about a run directory's config.toml
+given back to it as a recipe. Also where its messages go when the standard streams are closed.
 
     damage_test.py PENSTOCK
 """
@@ -128,7 +128,7 @@ def check_damaged_records(shell):
 
 
 def check_closed_streams(shell):
-    """Messages must not end up in the run's own files, which would take the descriptors' places."""
+    """Messages must not get into the run's files, which could be opened under the closed streams' descriptors."""
     command = f"'{shell.program}' train recipe.toml --out closed <&- >&- 2>&-"
     done = subprocess.run(["/bin/sh", "-c", command], cwd=shell.directory, timeout=120)
     shell.expect("closed streams", done.returncode == 0, done.returncode)

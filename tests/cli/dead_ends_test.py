@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What a new user meets: recipes to begin from, settings that nothing reads, runs that are to go on, output
-that could not be written, and the lines that say how to go on.
+"""Problems that a new user meets: recipes to start from, settings that nothing reads, runs to be continued, and output
+that cannot be written. Checks the lines that say how to continue.
 
     dead_ends_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -161,7 +161,7 @@ def check_output_paths(shell):
 
 
 def check_links(shell):
-    """What a link names is written where the link leads, and the link stays."""
+    """Output to a symbolic link is written to the link's target, and the link stays."""
     at = lambda name: os.path.join(shell.directory, name)
     os.makedirs(at("elsewhere/folder"))
     write(shell, "elsewhere/page.html", "old")

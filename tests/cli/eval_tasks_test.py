@@ -53,7 +53,7 @@ def check_own_task(shell):
     for item in items:
         requests = item["requests"]
         shell.expect("--items", [request["continuation"] for request in requests] == [" the", " turbine", " zq"])
-        # The model reads 16 bytes: of a longer request the first ones are left out.
+        # The model reads 16 bytes. The first bytes of a longer request are left out.
         for request in requests:
             text = (request["context"] + request["continuation"]).encode()[-17:]
             shell.expect("--items", bytes(request["ids"]) == text, request)
@@ -80,7 +80,7 @@ def check_own_task(shell):
 
 
 def check_requests(shell):
-    """What --items says of a task's requests, --requests says of the same texts and of their tokens."""
+    """--requests gives the same scores as --items for the same requests, given as texts and as token ids."""
     with open(os.path.join(shell.directory, "items.jsonl")) as file:
         asked = [request for line in file for request in json.loads(line)["requests"]]
     scores = [{key: request[key] for key in ("ids", "scored_from", "loglikelihood", "greedy")} for request in asked]
@@ -93,7 +93,7 @@ def check_requests(shell):
             shell.expect("--requests", {**answer, "loglikelihood": 0} == {**score, "loglikelihood": 0}, answer)
     with subprocess.Popen([shell.program, "eval", "run", "--requests", "-"], cwd=shell.directory, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        for score in scores[:3]:  # an answer comes before the next question is asked
+        for score in scores[:3]:  # each answer is read before the next request is written
             program.stdin.write(json.dumps({"ids": score["ids"], "scored_from": score["scored_from"]}) + "\n\n")
             program.stdin.flush()
             answer = json.loads(program.stdout.readline())
@@ -109,7 +109,7 @@ def check_requests(shell):
 
 
 def check_word_tasks(shell):
-    """examples/tasks: items of a text's own last words."""
+    """examples/tasks: cloze and last-word items made from a text."""
     folder = os.path.join(os.path.abspath(sys.argv[2]), "examples", "tasks")
     ends = ("water", "gates", "stone", "wheel", "river")
     write(shell, "words.txt", "".join(f"Number {i} of the gates that we saw was made of much more {ends[i % 5]}. "
@@ -141,7 +141,7 @@ def check_generated_answers(shell):
     with open(os.path.join(shell.directory, "said.jsonl")) as file:
         items = [json.loads(line) for line in file]
     for i, item in enumerate(items):
-        # Of "the gate 0:" (11 bytes) the window of 16 has room for 12.
+        # The window has 16 bytes and the answer takes 4, so 12 are left for "the gate 0:" (11 bytes).
         shell.expect("--items", bytes(item["requests"][0]["ids"]) == f"the gate {i}:".encode()[-12:], item)
         shell.expect("--items", 1 <= len(item["generated"].encode()) <= 12 and item["answers"] == ["the", "turbine"],
                      item)
@@ -184,7 +184,7 @@ def check_few_shot(shell):
     shell.expect("--fewshot", out["n"] == 9 and out["fewshot"] == 3 and out["fewshot_seed"] == 1234, out)
     with open(os.path.join(shell.directory, "few.jsonl")) as file:
         items = [json.loads(line) for line in file]
-    random = Random(1234)  # of Python itself, and by its own hand
+    random = Random(1234)  # Python's own generator, which the program must reproduce
     for row, item in zip(rows, items):
         drawn = [one for one in random.sample(rows, 4) if one != row][:3]
         text = "".join(f"{one['q']}: {one['c'][one['g']]}\n\n" for one in drawn) + f"{row['q']}:"
@@ -201,8 +201,9 @@ def check_few_shot(shell):
 
 
 def check_kept_answers(shell):
-    """Killed at a random moment, and again, an evaluation ends with the bytes of one that was not, and answers nothing
-    twice."""
+    """An evaluation that was killed repeatedly at random moments ends with the same bytes as one that was not killed.
+
+    It computes no answer twice."""
     words = ["the", "turbine", "zq", "gate", "water"]
     write(shell, "long/sides.toml", TASK)
     write(shell, "long/sides.jsonl", [{"q": f"gate {i}" * (1 + i % 3), "c": words, "g": i % 5} for i in range(6000)])
@@ -225,7 +226,7 @@ def check_kept_answers(shell):
         time.sleep(random.uniform(0, seconds / 8))
         process.send_signal(signum)
         _, said = process.communicate(timeout=60)
-        if process.returncode == 0:  # it was quicker
+        if process.returncode == 0:  # the evaluation ended before the signal
             break
         interrupted += 1
         shell.expect("killed", process.returncode == code, f"{process.returncode} {said}")
@@ -269,7 +270,7 @@ def check_compare(shell):
 
 
 def check_other_formats(shell):
-    """What was exported scores as what it was made of: Hugging Face's files and GGUF."""
+    """Exports to Hugging Face and GGUF have the same scores as the exported model."""
     shell.ok("train", "recipe.toml", "--out", "topk", "--quiet", "--set", "model.router.method=topk")
     task = ("--task", "own/sides.toml", "--json", "--sequence-length", "16")
     own = json.loads(shell.ok("eval", "topk", *task))["tasks"]["sides"]

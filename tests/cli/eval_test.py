@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs `penstock eval` on a tiny run: its figures by corpus, by experts per token and by text, and one clear
-line for each mistake.
+"""Runs `penstock eval` on a tiny run: its figures on a corpus, on a text and by experts per token, and one clear line
+for each mistake.
 
     eval_test.py PENSTOCK
 """
@@ -43,7 +43,7 @@ def check_eval(shell):
 
 
 def check_eval_text(shell):
-    """By windows every byte but the first is scored once; by llama.cpp's protocol half of each window."""
+    """The protocol `windows` scores every byte but the first once; llama.cpp's protocol scores half of each window."""
     text = "the gate decides how much water each turbine gets\n" * 3  # 150 bytes
     with open(os.path.join(shell.directory, "three.txt"), "w") as file:
         file.write(text)
@@ -111,7 +111,7 @@ def check_causality(shell):
 
 
 def check_eval_repeats_the_run(shell):
-    # Experts with a capacity depend on the batch, random ones on the step, attention on documents.
+    # Routing with a capacity depends on the batch, random routing on the step, and attention on document borders.
     for name, settings in {"switch": ["train.micro_batch=2", "train.batch_sequences=4"],
                            "thor": ["train.batch_sequences=2"],
                            "topk": ["data.isolate_documents=true"]}.items():
@@ -124,7 +124,7 @@ def check_eval_repeats_the_run(shell):
             told = json.loads(shell.ok("eval", "again-" + name, "--data", "corpus", "--split", split, "--json"))
             shell.expect("eval " + name, abs(told["loss"] - finished[split]["loss"]) < 1e-6,
                          f"{split}: {told['loss']} {finished[split]['loss']}")
-    # At its end a run may be measured on a part of each split; eval takes as much of it.
+    # The final evaluation of a run may measure a part of each split. `eval` then measures the same part.
     shell.ok("train", "recipe.toml", "--out", "part", "--quiet", "--set", "train.final_eval_tokens=64")
     with open(os.path.join(shell.directory, "part", "finished.json")) as file:
         finished = json.load(file)
@@ -159,7 +159,7 @@ def check_eval_by_k(shell):
     shell.expect("eval --k", points[2]["loss"] == plain["loss"] and points[0]["loss"] != plain["loss"], points)
     page = open(os.path.join(shell.directory, "by-k.html")).read()
     shell.expect("eval --plot", '"by-k"' in page and '"by-flops"' in page and "src=" not in page)
-    # Where the model's own k is not asked for, the rest of the answer is still about it.
+    # If --k does not include the model's own k, the other figures of the answer are still those of its own k.
     other = json.loads(shell.ok(*evaluate, "--json", "--k", "2"))
     shell.expect("eval --k 2", other["loss"] == plain["loss"] and other["by_k"][0]["k"] == 2, other)
     shell.expect("eval --k", "  4* " in shell.ok(*evaluate, "--k", "1,4"))
@@ -172,7 +172,7 @@ def check_eval_by_k(shell):
 
 
 def check_eval_by_active_experts(shell):
-    """One ReLU-routed model at mean numbers of experts of one's choice."""
+    """A ReLU-routed model evaluated at given mean numbers of active experts."""
     evaluate = ("eval", "run", "--data", "corpus")
     own = json.loads(shell.ok(*evaluate, "--json"))
     scores = json.loads(shell.ok(*evaluate, "--json", "--active-experts", "0.5,2,4"))
@@ -192,7 +192,7 @@ def check_eval_by_active_experts(shell):
 
 
 def check_oracle_routing(shell):
-    """The best experts of each token, as a bound."""
+    """The loss with the best experts for each token, as a lower bound."""
     shell.ok("train", "recipe.toml", "--out", "told", "--quiet", "--set", "model.router.method=topk")
     evaluate = ("eval", "told", "--data", "corpus", "--max-tokens", "256")
     own = json.loads(shell.ok(*evaluate, "--json"))
@@ -220,7 +220,7 @@ def plant_nan(path, tensor):
 def check_nan_weights(shell):
     model = os.path.join(shell.directory, "model")
     shutil.copytree(os.path.join(shell.directory, "run/checkpoints/step-6"), model)
-    os.remove(os.path.join(model, "manifest.json"))  # damage that no checksum tells
+    os.remove(os.path.join(model, "manifest.json"))  # without checksums, the damage is not detected on opening
     shell.ok("eval", "model", "--data", "corpus")
     tensor = "model.layers.1.self_attn.q_proj.weight"
     plant_nan(os.path.join(model, "model.safetensors"), tensor)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Exports as a person would make them: what is written, what the certificate says, that the program
-opens its own exports and computes the same, and one clear line for each kind of mistake.
+"""Exports models as a person would. Checks the written files and the certificate, that the program opens its own
+exports and computes the same from them, and that each kind of mistake gives one clear line.
 
     export_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -52,14 +52,14 @@ def exports(shell):
 
 
 def relu_routed(shell):
-    """The trained ReMoE as a folder with a class of its own, and handed off to a model that llama.cpp knows."""
+    """Exports the trained ReMoE as a folder with its own class, and hands it off to a model that llama.cpp supports."""
     certificate = json.loads(shell.ok("export", "run", "--format", "hf", "--out", "own", "--json"))
     shell.expect("own class", certificate["architecture"] == "penstock" and certificate["verdict"] == "exact", certificate)
     files = os.listdir(os.path.join(shell.directory, "own"))
     shell.expect("its files", {"configuration_penstock.py", "modeling_penstock.py"} <= set(files), files)
     done = json.loads(shell.ok("handoff", "run", "--calibration", "corpus", "--k", "2", "--out", "handed", "--json"))
     shell.expect("handoff", done["k"] == 2 and len(done["layers"]) == 2 and done["gates"] in ("kept", "all"), done)
-    with open(os.path.join(shell.directory, "adapt.toml"), "w") as file:  # the model says what [model] would
+    with open(os.path.join(shell.directory, "adapt.toml"), "w") as file:  # without [model]: init_from has it
         file.write(harness.RECIPE[harness.RECIPE.index("[data]"):])
     shell.ok("train", "adapt.toml", "--out", "adapted", "--quiet", "--set", "train.init_from=handed")
     certificate = json.loads(shell.ok("export", "adapted", "--format", "gguf", "--out", "adapted.gguf", "--json"))
@@ -75,7 +75,7 @@ def relu_routed(shell):
 
 
 def interrupted(shell):
-    """A file is there before it is measured; Ctrl-C then leaves none that looks finished."""
+    """An exported file exists before it is measured. Ctrl-C during the measuring removes it."""
     with open(os.path.join(shell.directory, "long.txt"), "w") as file:
         file.write("some text that is long enough to be measured for a while. " * 20000)
     for name, form in {"stopped": "hf", "stopped.gguf": "gguf"}.items():

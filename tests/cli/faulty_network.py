@@ -1,5 +1,5 @@
-"""Hosts behind a switch that delays packets, drops some, and now and then cuts a host off. A process of
-its own forwards the packets of the hosts' TUN devices, which needs no module of the kernel such as netem.
+"""Hosts behind a switch that delays packets, drops some packets, and sometimes cuts a host off. A separate process
+forwards the packets between the hosts' TUN devices. It needs no kernel module such as netem.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ MTU = 9000
 
 @dataclasses.dataclass(frozen=True)
 class Faults:
-    """What the switch does to packets; seconds, and chances from 0 to 1."""
+    """The switch's treatment of packets. Times are in seconds; chances are from 0 to 1."""
 
-    delay: float = 0.002        # mean of an exponential distribution, so that packets overtake
-    long_delay: float = 0.1     # of these few:
-    long_chance: float = 0.002
+    delay: float = 0.002        # mean of an exponential distribution, so that packets overtake others
+    long_delay: float = 0.1     # added to the delay of a few packets
+    long_chance: float = 0.002  # chance that a packet gets the long delay
     drop_chance: float = 0.005
     cut: float = 1.5            # how long a host is cut off
     cut_every: float = 20       # mean time from one cut to the next
@@ -55,7 +55,7 @@ class FaultyNetwork(Hosts):
         return device
 
     def done(self):
-        """Packets forwarded, packets dropped, and times that a host was cut off."""
+        """Returns the numbers of packets forwarded, of packets dropped, and of times that a host was cut off."""
         return tuple(self.counts)
 
     def close(self):
@@ -81,7 +81,7 @@ def forward(devices, addresses, faults, seed, counts):
             packet = os.read(device, MTU + 100)
             to = device_of.get(packet[16:20])
             if to is None or packet[0] >> 4 != 4:
-                continue  # such as a multicast, of which nobody here wants to know
+                continue  # for example a multicast, which no host here needs
             cut = now < cut_until and cut_host in (to, devices.index(device))
             if cut or rng.random() < faults.drop_chance:
                 counts[1] += 1

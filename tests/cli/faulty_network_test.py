@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Four ranks behind a network that delays, drops and cuts off: the run ends with the bits of one on a quiet network.
+"""Trains four ranks over a network that delays and drops packets and cuts hosts off. The run must end with the same
+bits as a run on a quiet network.
 
   faulty_network_test.py PROGRAM [SOURCE] [STEPS] [SEED]
 """

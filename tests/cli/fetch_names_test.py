@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The data sets that `penstock data fetch` knows by name, from a server on 127.0.0.1: the rows of tasks, of which
-archives are unpacked, sums where none is published, names and their mistakes, and an archive that becomes a corpus.
+"""Fetches the data sets that `penstock data fetch` knows by name from a server on 127.0.0.1. Checks rows of tasks
+(archives are unpacked), files without a published checksum, right and wrong names, and an archive that becomes a
+corpus.
 
     fetch_names_test.py PENSTOCK
 """
@@ -15,7 +16,7 @@ from fetch_server import run, zipped
 
 
 def check_rows_of_tasks(test):
-    """An archive's members, unpacked and compared again later."""
+    """Members of an archive are unpacked, and a later call compares them with the record of the first call."""
     members = {"COPA/val.jsonl": "{\"a\": 1}\n", "COPA/train.jsonl": "{\"a\": 2}\n"}
     content = zipped({f"outer/{name}": text for name, text in members.items()} | {"COPA/test.jsonl": "no"})
     right = ("--sha256", hashlib.sha256(content).hexdigest(), "--json")
@@ -56,7 +57,7 @@ def check_rows_of_tasks(test):
 
 
 def check_first_sum_is_kept(test):
-    """Of a file without a published sum the first one is what the next call compares with."""
+    """If no checksum of a file is published, the next call compares with the checksum of the first download."""
     test.server.reset(b"{}\n")
     plain = test.fetch("race", dataset="race").stdout
     test.expect("no sum", "checksum unverified" in plain and "the next call compares with" in plain, plain)
@@ -78,7 +79,7 @@ def check_names(test):
 
 
 def check_prepared(test):
-    """An archive as it is fetched becomes a corpus."""
+    """`data prepare` makes a corpus from the fetched archive."""
     archive = test.path("enwik8.zip")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("enwik8", "<page>\n turbine &amp; gate\n</page>\n" * 1000)

@@ -1,5 +1,5 @@
-"""What the tests of `penstock data fetch` share: a server on 127.0.0.1 with the failures that they ask for, the
-program that fetches from it, and files to fetch."""
+"""Shared code of the tests of `penstock data fetch`: a server on 127.0.0.1 that fails as a test asks, calls of the
+program that fetches from the server, and files to fetch."""
 
 import hashlib
 import http.server
@@ -16,7 +16,7 @@ import zipfile
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """One file under any path, with the behaviours that a test sets."""
+    """Serves one file under any path. A test sets the server's behaviour."""
 
     daemon_threads = True
 
@@ -96,7 +96,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Test:
     def __init__(self, program, directory, server):
         self.program, self.directory, self.server, self.failures = program, directory, server, 0
-        # A proxy of the machine's must not see requests to this one.
+        # Requests to this server must not go through the machine's proxy.
         self.environment = {**os.environ, "no_proxy": "127.0.0.1", "LC_ALL": "C"}
 
     def expect(self, what, condition, detail=""):
@@ -137,7 +137,7 @@ class Test:
 
 
 def noise(bytes_, seed):
-    """Bytes that differ at every offset."""
+    """Returns pseudo-random bytes, so that two parts of a file or of two files never agree by chance."""
     out = bytearray()
     for index in range(bytes_ // 32 + 1):
         out += hashlib.sha256(b"%d %d" % (seed, index)).digest()
@@ -153,7 +153,7 @@ def zipped(members):
 
 
 def run(checks):
-    """Calls checks(test) for the program named on the command line, and ends with what they found."""
+    """Calls checks(test) for the program named on the command line. Exits with 1 if a check failed, else with 0."""
     with tempfile.TemporaryDirectory() as directory:
         test = Test(os.path.abspath(sys.argv[1]), directory, Server(b""))
         checks(test)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`penstock data fetch` against a server on 127.0.0.1: whole, resumed after a cut connection and after
-Ctrl-C, without ranges, with a file that changed, with wrong sums, with errors, behind links, and on a full disk.
+"""Runs `penstock data fetch` against a server on 127.0.0.1: whole downloads, downloads resumed after a cut connection
+and after Ctrl-C, a server without ranges, a file that changed, wrong checksums, errors, links, and a full disk.
 
     fetch_test.py PENSTOCK
 """
@@ -55,7 +55,7 @@ def check_resumed(test, content, other):
         result = test.succeeds(name, name)
         test.expect(name, result["resumed_from"] == 0, result)
 
-    # Nothing to tell versions apart by, notes that are damaged, and a part of another address.
+    # Downloads that begin again: no ETag to recognise the version by, damaged notes, a part from another address.
     test.server.reset(content, cut_after=cut, validators=False)
     test.fails("no validators", [keep], "no validators")
     test.expect("no validators", test.succeeds("no validators", "no validators")["resumed_from"] == 0)
@@ -68,7 +68,7 @@ def check_resumed(test, content, other):
     test.fails("other address", [keep], "address", url=test.server.url + "?other")
     test.expect("other address", test.succeeds("other address", "address")["resumed_from"] == 0)
 
-    # A part that lacks nothing but its name.
+    # A complete part that was not renamed yet.
     test.server.reset(content, cut_after=cut)
     test.fails("complete part", [keep], "complete")
     with open(test.path("complete/text8.zip.part"), "wb") as file:
@@ -77,7 +77,7 @@ def check_resumed(test, content, other):
 
 
 def check_links(test, content):
-    """A name that leads elsewhere stays a link; what it leads to is written, by way of a part beside it."""
+    """If the output is a symbolic link, the link stays. The target is written, with the part beside the target."""
     os.makedirs(test.path("linked"))
     os.makedirs(test.path("store"))
     os.symlink("../store/mine.zip", test.path("linked/text8.zip"))
@@ -91,7 +91,7 @@ def check_links(test, content):
     os.symlink("text8.zip", test.path("store/text8.zip"))
     test.fails("circle", ["symbolic link that leads back to itself"], "store")
 
-    # An archive whose members alone are kept: what was downloaded goes, wherever it lay.
+    # Only an archive's members are kept. The downloaded archive is removed, also where a link points to it.
     archive = zipped({"COPA/val.jsonl": "{}\n", "COPA/train.jsonl": "{}\n"})
     os.makedirs(test.path("unpacked"))
     os.symlink("../store/COPA.zip", test.path("unpacked/COPA.zip"))
@@ -134,14 +134,14 @@ def check_errors(test, content):
         test.server.reset(content, status=status)
         test.fails(f"status {status}", [str(status), meaning, "--url"], "status")
         test.expect(f"status {status}", test.left("status") == [], test.left("status"))
-    # An error in the middle of things leaves the part to go on from.
+    # A server error during a resumed download keeps the part, and a later call resumes from it.
     test.server.reset(content, cut_after=1000)
     test.fails("cut", ["kept"], "later")
     test.server.reset(content, status=503)
     test.fails("then 503", ["503"], "later")
     test.server.reset(content)
     test.expect("then 503", test.succeeds("then 503", "later")["resumed_from"] == 1000)
-    with socket.socket() as unused:  # bound and not listening: nobody else takes the port
+    with socket.socket() as unused:  # bound but not listening, so that no other program gets the port
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x"
         test.fails("refused", [url, "connect", "--url"], "refused", url=url)
@@ -151,7 +151,7 @@ def check_errors(test, content):
 
 
 def check_full_disk(test, content):
-    """On a file system that half of the file fills; only root can make one."""
+    """A download to a file system with room for half of the file. Only root can mount one."""
     full = test.path("full")
     os.mkdir(full)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full], capture_output=True).returncode:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs `penstock finetune` as a person would, on a tiny model and a made-up SST-2: what scripts read
-of its files and --json, --test-only, Ctrl-C and --resume, and one clear line for each mistake.
+"""Runs `penstock finetune` as a person would, on a tiny model and a made-up SST-2. Checks the values in its files and
+in --json that scripts read, --test-only, Ctrl-C and --resume, and that each mistake gives one clear line.
 
     finetune_test.py PENSTOCK
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Models from elsewhere on the command line: a Mixtral directory made here, a random Qwen2 that
-scripts/make-random-checkpoint makes, and a llama2.c file. Every subcommand that takes a MODEL takes
-them, and `penstock trace` of one obeys Mixtral's formulas.
+"""Models of other programs on the command line: a Mixtral directory that this test makes, a random Qwen2 that
+scripts/make-random-checkpoint makes, and a llama2.c file. Every subcommand that takes a MODEL must accept them, and
+`penstock trace` of the Mixtral must obey Mixtral's formulas.
 
     foreign_models_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -82,7 +82,7 @@ def write_model(folder, tensors, config=None):
 
 
 def write_llama2c(path):
-    """A model of width 8, with the embeddings as head; its numbers are of no interest."""
+    """Writes a model of width 8 that uses the embeddings as head. Its weights are arbitrary."""
     width, inner, layers, heads, vocab, context = 8, 12, 2, 2, 512, 32
     floats = (vocab * width + layers * (2 * width + 4 * width * width + 3 * width * inner) + width +
               context * width // heads)

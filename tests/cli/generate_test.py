@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""`penstock generate` as a person runs it, on a model trained for a few steps: what is printed where, that
-a seed repeats, clean ends by Ctrl-C and by a closed pipe, and one line for each kind of mistake. With
-shared/data beside the checkout also the published greedy text of stories260K.
+"""Runs `penstock generate` as a person would, on a model trained for a few steps. Checks the output on both streams,
+that a seed repeats a text, clean ends by Ctrl-C and by a closed pipe, and one line for each kind of mistake. If
+shared/data lies beside the checkout, it also checks the published greedy text of stories260K.
 
     generate_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -23,7 +23,7 @@ def generate(shell, *arguments):
 
 
 def text(shell):
-    plain = shell.run("generate", "run", "--prompt", "the gate", "--tokens", "8")  # decodes as UTF-8
+    plain = shell.run("generate", "run", "--prompt", "the gate", "--tokens", "8")  # shell.run decodes UTF-8
     shell.expect("prompt and text", plain.returncode == 0 and plain.stdout.startswith("the gate")
                  and plain.stdout.endswith("\n"), plain)
     shell.expect("one line of speed", "tokens/s" in plain.stderr and plain.stderr.count("\n") == 1,
@@ -72,7 +72,7 @@ def mistakes(shell):
     shell.mistake(1, ["missing.txt"], "generate", "run", "--prompt-file", "missing.txt")
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--out", "expert-choice",
              "--quiet")
-    shell.ok("generate", "expert-choice", "--prompt", "a", "--tokens", "4")  # by its thresholds
+    shell.ok("generate", "expert-choice", "--prompt", "a", "--tokens", "4")  # experts choose by thresholds
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--set",
              "model.router.balancers=[]", "--out", "without", "--quiet")
     for command in (("generate", "without", "--prompt", "a"), ("serve", "without", "--port", "0")):
@@ -84,8 +84,9 @@ def mistakes(shell):
 
 
 def ends(shell):
-    """More tokens than could be made in the time, by a model without a longest context, and greedily, so that
-    no end of a document is drawn: only the signal, or the pipe, ends it."""
+    """A generation of 100 million tokens ends only by Ctrl-C or a closed pipe.
+
+    The model has no maximum context, and greedy sampling draws no end of a document."""
     shell.ok("train", "recipe.toml", "--set", "model.architecture=transformer-xl", "--set",
              "model.router.method=smoe", "--set", "model.router.k=2", "--set", "data.sampling=streams",
              "--out", "endless", "--quiet")
@@ -111,7 +112,7 @@ def ends(shell):
 
 
 def stories(shell):
-    """Greedy text from its beginning-of-document token, as llama2.c's own documentation has it."""
+    """Greedy text of stories260K from the beginning-of-document token equals the text in llama2.c's documentation."""
     folder = os.path.join(os.path.abspath(sys.argv[2]), "..", "shared", "data", "checkpoints", "stories260K")
     if not os.path.isdir(folder):
         print("skipped: missing data: no shared/data/checkpoints/stories260K beside the checkout")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`penstock init`, whose files must be recipes that train, and `penstock` alone on a terminal.
+"""Checks that the recipes of `penstock init` train, and runs `penstock` without arguments on a terminal.
 
     init_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -15,7 +15,7 @@ SHORT = ("--set", "train.steps=2", "--set", "train.warmup_steps=1", "--quiet")
 
 
 def on_terminal(shell, answers, *arguments):
-    """What the program prints with a terminal for input and output, and its exit code."""
+    """Runs the program on a pseudo-terminal with `answers` as input. Returns its output and exit code."""
     own, its = pty.openpty()
     process = subprocess.Popen([shell.program, *arguments], cwd=shell.directory, stdin=its, stdout=its, stderr=its)
     os.close(its)
@@ -62,7 +62,7 @@ def check_upcycling(shell):
 
 
 def check_text(shell):
-    """A text that is no corpus yet: the command that makes one comes first."""
+    """For a text file in place of a corpus, `init` first names the command that makes a corpus from it."""
     said = shell.ok("init", "--data", "text.txt", "--time", "2s", "--out", "of-text.toml")
     shell.expect("data prepare", "  penstock data prepare text.txt --out corpora/text\n" in said, said)
     shell.expect("its corpus", 'corpus = "corpora/text"' in

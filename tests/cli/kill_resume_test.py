@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Kills `penstock train` at random moments, resumes it, and compares its end with a run that was
-left alone: files of the last checkpoint by hash, metrics.jsonl with every step once. Then the same
-with SIGINT and SIGTERM, between steps and within one, which must save and say so.
+"""Kills `penstock train` at random moments, resumes it, and compares its end with a run that was not killed: the files
+of the last checkpoint by hash, and metrics.jsonl with each step once. Then does the same with SIGINT and SIGTERM,
+between steps and within a step. After these signals the program must save a checkpoint and print that it did.
 
     kill_resume_test.py PENSTOCK [KILLS] [SEED]
 """
@@ -26,7 +26,7 @@ kv_heads = 2
 [model.router]
 method = "remoe"
 """,
-    # Streams with memory, draws of dropout, a schedule of k: all must continue.
+    # This model has streams with memory, random dropout and a schedule of k. A resumed run must continue all three.
     "transformer-xl, hyperrouter": """
 architecture = "transformer-xl"
 [model.transformer_xl]
@@ -64,8 +64,8 @@ seed = 7
 threads = 1
 report = false
 """
-COMPARED = ("model", "optimizer", "trainer.json", "config.json")  # how the names begin
-# What depends on the clock and the machine, not on the training.
+COMPARED = ("model", "optimizer", "trainer.json", "config.json")  # the beginnings of the names of compared files
+# Values that depend on the clock and the machine, not on the training.
 TIMED = ("seconds", "tokens_per_second", "share_of_peak", "peak_bytes")
 
 
@@ -75,7 +75,7 @@ def fail(*message):
 
 
 def write_text(path):
-    """Some 60 kB of sentences, always the same."""
+    """Writes about 60 kB of sentences, the same ones at each call."""
     rng = random.Random(1)
     words = "the gate opens water turns a wheel and each expert takes its tokens from river".split()
     with open(path, "w") as out:
@@ -108,7 +108,7 @@ class Trial:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
     def finish(self, run):
-        """Lets the run go to its end; its time in seconds."""
+        """Trains the run to its end. Returns the time in seconds."""
         begun = time.monotonic()
         process = self.start(run)
         _, errors = process.communicate(timeout=300)
@@ -160,7 +160,7 @@ def check_end(run, reference, steps=STEPS):
 
 
 def check_checkpoints(run):
-    """Every directory that bears a checkpoint's name is whole, also right after a kill."""
+    """Checks that every directory with a checkpoint's name is complete, also right after a kill."""
     for directory in glob.glob(os.path.join(run, "checkpoints", "step-*")):
         with open(os.path.join(directory, "manifest.json")) as file:
             manifest = json.load(file)
@@ -179,7 +179,9 @@ def wait_for(condition, process, seconds):
 
 
 def kill_at_random(process, run, rng, usual_seconds, hunt):
-    """Ends the process at a random time, or, hunting, in the middle of writing a checkpoint."""
+    """Kills the process at a random time or, with `hunt`, while it writes a checkpoint.
+
+    Returns whether the process was still running."""
     if hunt:
         aside = os.path.join(run, "checkpoints", ".step-*")
         wait_for(lambda: glob.glob(aside), process, usual_seconds)
@@ -233,7 +235,7 @@ def test_signal(trial, reference, number):
 
 
 def test_signal_within_a_step(program, number):
-    """Steps of many micro-batches: the one that the signal meets is given up, and made again."""
+    """A signal within a step of many micro-batches: the program gives the step up, and a resumed run repeats it."""
     folder = tempfile.mkdtemp(prefix="penstock-kill-")
     try:
         trial = Trial(program, folder, MODELS["decoder, remoe"])
@@ -246,9 +248,9 @@ def test_signal_within_a_step(program, number):
         reference, run = trial.new_run(), trial.new_run()
         trial.finish(reference)
         process = trial.start(run)
-        if not wait_for(lambda: len(metrics(run)) >= 2, process, 120):  # steps 0 and 1
+        if not wait_for(lambda: len(metrics(run)) >= 2, process, 120):  # the lines of steps 0 and 1
             fail("no progress before signal", number)
-        time.sleep(0.3 * metrics(run)[-1]["step_seconds"])  # into the next one
+        time.sleep(0.3 * metrics(run)[-1]["step_seconds"])  # 0.3 of the way into the next step
         process.send_signal(number)
         _, errors = process.communicate(timeout=120)
         done = metrics(run)[-1]["step"]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""`penstock train` started by what clusters start programs with: Open MPI's and MPICH's mpirun, a
-real Slurm of two nodes on this host, the script for ssh of docs/cluster.md with a server of this test's
-own, and, in two network namespaces as on two machines, by hand and by the command of the Kubernetes Job
-in docs/cluster.md. Each ends with the bits of one process, and is skipped where it is not installed or
-not possible.
+"""Starts `penstock train` by the launchers of clusters: Open MPI's and MPICH's mpirun, a real Slurm with two nodes on
+this host, the ssh script of docs/cluster.md with an ssh server of this test, and two network namespaces in place of two
+machines. In the namespaces it starts the ranks by hand and by the command of the Kubernetes Job in docs/cluster.md.
+Each run must end with the same bits as one process. A launcher is skipped if it is not installed or cannot run here.
 
   launchers_test.py PROGRAM SOURCE open_mpi | mpich | slurm | ssh | two_hosts | kubernetes
 """
@@ -34,7 +33,7 @@ def free_port():
 
 
 def run_under(prefix, trial, ranks, reference, **variables):
-    """The launcher, with the command that each rank is to run."""
+    """Trains with the launcher `prefix`, which starts the training command `ranks` times, and checks the run's end."""
     run = trial.new_run()
     done = subprocess.run([*prefix, "-n", str(ranks), *processes.command(trial, run, 1)], text=True,
                           capture_output=True, timeout=300, env={**os.environ, **variables})
@@ -51,7 +50,7 @@ def expect_end(run, ranks, reference):
 
 
 def test_open_mpi(trial, reference):
-    # One machine needs no ssh, which Open MPI looks for all the same.
+    # `plm isolated` keeps Open MPI from looking for ssh, which one machine does not need.
     prefix = [tool("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "--oversubscribe", "--mca",
               "plm", "isolated"]
     run_under(prefix, trial, 2, reference, MASTER_PORT=str(free_port()))
@@ -62,7 +61,7 @@ def test_mpich(trial, reference):
 
 
 class Slurm:
-    """slurmctld and two slurmd of this host, in a folder of their own."""
+    """A Slurm of one slurmctld and two slurmd on this host, with all their files in a temporary folder."""
 
     def __init__(self):
         control, node, munge, self.srun, self.sinfo = (
@@ -116,13 +115,13 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             raise
 
     def start(self, *command):
-        """A daemon, which ends with this test however that ends."""
+        """Starts a daemon. It is killed when this process ends, also if this process is killed."""
         self.started.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     @staticmethod
     def cgroup_plugin(node):
-        """One that does not look for groups, which a container may lack; nothing here needs them."""
+        """Returns a CgroupPlugin that does not look for cgroups. Containers may lack them, and this test needs none."""
         said = subprocess.run([node, "-V"], text=True, capture_output=True).stdout
         version = re.search(r"(\d+)\.(\d+)", said)
         return "disabled" if tuple(map(int, version.groups())) >= (23, 11) else "cgroup/v1"
@@ -164,7 +163,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 def test_slurm(trial, reference):
     slurm = Slurm()
     try:
-        # The nodes' names are this test's own, so the address of the first is said.
+        # The nodes' names exist only in this test's slurm.conf, so MASTER_ADDR gives the first node's address.
         run_under([slurm.srun, "-N", "2"], trial, 4, reference, SLURM_CONF=slurm.conf,
                   MASTER_ADDR="127.0.0.1")
     finally:
@@ -172,7 +171,7 @@ def test_slurm(trial, reference):
 
 
 def block_of_docs(before, path="docs/cluster.md"):
-    """The first block of code behind these words."""
+    """Returns the first code block after the text `before` in a page of the docs."""
     with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
         found = re.search(re.escape(before) + r".*?```\n(.*?)```", file.read(), re.S)
     if not found:
@@ -181,19 +180,19 @@ def block_of_docs(before, path="docs/cluster.md"):
 
 
 def given_recipe(trial, folder):
-    """The folder as the docs have it: my.toml in it."""
+    """Makes the folder with the recipe as my.toml, the name in the docs."""
     os.makedirs(folder)
     shutil.copy(trial.recipe, os.path.join(folder, "my.toml"))
 
 
 class SshServer:
-    """sshd with a key of its own, whose sessions begin in a folder and find the program."""
+    """An sshd with its own key. Its sessions start in `folder`, with the program on the PATH."""
 
     def __init__(self, folder, program):
         server, keygen = tool("sshd", "openssh-server"), tool("ssh-keygen", "openssh-client")
         self.client = tool("ssh", "openssh-client")
         need_root()
-        os.makedirs("/run/sshd", exist_ok=True)  # where it separates privileges
+        os.makedirs("/run/sshd", exist_ok=True)  # sshd's privilege separation directory
         key, port = os.path.join(folder, "key"), free_port()
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         session = os.path.join(folder, "session")
@@ -209,7 +208,7 @@ StrictModes no
 UsePAM no
 PidFile none
 """)
-        # `ssh HOST` of a script reaches this server, whatever the host.
+        # `ssh HOST` in a script reaches this server for every HOST.
         self.tools = os.path.join(folder, "bin")
         os.makedirs(self.tools)
         self.write(os.path.join(self.tools, "ssh"), f"""#!/bin/sh
@@ -261,8 +260,9 @@ def test_ssh(trial, reference):
 
 
 def test_kubernetes(trial, reference):
-    """Two pods as two hosts: the container's command and variables, and what the cluster adds to them, an index and
-    the pods' names."""
+    """Runs the docs' Kubernetes Job as two pods on two hosts, with the container's command and variables.
+
+    The test adds what a cluster adds: each pod's index and the pods' names in /etc/hosts."""
     job = block_of_docs("Kubernetes, as a Job with an index")
     command = re.search(r"command: \[sh, -c, \"(.*)\"\]", job)
     variables = dict(re.findall(r"- \{name: (\w+), value: \"?([^\"}]+)\"?\}", job))

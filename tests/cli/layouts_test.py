@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks killed, or runs stopped, at random moments under one layout; the run goes on under another:
-no step is lost or doubled, and it ends where one process does.
+"""Kills ranks or stops runs at random moments under one layout, and continues the run under another layout. No step may
+be lost or doubled, and the run must end with the result of one process.
 
   layouts_test.py PROGRAM [SOURCE] [KILLS] [SEED]
 """
@@ -44,7 +44,7 @@ def settings(layout):
 
 
 def same_losses(run, reference):
-    """To 1e-5: tensor parallelism adds in another order."""
+    """Checks that the losses agree to 1e-5. They are not equal, because tensor parallelism adds in another order."""
     ours, theirs = metrics(run), metrics(reference)
     if [line["step"] for line in ours] != [line["step"] for line in theirs]:
         fail("steps lost or doubled under layouts:", [line["step"] for line in ours])
@@ -55,7 +55,7 @@ def same_losses(run, reference):
 
 
 def weights(run):
-    """Of the run's last checkpoint, whichever files it is in: by name, the numbers (f32)."""
+    """Returns the tensors (f32) of the run's last checkpoint by name, from one file or from several pieces."""
     folder = os.path.join(run, "checkpoints", "step-%d" % single.STEPS)
     out = {}
     for name in sorted(os.listdir(folder)):
@@ -75,7 +75,9 @@ def weights(run):
 
 
 def same_weights(run, reference):
-    """To 1e-5 of each tensor's largest number. @return the largest difference there is, so measured"""
+    """Checks that the weights agree to 1e-5 of each tensor's largest absolute value.
+
+    @return the largest difference, relative to the tensor's largest absolute value"""
     ours, theirs, most = weights(run), weights(reference), 0.0
     if set(ours) != set(theirs) or not ours:
         fail(run, "has other tensors than", reference)
@@ -89,8 +91,9 @@ def same_weights(run, reference):
 
 
 def end_early(trial, run, processes, layout, rng):
-    """Kills one rank, or in every fourth case stops the run by SIGTERM.
-    @return whether a rank was killed before the run's end, and the others' seconds to end."""
+    """Kills one rank by SIGKILL, or sends it SIGTERM in a quarter of the cases, which stops the run.
+
+    @return whether a rank was killed before the run's end, and the seconds until the other ranks ended"""
     launcher = start(trial, run, processes, *settings(layout))
     what = signal.SIGTERM if rng.random() < 0.25 else signal.SIGKILL
     target = len(metrics(run)) + rng.randint(1 if what == signal.SIGTERM else 0, 8)
@@ -138,7 +141,7 @@ def test_kills(trial, reference, kills, rng):
 
 
 def test_same_layout(trial, rng):
-    """Killed and resumed under one layout, it ends with the bits of a run that nobody killed."""
+    """A run that is killed and resumed under the same layout ends with the same bits as a run that was not killed."""
     for processes, layout in rng.sample(LAYOUTS[1:], 3):
         whole, run = trial.new_run(), trial.new_run()
         finish(trial, whole, processes, *settings(layout))
@@ -152,7 +155,7 @@ def test_same_layout(trial, rng):
 
 
 def test_divided_rows(trial, reference):
-    """A run that is stopped goes on with divided rows, and from them: the checkpoints are whole models."""
+    """Stopped runs change to layouts that divide rows, and from them to others. The checkpoints are whole models."""
     rows, staged = (2, ["tensor=2", "sequence=true"]), (4, ["tensor=2", "sequence=true", "pipeline=2"])
     for first, then in ((rows, (1, ["gradient_sum=tree"])), ((2, ["zero=3"]), staged), (staged, rows)):
         run = trial.new_run()

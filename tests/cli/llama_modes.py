@@ -1,5 +1,5 @@
-"""A stand-in for llama-perplexity's task modes, for compare_llama_cpp_test.py: reads their files, scores with Penstock,
-and prints what llama.cpp prints. With WRONG in the environment its scores and choices are others.
+"""A stand-in for llama-perplexity's task modes, for compare_llama_cpp_test.py. It reads the modes' files, scores with
+Penstock, and prints the lines that llama.cpp prints. With WRONG in the environment, its scores and choices are wrong.
 
     llama_modes.py PENSTOCK MODEL [llama-perplexity's options]
 """
@@ -17,7 +17,7 @@ ASKED = subprocess.Popen([PROGRAM, "eval", MODEL, "--requests", "-"], stdin=subp
 
 
 def mean(text, begin):
-    """Of the tokens, here bytes, from number `begin` on."""
+    """Returns the mean log-likelihood of the tokens (here bytes) from index `begin` on."""
     ids = list(text.encode())
     if "WRONG" in os.environ:
         ids[-1] = ord("z") if text[-1] != "r" else ord("e")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Manual pages and completions that `penstock manual` writes: whole, read without a warning, and completing what a
-user begins to type. What a missing man, mandoc, zsh or fish would check is left out, and named.
+"""Checks the manual pages and shell completions that `penstock manual` writes: the pages are complete and give no
+warnings, and the completions complete a partly typed line. If man, mandoc, zsh or fish is missing, its check is left
+out and the test prints its name.
 
     manual_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -23,7 +24,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _penstock; printf '%s\\n' "${COMPREPL
 
 
 def commands_of(shell, *above):
-    """What --help lists below a command, in full."""
+    """Returns all subcommands below a command, at all levels, as --help lists them."""
     listed = shell.ok(*above, "--help")
     out = []
     if "\nSubcommands:\n" in listed:
@@ -66,7 +67,7 @@ def check_pages(shell):
 
 
 def check_date(shell):
-    """The same day of SOURCE_DATE_EPOCH, the same bytes."""
+    """The pages bear the date of SOURCE_DATE_EPOCH, so that builds are reproducible."""
     done = subprocess.run([shell.program, "manual", "dated"], cwd=shell.directory, capture_output=True, text=True,
                           env={**os.environ, "SOURCE_DATE_EPOCH": "86400"})
     with open(os.path.join(shell.directory, "dated/man/man1/penstock.1"), encoding="utf-8") as file:
@@ -106,7 +107,7 @@ def check_fish(shell):
 
 
 def check_zsh(shell):
-    """Types a line and a tabulator into a zsh on a terminal, and reads what it makes of it."""
+    """Types a line and a tab into zsh on a pseudo-terminal, and reads the completed line."""
     if not has(shell, "zsh"):
         return
     process, terminal = pty.fork()

@@ -1,4 +1,5 @@
-"""Network namespaces as the hosts of a cluster, two of them with a cable between them; needs root and `ip`."""
+"""Network namespaces that serve as the hosts of a cluster, and two of them with a cable between them. Needs root and
+`ip`."""
 
 import os
 import random
@@ -6,15 +7,15 @@ import shutil
 import subprocess
 import sys
 
-SKIPPED = 77  # scripts.cmake names it
+SKIPPED = 77  # the SKIP_RETURN_CODE in scripts.cmake
 
 
 class Absent(Exception):
-    """What a test needs is not on this machine."""
+    """This machine lacks something that a test needs."""
 
 
 def tool(name, package):
-    """The program's path. scripts/run-tests reads the words where it is not there."""
+    """Returns the program's path. If it is missing, raises Absent with a message that scripts/run-tests parses."""
     found = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     if not found:
         raise Absent(f"missing package: {package} (for {name})")
@@ -32,17 +33,19 @@ def skip(why):
 
 
 def contain():
-    """Goes on in namespaces of its own: they end with this process, however it ends, and with them all processes
-    and all names of networks that it made. Without root, or where they are forbidden, nothing changes."""
+    """Restarts this process in its own mount and PID namespaces.
+
+    The namespaces end with this process, however it ends. Then all processes and network names that it made end, too.
+    Without root, or if namespaces are forbidden, nothing changes."""
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if os.getpid() == 1:  # it is there already
+    if os.getpid() == 1:  # this process is already in the namespaces
         subprocess.run(["mount", "-t", "tmpfs", "penstock", "/run"], capture_output=True)
     elif os.geteuid() == 0 and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
         os.execvp(words[0], [*words, sys.executable, *sys.argv])
 
 
 class Hosts:
-    """Namespaces with an address each and no network yet."""
+    """Network namespaces, each with an address. They have no network devices yet."""
 
     def __init__(self, addresses):
         self.ip = tool("ip", "iproute2")
@@ -61,7 +64,7 @@ class Hosts:
         subprocess.run([self.ip, *arguments], check=True, capture_output=True)
 
     def connect(self, host):
-        """Gives the host's end, a device that exists, to the host, with its address."""
+        """Moves the existing device `ends[host]` into the host's namespace and gives it the host's address."""
         name, end = self.names[host], self.ends[host]
         self.run("link", "set", end, "netns", name)
         self.run("-n", name, "address", "add", self.addresses[host] + "/24", "dev", end)
@@ -69,12 +72,12 @@ class Hosts:
             self.run("-n", name, "link", "set", device, "up")
 
     def inside(self, host):
-        """The words before a command of that host, which sees no process of the others."""
+        """Returns the command prefix that runs a command on that host, where it sees no processes of other hosts."""
         return [self.ip, "netns", "exec", self.names[host], "unshare", "--pid", "--fork", "--kill-child",
                 "--mount-proc"]
 
     def start_ranks(self, command, port=29411, **how):
-        """A rank of a run on each host."""
+        """Starts one rank of a run on each host."""
         variables = {"WORLD_SIZE": str(len(self.names)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                      "MASTER_ADDR": self.addresses[0], "MASTER_PORT": str(port)}
         return [subprocess.Popen([*self.inside(rank), *command], env={**os.environ, **variables, "RANK": str(rank)},
@@ -86,7 +89,7 @@ class Hosts:
 
 
 class Namespaces(Hosts):
-    """Two hosts with a cable between them, as two machines are."""
+    """Two hosts connected by a cable, like two machines."""
 
     def __init__(self):
         super().__init__(("10.213.7.1", "10.213.7.2"))
@@ -95,6 +98,6 @@ class Namespaces(Hosts):
             self.connect(host)
 
     def shape(self, *limits):
-        """Both directions of the cable, as `tc qdisc replace dev … root` takes it."""
+        """Limits both directions of the cable. `limits` are the arguments of `tc qdisc replace dev … root`."""
         for name, end in zip(self.names, self.ends):
             self.run("netns", "exec", name, "tc", "qdisc", "replace", "dev", end, "root", *limits)

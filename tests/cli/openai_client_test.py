@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""OpenAI's own client for Node against `penstock serve` (openai_client.mjs).
+"""Runs OpenAI's client for Node against `penstock serve` (openai_client.mjs).
 
     openai_client_test.py PENSTOCK SOURCE_DIRECTORY
 
-Skips (77) where node or npm's `openai` is missing: NODE_PATH, or build/node_modules (scripts/page-modules).
+Skips (77) if node or npm's module `openai` is missing. The module is looked for in NODE_PATH and in build/node_modules
+(scripts/page-modules).
 """
 
 import os

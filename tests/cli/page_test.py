@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The pages of `penstock serve` and `penstock view` in headless Chromium (page_check.js): a tiny model that was
-hardly trained, its folded form beside it, a corpus, and a finished run.
+"""Opens the pages of `penstock serve` and `penstock view` in headless Chromium (page_check.js). The server has a tiny,
+hardly trained model, the same model with folded routers, a corpus, and a finished run.
 
     page_test.py PENSTOCK SOURCE_DIRECTORY [SCREENSHOT_FOLDER]
 
-Skips (77) where node, Chromium, puppeteer-core or axe-core is missing. The last two are npm's:
-NODE_PATH, or build/node_modules (scripts/page-modules).
+Skips (77) if node, Chromium, puppeteer-core or axe-core is missing. The last two are npm modules, looked for in
+NODE_PATH and in build/node_modules (scripts/page-modules).
 """
 
 import os
@@ -19,7 +19,7 @@ from serve_test import serving
 
 
 def node_environment(source, *modules):
-    """With NODE_PATH; skips where node or a module of npm's is missing."""
+    """Returns an environment with NODE_PATH. Skips the test if node or an npm module is missing."""
     if not shutil.which("node"):
         print("missing package: nodejs")
         sys.exit(77)
@@ -33,7 +33,7 @@ def node_environment(source, *modules):
 
 
 def prepare(shell):
-    """Routers that fold, and large weights, so that other experts make another text."""
+    """Trains a model whose routers can be folded. Its weights are large, so that other experts make another text."""
     with open(os.path.join(shell.directory, "page.toml"), "w") as file:
         file.write(shared.RECIPE.replace('method = "remoe"', 'method = "hyperrouter"\nk = 2')
                    .replace("d_ffn = 24", "d_ffn = 24\ninit_std = 0.3").replace("sequence_length = 16", "sequence_length = 64"))

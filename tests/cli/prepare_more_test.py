@@ -1,4 +1,4 @@
-"""`penstock data prepare --system --more`: mistakes, and what Ctrl-C leaves, with an apt of our own."""
+"""Runs `penstock data prepare --system --more` with a stand-in for apt: mistakes, and the files left after Ctrl-C."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def write_program(path, text):
 
 
 def apt_of_our_own(shell, download):
-    """The environment in which apt knows git-doc alone and gets it by the shell text `download`."""
+    """Returns an environment whose apt knows only git-doc and downloads it by the shell script `download`."""
     folder = os.path.join(shell.directory, "bin")
     os.makedirs(folder, exist_ok=True)
     write_program(os.path.join(folder, "apt-cache"), """[ "$1" = show ] && cat <<END
@@ -73,7 +73,7 @@ def interrupted_download(shell):
 
 
 def running(pid):
-    """Whether the process is there and no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"

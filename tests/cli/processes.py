@@ -1,4 +1,4 @@
-"""What the tests of several processes share: a trial of one tiny run, its ranks, and what its end must be."""
+"""Shared code of the tests of several processes: a trial with a tiny recipe, its ranks, and checks of a run's end."""
 
 import contextlib
 import json
@@ -15,12 +15,12 @@ import kill_resume_test as single
 from kill_resume_test import fail, metrics
 
 TREE = ["--set", "train.gradient_sum=tree"]
-# Of several processes: written beside what one process writes.
+# Keys of metrics.jsonl that only runs of several processes have.
 OF_RANKS = ("ranks", "communication_seconds", "rank_seconds", "rank_load")
 
 
 def recipe_of(trial):
-    """Four micro-batches a step."""
+    """Changes the trial's recipe to four micro-batches a step."""
     with open(trial.recipe) as file:
         text = file.read()
     with open(trial.recipe, "w") as file:
@@ -34,7 +34,7 @@ def command(trial, run, processes, *more):
 
 def start(trial, run, processes, *more, address_space=None, **how):
     def prepare():
-        # A shell has its background jobs ignore SIGINT, and a process inherits that.
+        # A shell makes its background jobs ignore SIGINT, and child processes inherit this.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if address_space:
             resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
@@ -68,7 +68,7 @@ def same_end(run, reference, steps=single.STEPS):
 
 
 def ranks_of(launcher):
-    """The processes that the launcher started, by rank."""
+    """Returns the ids of the processes that the launcher started, by rank."""
     out = {}
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], text=True,
                             stdout=subprocess.PIPE).stdout
@@ -94,7 +94,7 @@ def alive(pids):
 
 
 def start_by_hand(trial, run, *of_second, of_all=(), ranks=(0, 1), address_spaces=(None, None), **variables):
-    """As torchrun, Kubernetes or a person would start them."""
+    """Starts the ranks of a run without a launcher, as torchrun, Kubernetes or a person would."""
     port = str(random.SystemRandom().randrange(21000, 29000))
     return [start(trial, run, 1, *of_all, *(of_second if rank else ()), address_space=address_spaces[rank], env={
                 **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
@@ -104,7 +104,7 @@ def start_by_hand(trial, run, *of_second, of_all=(), ranks=(0, 1), address_space
 
 @contextlib.contextmanager
 def trial_of(program):
-    """A trial whose recipe several processes can train; skips the test where they cannot."""
+    """Yields a trial whose recipe several processes can train. Skips the test if the program is built without Gloo."""
     folder = tempfile.mkdtemp(prefix="penstock-processes-")
     try:
         trial = single.Trial(os.path.abspath(program), folder, single.MODELS["decoder, remoe"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`penstock train --processes N`: it ends with the bits of one process, whoever starts the ranks; what is said of
-it before, what its run is good for afterwards, and what is refused.
+"""Runs `penstock train --processes N`. It must end with the same bits as one process, whoever starts the ranks. Checks
+also `info` before the training, the use of the run's model afterwards, and refused settings.
 
   processes_outcome_test.py PROGRAM [SOURCE]
 """
@@ -87,7 +87,7 @@ def test_nobody_reads_the_log(trial, reference):
 
 
 def test_info(trial):
-    """Memory and traffic before anything is trained."""
+    """`penstock info` estimates memory and traffic without training."""
     def info(*more):
         return subprocess.run([trial.program, "info", trial.recipe, *more], text=True,
                               capture_output=True)
@@ -99,7 +99,7 @@ def test_info(trial):
             "to write them while training goes on" not in info().stdout or \
             "to write them" in info("--set", "run.background_checkpoints=false").stdout:
         fail("info of the copy that checkpoints are written from:", alone, info().stdout)
-    least = bytes_of_weights // 4 * 3  # one micro-batch each: three quarters of one copy
+    least = bytes_of_weights // 4 * 3  # with one micro-batch a rank: three quarters of the weights' bytes
     sent = parallel["bytes_per_step"]
     if "parallel" in alone or parallel["ranks"] != 4 or \
             parallel["parameter_bytes"] != bytes_of_weights or \
@@ -124,7 +124,7 @@ def test_info(trial):
 
 
 def test_use(trial, reference):
-    """What a run of several processes left is a model as any other, also where each wrote a piece of it."""
+    """The model of a run of several processes works like any other, also if each process wrote a piece of it."""
     def penstock(*arguments):
         done = subprocess.run([trial.program, *arguments], text=True, capture_output=True)
         if done.returncode != 0:
@@ -156,7 +156,7 @@ def test_use(trial, reference):
 
 
 def test_begun_in_turn(trial):
-    """A run of one process goes on with two, which is said."""
+    """A run of one process can continue with two. The program prints that the gradient sum changes to "tree"."""
     run = trial.new_run()
     process = start(trial, run, 1)
     wait_for(lambda: len(metrics(run)) > 4, process, 60)
@@ -181,7 +181,7 @@ def test_started_by_another(trial, reference):
         if process.returncode != 0:
             fail("exit code", process.returncode, errors)
     same_end(run, reference)
-    # With zero the ranks share memory for weights, whose sizes differ with d_ffn.
+    # With zero = 1, the ranks share memory for the weights. Another d_ffn gives the weights other sizes.
     for zero, key, value in (0, "train.lr", 0.5), (1, "model.d_ffn", 4096):
         first, second = start_by_hand(trial, trial.new_run(), "--set", f"{key}={value}",
                                       of_all=["--set", f"parallel.zero={zero}"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks of `penstock train --processes N` that are killed, stopped or interrupted, or whose launcher is: what
-ends, what is said, and that the run goes on to the end that it would have had.
+"""Kills, stops or interrupts ranks of `penstock train --processes N` or their launcher. Checks that all processes end,
+the printed lines, and that the resumed run ends with the same bits as an undisturbed run.
 
   processes_test.py PROGRAM [SOURCE] [KILLS] [SEED]
 """
@@ -18,7 +18,7 @@ from processes import OF_RANKS, TREE, alive, finish, ranks_of, same_end, start, 
 
 
 def test_signals(trial, reference):
-    """To the launcher, to rank 0 and to another rank: one step is saved, and all stop."""
+    """SIGTERM to the launcher, to rank 0 or to another rank: the same step is saved, and all ranks stop."""
     for whom in ("launcher", 0, 1):
         run = trial.new_run()
         launcher = start(trial, run, 2)
@@ -45,7 +45,9 @@ def test_signals(trial, reference):
 
 
 def test_stuck_rank(trial):
-    """A rank that is stopped: the others wait parallel.timeout, the launcher 20 s, or the user interrupts twice."""
+    """A rank is stopped by SIGSTOP. The run ends after parallel.timeout, after 20 s, or after two interrupts.
+
+    The ranks wait for parallel.timeout, and the launcher waits for 20 s."""
     for timeout, signals, code, parts in ((2, 0, 1, ["rank 1 on ", "was stopped by a signal after step", "--resume"]),
                                           (600, 0, 1, ["rank 1 on ", "was stopped by a signal after step", "--resume"]),
                                           (600, 2, 130, ["interrupted before all", "--resume"])):
@@ -78,8 +80,9 @@ def test_death_of_the_launcher(trial):
 
 
 def test_silent_rank(trial):
-    """One that is stopped, with no launcher to notice: the other names it and ends, and so does that
-    one when it is continued."""
+    """A rank is stopped by SIGSTOP, without a launcher to notice this. The other rank names it and ends.
+
+    The stopped rank ends when it is continued."""
     for stopped in (1, 0):
         run = trial.new_run()
         ranks = start_by_hand(trial, run, PENSTOCK_SILENT_SECONDS="3")
@@ -110,7 +113,7 @@ def test_silent_rank(trial):
 
 
 def most_address_space(process):
-    """Bytes, read until the process ends."""
+    """Returns the largest address space of a process in bytes (VmPeak). Waits until the process ends."""
     most = 0
     while process.poll() is None:
         try:
@@ -124,11 +127,12 @@ def most_address_space(process):
 
 
 def test_memory_that_runs_out(trial):
-    """One rank gets three quarters of what a large model takes beyond a small one: both end, and one line says
-    which rank, what and where."""
+    """A rank's address space is limited: a small model's peak plus three quarters of a large model's additional need.
+
+    Both ranks end. One line says which rank's memory ran out, with the reason and the place."""
     short, large, most = ["--set", "train.steps=2", "--set", "train.eval_every=2"], "model.d_ffn=20000", []
     for more in (short, [*short, "--set", large]):
-        # Without the addresses for large pages, of which there are as many as the machine has memory.
+        # This limit prevents the reservation of addresses for large pages, which is as large as the machine's memory.
         process = start(trial, trial.new_run(), 1, *more, address_space=4 << 30)
         most.append(most_address_space(process))
         if process.wait() != 0:
@@ -153,7 +157,7 @@ def test_memory_that_runs_out(trial):
 
 
 def test_local_steps(trial, rng):
-    """Ranks that train apart: the same layout ends with the same bits, however it was stopped."""
+    """Ranks train with local steps. A stopped or killed run ends with the same bits in the same layout."""
     four = ["--set", "parallel.local_steps=4", "--set", "train.checkpoint_every=8"]
 
     def lines(run):
@@ -211,7 +215,7 @@ def test_kills(trial, reference, kills, rng):
             os.kill(ranks[rank], signal.SIGKILL)
             _, errors = launcher.communicate(timeout=60)
             longest = max(longest, time.monotonic() - begun)
-            if launcher.returncode == 0:  # it came after the rank's work was done
+            if launcher.returncode == 0:  # the kill came after the rank had finished
                 same_end(run, reference)
                 run = trial.new_run()
                 continue
@@ -229,7 +233,7 @@ def test_kills(trial, reference, kills, rng):
             fail("exit code", launcher.returncode)
         same_end(run, reference)
         run = trial.new_run()
-    if longest > 14:  # after 15 the launcher ends who does not notice
+    if longest > 14:  # after 15 s the launcher itself ends ranks that did not notice
         fail("the others took", longest, "s to end")
     finish(trial, run, rng.choice((1, 2, 4)), *TREE)
     same_end(run, reference)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Opens the pages of a tiny run and a tiny study in a headless browser, where there is one: every chart is
-drawn, nothing is logged as an error, the losses can be drawn over what they cost, wide tables say that they
-scroll. And scripts/update-readme, which must notice a table and a picture of two runs; and README's recipe.
+"""Opens the pages of a tiny run and a tiny study in a headless browser, if one is installed. Checks that every chart is
+drawn, that the console logs no error, that losses can be drawn over their cost, and that wide tables say that they
+scroll. Checks also README's recipe and scripts/update-readme, which must notice a table and a picture of two runs.
 
     report_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -18,7 +18,7 @@ import zlib
 
 from shell import finish, tiny
 
-SKIPPED = 77  # scripts.cmake names it
+SKIPPED = 77  # the SKIP_RETURN_CODE in scripts.cmake
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 STUDY = """
@@ -32,7 +32,7 @@ set = {"model.router.method" = "topk", "model.router.k" = 2}
 
 
 def opened(page, width):
-    """What the page has become in the browser, and what went wrong there."""
+    """Opens a page in the browser. Returns the page's DOM as text, and the lines that the browser's console logged."""
     done = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--enable-logging=stderr", "--virtual-time-budget=4000",
          f"--window-size={width},2000", "--dump-dom", "file://" + page],
@@ -68,7 +68,7 @@ def check_pages(shell):
 
 
 def check_processes(shell):
-    """A run of two processes has a section that names the slower, which is the second by the metrics as rewritten here."""
+    """The report of a run of two processes names the slowest. The test rewrites the metrics so that it is rank 1."""
     done = shell.run("train", "recipe.toml", "--processes", "2", "--set", "train.micro_batch=1", "--set",
                      "train.steps=20", "--out", "ranks", "--quiet")
     if "trains in one process" in done.stderr:  # built without Gloo
@@ -102,7 +102,7 @@ def check_processes(shell):
 
 
 def picture(text):
-    """A PNG file of one grey point, with a text chunk where there is a text."""
+    """Returns a PNG file of one grey pixel. It has a text chunk if `text` is not empty."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
@@ -139,7 +139,7 @@ def check_readme(shell, source):
         shell.expect("two runs", done.returncode == 1 and "report.png of " in done.stderr, done.stderr)
 
     def tamper(old, new):
-        """Changes the table by hand; --check must notice, and be content with what was there before."""
+        """Changes the table by hand. --check must fail with the changed table and pass with the restored one."""
         with open(readme) as file:
             written = file.read()
         shell.expect("the table holds " + old, old in written, written)

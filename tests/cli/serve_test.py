@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""`penstock serve` as programs use it: over a socket, on a free port, with a model trained for a few steps.
-Streams, clients that leave in the middle, limits (413, 429), keys (401), what a browser may not do, and the
-end by a signal.
+"""Uses `penstock serve` as programs do: over a socket, on a free port, with a model trained for a few steps. Checks
+streams, clients that disconnect during an answer, limits (413, 429), keys (401), requests that a browser may not make,
+and the end by a signal.
 
     serve_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -21,7 +21,7 @@ import time
 import shell as shared
 
 JSON = {"Content-Type": "application/json"}
-# Long enough to be left, or stopped, in the middle.
+# An answer that is long enough for a client to leave, or for the server to be stopped, before its end.
 LONG = {"prompt": "the gate", "max_tokens": 200000, "temperature": 0, "stream": True}
 
 
@@ -100,7 +100,7 @@ def answers(shell):
 
 
 def many(shell):
-    """16 clients at once, each with the text that it gets alone."""
+    """Each of 16 simultaneous clients gets the same text as when it is the only client."""
     with serving(shell, "--sequences", "5") as server:
         body = [{"prompt": "the gate decides"[:3 + i], "max_tokens": 20, "seed": i} for i in range(16)]
         texts = [None] * 16
@@ -201,7 +201,7 @@ def ends(shell):
 
 
 def unheard(shell):
-    """What cannot be said on standard error, which is full or which nobody reads any more, ends no server."""
+    """The server runs on if it cannot write to standard error, because it is full or its reader has closed it."""
     reader, pipe = os.pipe()
     with open("/dev/full", "w") as full, os.fdopen(pipe, "w") as unread:
         for what, errors in (("full", full), ("unread", unread)):
@@ -214,7 +214,7 @@ def unheard(shell):
 
 
 def make_model(shell):
-    """A model that is slow enough, with a context that is long enough, for answers to be left in the middle."""
+    """Trains a model that is slow and has a long context, so that clients can leave before an answer ends."""
     with open(os.path.join(shell.directory, "long.toml"), "w") as file:
         text = shared.RECIPE
         for key, value in (("sequence_length", 4096), ("batch_sequences", 1), ("steps", 1), ("eval_every", 0),

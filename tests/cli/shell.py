@@ -1,4 +1,4 @@
-"""What the tests of the program share: running it, and a folder with a tiny corpus and recipe."""
+"""Shared code of the tests of the program: calls of the program, and a folder with a tiny corpus and recipe."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ threads = 1
 
 
 def has_terminals():
-    """Whether the system makes pseudo-terminals; one that has no /dev/pts does not, and a line says so."""
+    """Whether the system has pseudo-terminals. Prints a line if not, for example without /dev/pts."""
     try:
         for end in pty.openpty():
             os.close(end)
@@ -77,7 +77,7 @@ class Shell:
 
 @contextlib.contextmanager
 def tiny(program, run=True):
-    """A Shell in a folder with text.txt, recipe.toml and the corpus; with `run`, a trained one too."""
+    """Yields a Shell in a temporary folder with text.txt, recipe.toml, the corpus and, with `run`, a trained run."""
     with tempfile.TemporaryDirectory() as directory:
         shell = Shell(os.path.abspath(program), directory)
         with open(os.path.join(directory, "text.txt"), "w") as file:
@@ -91,13 +91,13 @@ def tiny(program, run=True):
 
 
 def finish(shell):
-    """What a test's main returns to the system."""
+    """Prints the test's result. Returns whether a check failed, which is the test's exit code."""
     print("passed" if shell.failures == 0 else f"{shell.failures} failures")
     return shell.failures > 0
 
 
 def main(checks, run=True):
-    """Runs the checks in turn, in one folder, with the program named on the command line."""
+    """Runs the checks one after another in one folder, with the program named on the command line."""
     with tiny(sys.argv[1], run) as shell:
         for check in checks:
             check(shell)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""`penstock study --processes N`: runs of a study in groups of ranks. Rows are those of one process a
-run, groups train side by side, and what dies, diverges or is interrupted is taken up by the same
-command.
+"""Runs `penstock study --processes N`, which trains the runs of a study in groups of ranks. The rows must equal those
+with one process a run, and groups must train simultaneously. The same command must continue a study after a killed
+rank, a run that failed or diverged, or an interrupt.
 
     study_groups_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -65,7 +65,7 @@ set = {"parallel.data" = 2, "train.lr" = 1e30, "train.clip" = 0, "train.warmup_s
 match_compute = "steep"
 """
 
-# The layout is no part of what a run is.
+# The layout does not belong to a run's identity, so these runs with one process are the reference.
 ONE_PROCESS = ("--set", "parallel.data=0", "--set", "parallel.tensor=1")
 
 
@@ -84,7 +84,7 @@ def rows_in(shell, out):
 
 
 def expect_same(shell, what, out, reference):
-    """Of data ranks the same bits, of tensor ranks but for rounding."""
+    """Checks that the rows of two studies agree: equal bits with data ranks, equal up to rounding with tensor ranks."""
     rows, diverged = rows_in(shell, out)
     wanted, wanted_diverged = rows_in(shell, reference)
     shell.expect(what + ": runs", set(rows) == set(wanted) and len(rows) == 10, sorted(rows))
@@ -134,7 +134,7 @@ def check_groups(shell):
 
 
 def check_failing_run(shell):
-    """The others go on with what they have, and the reason is told at once."""
+    """If a run fails, the other groups train their runs, and the program prints the reason at once."""
     data = glob.glob(os.path.join(shell.directory, "of-4/runs/data-seed-1-*"))[0]
     blocked = os.path.join(shell.directory, "blocked/runs", os.path.basename(data))
     os.makedirs(os.path.dirname(blocked))
@@ -180,7 +180,7 @@ def wait_for_checkpoint(shell, out):
 
 
 def check_ends(shell):
-    """Long runs, of which one is killed and then all are interrupted."""
+    """Long runs: first a rank is killed, then the resumed study is interrupted. The same command continues it."""
     write(shell, 40)
     shell.ok("study", "study.toml", "--out", "long", "--jobs", "2", *ONE_PROCESS)
     study = start(shell, "broken")
@@ -206,8 +206,9 @@ def check_ends(shell):
 
 
 def check_stopped(shell):
-    """A rank that is stopped, without a launcher to notice, ends the ranks of all groups, and ends when it
-    is continued."""
+    """A rank is stopped by SIGSTOP, without a launcher to notice this. The ranks of all groups then end.
+
+    The stopped rank ends when it is continued."""
     write(shell, 4000)
     port = str(random.SystemRandom().randrange(21000, 29000))
     ranks = [subprocess.Popen([shell.program, "study", "study.toml", "--out", "stopped"], cwd=shell.directory,

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What `penstock info` says of a study, and a study at a scale with its results by experts per token.
+"""Checks the output of `penstock info` for a study, and runs a study at a scale with results by experts per token.
 
     study_scales_test.py PENSTOCK
 """
@@ -63,7 +63,7 @@ def check_scaled_study(shell):
     shell.expect("study", results["scale"] == "desk" and len(results["rows"]) == 4, results["scale"])
     for row in results["rows"]:
         ks = [point["k"] for point in row["by_k"]]
-        shell.expect("study by k", ks == ([None] if row["variant"] == "dense" else [1, 4]), ks)  # of 4 experts
+        shell.expect("study by k", ks == ([None] if row["variant"] == "dense" else [1, 4]), ks)  # of the 4 experts
         shell.expect("study by k", row["by_k_of"] == {"checkpoint": "final", "step": 4, "split": "test",
                                                         "trained_k": 0 if row["variant"] == "dense" else 4}, row["by_k_of"])
         shell.expect("study by k", row["by_k"][-1]["loss"] == row["test"]["loss"], row["by_k"])
@@ -72,7 +72,7 @@ def check_scaled_study(shell):
     for part in ("k=4", "paper", "1.48", "difference in bits per byte from dense", "order of the means at k = 4: "):
         shell.expect("study by k", part in text, part + "\n" + text)
     shell.expect("study by k", os.path.exists(os.path.join(shell.directory, "studies/scaled-desk/report.html")))
-    # The same as the command gives for the run, at k = 1 too.
+    # `penstock eval` gives the same result for the run, also at k = 1.
     runs = os.path.join("studies/scaled-desk/runs")
     run = [name for name in os.listdir(os.path.join(shell.directory, runs)) if name.startswith("hyper-seed-3-")]
     alone = json.loads(shell.ok("eval", os.path.join(runs, run[0], "checkpoints/step-4"), "--data", "corpus",

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Runs whole studies as a person would, on a tiny corpus: fine-tunings, entropies, folded routers, models
-that begin with another's or are upcycled from it, studies like another, tables that take no training,
-runs that diverge, and a terminal that is narrower than the table;
-and that `eval RUN` repeats the figures of finished.json.
+"""Runs whole studies as a person would, on a tiny corpus. They have fine-tunings, entropies, folded routers, models
+initialised from or upcycled from another run's model, studies based on another study, tables that need no training,
+runs that diverge, and a terminal that is narrower than the table. Checks also that `eval RUN` repeats the figures of
+finished.json.
 
     study_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -216,7 +216,7 @@ def check_upcycled(shell):
 
 
 def check_diverging(shell):
-    """A run that diverges is kept: told at every call, trained again only when asked, no error."""
+    """A diverged run is kept and is no error. Each call reports it, and only --retry-diverged trains it again."""
     def call(*more):
         done = shell.run("study", "diverging.toml", *more)
         shell.expect("diverging: exit", done.returncode == 0, done.stderr)
@@ -246,7 +246,7 @@ def check_diverging(shell):
 
 
 def in_terminal(shell, columns, *arguments):
-    """What the program prints on a terminal of that width."""
+    """Returns the program's output on a pseudo-terminal of `columns` columns."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen([shell.program, *arguments], cwd=shell.directory, stdout=follower)
@@ -277,7 +277,7 @@ def check_width(shell):
 
 
 def check_tasks_again(shell):
-    """Tasks are asked again where their rows changed, and with few-shot examples."""
+    """A study asks tasks again if their rows changed or if the number of few-shot examples changed."""
     rows = os.path.join(shell.directory, "rows/arc_easy.jsonl")
     with open(rows) as file:
         lines = file.readlines()
@@ -313,7 +313,7 @@ gold = "{{right}}"
 
 
 def check_own_tasks(shell):
-    """task_files: tasks of one's own, with their rows beside them."""
+    """task_files: tasks defined by a user, with their rows in the same folder."""
     os.makedirs(os.path.join(shell.directory, "own"))
     write(shell.directory, "own/words.toml", OWN_TASK)
     write(shell.directory, "own/words.jsonl", '{"text": "the gate lets it", "options": ["go", "zq"], "right": 0}\n' * 3)
@@ -331,7 +331,7 @@ def check_own_tasks(shell):
 
 
 def check_recipes(shell, source):
-    """Every study reads at each scale; those that train nothing are done."""
+    """Every study in recipes/ can be read at each of its scales. Studies that train nothing are run."""
     for path in sorted(glob.glob(os.path.join(source, "recipes/*/*.toml"))):
         with open(path) as file:
             text = file.read()

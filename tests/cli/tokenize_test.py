@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs `penstock tokenize` on runs, corpora and a tokenizer from elsewhere.
+"""Runs `penstock tokenize` on runs, corpora and a tokenizer of another program.
 
     tokenize_test.py PENSTOCK
 """
@@ -38,7 +38,7 @@ def check_tokenize(shell):
 
 
 def check_foreign(shell):
-    """A byte-level BPE as others write it; special tokens count as such unless told otherwise."""
+    """A byte-level BPE in the format of other programs. Special tokens are recognised unless --plain is given."""
     vocab = {letter: number for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz</>")}
     vocab.update({"\u0120": 29, "th": 30, "\u0120g": 31})
     root = {"model": {"type": "BPE", "vocab": vocab, "merges": ["t h", ["\u0120", "g"]]},
@@ -65,7 +65,7 @@ def check_foreign(shell):
 
 
 def check_prepare_with_a_models_tokenizer(shell):
-    """`data prepare` takes it from whatever has one, and the model reads the corpus."""
+    """`data prepare --tokenizer` takes a run, a checkpoint or a GGUF file, and the model can read the corpus."""
     shell.ok("train", "recipe.toml", "--out", "top", "--quiet", "--set", "model.router.method=topk", "--set",
              "model.router.k=2")
     shell.ok("export", "top", "--format", "gguf", "--out", "top.gguf")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The tutorials' commands are ones that the program takes, and the check notices what it does not take.
+"""Checks by scripts/check-tutorials that the program accepts the tutorials' commands, and that the script notices wrong
+commands.
 
     tutorials_test.py PENSTOCK SOURCE_DIRECTORY
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""From a dense run to an MoE and its doctor as a person would: exit codes, what is printed and saved,
-and one clear line for each kind of mistake.
+"""Upcycles a dense run to an MoE and runs the doctor on it, as a person would. Checks exit codes, the printed text and
+the saved files, and that each kind of mistake gives one clear line.
 
     upcycle_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -61,7 +61,7 @@ def upcycling(shell):
     shell.expect("a coefficient may change", router["z-loss"]["coefficient"] == 0, router)
     shell.mistake(1, ["model.router.k", "only these may change", "model.router.z-loss.coefficient"], "train",
                   "on.toml", "--out", "off", "--set", "model.router.k=3")
-    os.mkdir(os.path.join(shell.directory, ".slash.tmp-999999999"))  # of a killed one
+    os.mkdir(os.path.join(shell.directory, ".slash.tmp-999999999"))  # left by a killed upcycling
     shell.ok("upcycle", "dense", "--method", "vanilla", "--out", "slash/")
     shell.expect("a slash behind --out", sorted(os.listdir(os.path.join(shell.directory, "slash"))) ==
                  sorted(os.listdir(os.path.join(shell.directory, "matched"))))
@@ -149,7 +149,7 @@ def mistakes(shell):
 
 
 def no_room(shell):
-    """On a disk that is too small for the model; only root can make one."""
+    """Upcycling to a disk that is too small for the model. Only root can mount one."""
     small = os.path.join(shell.directory, "small")
     os.mkdir(small)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True).returncode:
@@ -165,8 +165,9 @@ def no_room(shell):
 
 
 def first_steps(shell):
-    """Ten steps of a real checkpoint: the default start keeps what the parent learnt, the published one wrecks it,
-    and the run says so."""
+    """Ten steps from an upcycled real checkpoint: the loss stays low with the default start.
+
+    With the published start the loss rises, and the run warns of it."""
     data = os.path.join(os.path.abspath(sys.argv[2]), "..", "shared", "data")
     dense = os.path.join(data, "checkpoints", "stories260K", "stories260K.bin")
     stories = os.path.join(data, "lm", "tinystories", "tinystories_val_a.txt.gz")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`penstock view` of a run and of a study, `penstock study --serve` while it goes on, and /v1/corpus, as programs see
-them (page_test.py opens the pages in a browser).
+"""Requests the pages and data of `penstock view` for a run and for a study, of `penstock study --serve` during a study,
+and of /v1/corpus, as programs do. page_test.py opens the pages in a browser.
 
     view_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -46,7 +46,7 @@ def a_run(shell):
 
 
 def a_study(shell):
-    """Its curves while it goes on, and afterwards."""
+    """The curves of a study during the study and after its end."""
     with open(os.path.join(shell.directory, "study.toml"), "w") as file:
         file.write(STUDY)
     running = subprocess.Popen([shell.program, "study", "study.toml", "--out", "study", "--quiet", "--serve", "0",
@@ -61,7 +61,7 @@ def a_study(shell):
             try:
                 state = json.loads(server.ask("GET", "/v1/runs")[1])
             except OSError:
-                break  # it ended meanwhile
+                break  # the study ended in the meantime
             shell.expect("not finished", not state["finished"], state)
             seen += [(run["name"], run["steps"]) for run in state["runs"]]
             time.sleep(0.01)
