@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Prints what frequency_test.cpp expects of active experts against frequency and surprisal: correlations by
-numpy.corrcoef, partial ones as correlations of what least squares leave over, slopes by numpy.linalg.lstsq, bins by
-loops. It shares nothing with Penstock but the places, which are made up: place n reads token 7n mod 5, which stands
-FREQUENCY times in the corpus; its surprisal is 2.6 + 2.5 sin(0.7 n) nats; layer 0 has (n mod 2) active experts and
-two more where the token is below 2, layer 1 has (n mod 3) and one more from 3 nats on.
+"""Prints the numbers of frequency_test.cpp: the number of active experts against token frequency and surprisal.
+Correlations are by numpy.corrcoef, partial correlations are those of the residuals of least squares, slopes are by
+numpy.linalg.lstsq, and bins are by loops. The script shares nothing with Penstock but the made-up positions. Position n
+has token 7n mod 5, which occurs FREQUENCY times in the corpus, and a surprisal of 2.6 + 2.5 sin(0.7 n) nats. Layer 0
+has (n mod 2) active experts, and two more if the token is below 2. Layer 1 has (n mod 3) active experts, and one more
+if the surprisal is 3 nats or more.
 """
 import numpy as np
 

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Writes jacobian_expected.h: the Jacobian of one small MoE layer and its second term, by central
-differences in plain numpy, f64; no derivative is worked out here. It shares nothing with Penstock but
-the rule that fills parameters: element k of the n-th parameter (router weight, router bias, up, up bias,
-down, down bias; n from 0) is 0.5 sin(0.37 n + 1.3 k + 0.003 k^2), as f32; the token is
-sin(0.9 k + 0.4).
+"""Writes jacobian_expected.h: the Jacobian of one small MoE layer and the Jacobian's second term. Both are computed by
+central differences in plain numpy, f64, without an analytic derivative. The script shares nothing with Penstock but the
+rule that fills parameters. Element k of the n-th parameter (router weight, router bias, up, up bias, down, down bias;
+n from 0) is 0.5 sin(0.37 n + 1.3 k + 0.003 k^2), as f32. Element k of the token is sin(0.9 k + 0.4).
 
     y = sum_j g_j(x) E_j(x),   E_j(x) = down_j relu(up_j x + up_bias_j) + down_bias_j
 """
@@ -41,7 +40,7 @@ def expert(j, x):
 
 
 def layer(x, at, form, k):
-    """Gates of x, experts of `at`."""
+    """The layer's output with the gates of the token x and the experts' outputs for the token `at`."""
     g = gates(x, form, k)
     return sum(g[j] * expert(j, at) for j in range(E) if g[j] != 0)
 

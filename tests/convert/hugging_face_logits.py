@@ -3,11 +3,11 @@
 
 usage: hugging_face_logits.py MODEL_DIR EXPECTED.safetensors [--swap gate-up]
 
-EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. The decoder below is written from the public
-classes' names and formulas (Llama, Qwen2, Mixtral, Qwen2-MoE, OLMoE, Qwen3-MoE of transformers, and
-DeepSeekMoE's own, `model_type` deepseek), in float64, and shares nothing with the program that wrote the directory. `--swap gate-up` exchanges the two
-matrices of every feed-forward, which must then not compare equal. Exit 0: equal to 1e-4 of the
-largest logit; 1: not; 77: PyTorch is not installed.
+EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. The decoder below is written from the names and formulas of the
+public classes (Llama, Qwen2, Mixtral, Qwen2-MoE, OLMoE and Qwen3-MoE of transformers, and DeepSeekMoE's own class,
+`model_type` deepseek). It computes in float64 and shares nothing with the program that wrote the directory.
+`--swap gate-up` exchanges the gate and up matrices of every feed-forward; the logits must then differ.
+Exit 0: equal to 1e-4 of the largest logit; 1: not equal; 77: PyTorch is not installed.
 """
 import json
 import os
@@ -55,7 +55,7 @@ def rms_norm(x, weight, eps):
 
 
 def rotate(x, theta):
-    """x [B, H, T, hd]; pairs (i, i + hd/2)."""
+    """Rotary embedding of x [B, H, T, hd] with pairs (i, i + hd/2)."""
     length, width = x.shape[-2:]
     frequency = theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.outer(torch.arange(length, dtype=torch.float64), frequency)
@@ -93,7 +93,7 @@ class Model:
             if c.get("clip_qkv"):
                 q, k, v = (t.clamp(-c["clip_qkv"], c["clip_qkv"]) for t in (q, k, v))
         q, k, v = (t.view(batch, length, -1, width) for t in (q, k, v))
-        if self.type == "qwen3_moe":  # each head by itself, one gain for all
+        if self.type == "qwen3_moe":  # each head is normed separately; all heads share one gain
             q = rms_norm(q, self.get(stem + "q_norm.weight"), c["rms_norm_eps"])
             k = rms_norm(k, self.get(stem + "k_norm.weight"), c["rms_norm_eps"])
         q = rotate(q.transpose(1, 2), c["rope_theta"])

@@ -3,11 +3,11 @@
 
 usage: penstock_class.py MODEL_DIR EXPECTED.safetensors [--gates FORM]
 
-EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. transformers itself need not be installed: where it is not, a
-stub stands in for the few of its names that the class uses, and the weights are read by this script. What is run is
-the class that lies in the folder, in float32, as config.json's auto_map names it. `--gates FORM` gives the config
-other gates, which must not compare equal. Also checked: a row that is padded on the left has the logits that it has
-alone. Exit 0: equal to 1e-5 of the largest logit; 1: not; 77: PyTorch is not installed.
+EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. transformers need not be installed. If it is missing, stubs
+replace the few of its names that the class uses. This script reads the weights itself. It runs the folder's own class,
+which config.json's auto_map names, in float32. `--gates FORM` gives the config other gates; the logits must then
+differ. The script also checks that a row padded on the left has the same logits as the row without padding.
+Exit 0: equal to 1e-5 of the largest logit; 1: not equal; 77: PyTorch is not installed.
 """
 import importlib
 import importlib.util
@@ -48,7 +48,7 @@ class StubOutput:
 
 
 def stand_in():
-    """Modules of transformers' names, with what the class uses of them."""
+    """Registers stub modules of transformers with the names that the class uses."""
     for name, content in {"transformers": {"PretrainedConfig": StubConfig, "PreTrainedModel": StubModel},
                           "transformers.generation": {"GenerationMixin": type("GenerationMixin", (), {})},
                           "transformers.modeling_outputs": {"CausalLMOutput": StubOutput}}.items():
@@ -58,7 +58,7 @@ def stand_in():
 
 
 def class_of(directory, reference):
-    """The class that "module.Class" names, of the folder's own files, which import each other as a package."""
+    """Returns the class "module.Class" from the folder's own files. They import each other as a package."""
     package = types.ModuleType("exported")
     package.__path__ = [directory]
     sys.modules["exported"] = package
@@ -74,7 +74,7 @@ def read_weights(directory):
 def largest_difference(model, expected):
     tokens = expected["tokens"]
     ours = model(input_ids=tokens).logits.reshape(-1, expected["logits"].shape[-1])
-    # The same row behind three padded places.
+    # The same rows after three padding tokens.
     padded = torch.cat([tokens.new_zeros(tokens.shape[0], 3), tokens], 1)
     mask = torch.ones_like(padded)
     mask[:, :3] = 0
@@ -93,7 +93,7 @@ def main():
         said["gates"] = sys.argv[4]
     config = class_of(directory, said["auto_map"]["AutoConfig"])(**said)
     model = class_of(directory, said["auto_map"]["AutoModelForCausalLM"])(config)
-    model.load_state_dict(read_weights(directory))  # every name, and no other
+    model.load_state_dict(read_weights(directory))  # raises if a name is missing or unknown
     model.eval()
     with torch.no_grad():
         difference = largest_difference(model, read_safetensors(expected))

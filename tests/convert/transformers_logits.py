@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Opens an exported folder with Hugging Face's transformers and compares what it computes.
+"""Opens an exported folder with Hugging Face's transformers and compares its logits.
 
 usage: transformers_logits.py MODEL_DIR EXPECTED.safetensors
 
-EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. Checked, in float32 on the CPU and on a GPU where PyTorch sees
-one: the logits, to 1e-5 of the largest; that no weight is missing, left over or newly drawn; that every parameter
-gets a gradient; greedy `generate` against the arguments of the largest logits; the logits of what `save_pretrained`
-wrote. Exit 0: equal; 1: not; 77: transformers is not installed, or has no class of this model type.
+EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. The script computes in float32, on the CPU and, if PyTorch sees
+one, on a GPU. It checks:
+- The logits agree to 1e-5 of the largest logit.
+- No weight is missing, left over or newly drawn.
+- Every parameter gets a gradient.
+- Greedy `generate` gives the tokens with the largest logits.
+- The model that `save_pretrained` wrote has the same logits.
+Exit 0: all checks pass; 1: not; 77: transformers is not installed, or has no class of this model type.
 """
 import importlib.util
 import json
@@ -43,7 +47,7 @@ def without_gradient(model, tokens):
 
 
 def generates(model, tokens, steps=6):
-    """Whether `generate` gives the tokens with the largest logits, one after another."""
+    """Whether each token that `generate` gives is the one with the largest logit."""
     text = tokens[:1, :8].to(model.device)
     made = model.generate(text, max_new_tokens=steps, do_sample=False, pad_token_id=0)
     with torch.no_grad():

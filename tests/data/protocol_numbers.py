@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The numbers of protocols_test.cpp, counted as the published code reads the files: Python's split()
-and Counter.most_common(), nothing of Penstock's.
+"""Prints the numbers of protocols_test.cpp. It counts as the published code does, with Python's split() and
+Counter.most_common(), and uses no code of Penstock.
 
     protocol_numbers.py shared/data/lm
 """
@@ -27,7 +27,7 @@ def main():
     parts = [text[a:b] for a, b in zip(cuts, cuts[1:])]
     print("enwik8", len(text), "bytes, cut to", [len(part) for part in parts])
     print("without newlines", [len(part) - part.count(b"\n") for part in parts])
-    # As prep_enwik8.py writes it and a line-by-line reader takes it in.
+    # Counts words as a line-by-line reader does in the files that prep_enwik8.py writes.
     counts = collections.Counter()
     for part in parts:
         for line in " ".join("\n" if byte == 10 else str(byte) for byte in part).split("\n"):

@@ -3,10 +3,10 @@
 
   tests/eval/ngram_numbers.py > tests/eval/ngram_numbers.txt
 
-Straight after Chen & Goodman's formulas, with dictionaries of tuples over the whole text; shares nothing
-with the C++ (which numbers contexts and never forms an n-gram). The text is drawn from a fixed linear
-congruential generator, skewed, so that counts of counts 1 to 4 exist in the middle orders and fail in the
-lowest: both the discounts' formula and the fallback are used.
+The script follows Chen & Goodman's formulas directly, with dictionaries of tuples over the whole text. It shares
+nothing with the C++ code, which numbers contexts and never forms an n-gram. A fixed linear congruential generator draws
+the text from a skewed distribution. In the middle orders, n-grams with counts 1 to 4 all exist, so the discounts'
+formula is used. In the lowest order some of these counts do not occur, so the fallback is used.
 Lines: order, context (oldest first), token, probability.
 """
 from collections import Counter
@@ -19,7 +19,7 @@ def text():
     for _ in range(LENGTH):
         x = (1103515245 * x + 12345) % 2**31
         u = x / 2**31
-        out.append((int(VOCAB * u**2.5) + (out[-1] if out else 0)) % (VOCAB - 1))  # 11 never occurs
+        out.append((int(VOCAB * u**2.5) + (out[-1] if out else 0)) % (VOCAB - 1))  # token 11 never occurs
     return out
 
 
@@ -27,7 +27,7 @@ TEXT = text()
 
 
 def counts(order):
-    """By length of n-gram, 1 to `order`: raw at `order`, different predecessors below."""
+    """Counts of n-grams by length, 1 to `order`: occurrences for length `order`, different predecessors below."""
     table = {order: Counter(tuple(TEXT[i:i + order]) for i in range(LENGTH - order + 1))}
     for n in range(1, order):
         before = {}

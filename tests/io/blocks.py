@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes blocks_expected.h: blocks of GGUF's quantised types and the numbers that they hold.
+"""Writes blocks_expected.h: blocks of GGUF's quantised types and their values.
 
   tests/io/blocks.py > tests/io/blocks_expected.h
 
-Each type is read here bit by bit, as the format's description lists its fields, in whole-array
-NumPy steps and f64; the result must be a number of f32 or is rounded to one once.
+The script reads each type bit by bit, as the format's description lists its fields, with whole-array NumPy operations
+in f64. Each result is exact in f32 or is rounded to f32 once.
 """
 import sys
 
@@ -14,7 +14,7 @@ generator = np.random.default_rng(7)
 
 
 def halves(raw, at):
-    """f16 at byte `at` of each block, as a column."""
+    """The f16 at byte `at` of each block, as a column."""
     return raw[:, at:at + 2].copy().view(np.float16).astype(np.float64)
 
 
@@ -24,7 +24,7 @@ def nibbles(raw):
 
 
 def bits(raw):
-    """[n, b] bytes -> [n, b, 8], the lowest first."""
+    """[n, b] bytes -> [n, b, 8] bits, the lowest bit first."""
     return np.unpackbits(raw[:, :, None], axis=2, bitorder="little")
 
 
@@ -51,7 +51,7 @@ def q8_0(raw):
 
 
 def six_bit_pairs(packed):
-    """[n, 12] -> scales and minima [n, 8]: three groups of four bytes."""
+    """[n, 12] bytes, three groups of four -> scales and minima [n, 8]."""
     a, b, c = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
     scale = np.concatenate([a % 64, c % 16 + 16 * (a // 64)], axis=1)
     minimum = np.concatenate([b % 64, c // 16 + 16 * (b // 64)], axis=1)
@@ -59,7 +59,7 @@ def six_bit_pairs(packed):
 
 
 def scaled(raw, codes):
-    """codes [n, 8, 32] with the scales at the front of the block."""
+    """The values [n, 256] of codes [n, 8, 32], with the scales and minima at the front of the block."""
     scale, minimum = six_bit_pairs(raw[:, 4:16])
     by, off = halves(raw, 0) * scale, halves(raw, 2) * minimum
     return (codes * by[:, :, None] - off[:, :, None]).reshape(-1, 256)
@@ -83,14 +83,14 @@ def q6_k(raw):
     return (codes * by[:, :, None]).reshape(-1, 256)
 
 
-# Type, bytes of a block, where its f16 lie, blocks.
+# Type, bytes of a block, offsets of its f16 numbers, number of blocks.
 TYPES = ((q4_0, 18, (0,), 3), (q4_1, 20, (0, 2), 3), (q5_0, 22, (0,), 3), (q5_1, 24, (0, 2), 3),
          (q8_0, 34, (0,), 3), (q4_k, 144, (0, 2), 3), (q5_k, 176, (0, 2), 2), (q6_k, 210, (208,), 2))
 
 
 def blocks(size, places, count):
     raw = generator.integers(0, 256, (count, size), dtype=np.uint8)
-    for at in places:  # scales of both signs, from subnormal to large
+    for at in places:  # draws scales of both signs, from subnormal to large
         scale = generator.standard_normal(count) * 10.0 ** generator.integers(-7, 3, count)
         raw[:, at:at + 2] = scale.astype(np.float16)[:, None].view(np.uint8)
     return raw

@@ -1,15 +1,14 @@
 #!/usr/bin/python3
-"""Writes decoder_numbers.txt: losses and gradients of a small decoder with shared experts, norms of
-queries and keys, a cut of queries, keys and values, and a first layer without experts, from the
-published descriptions (OLMoE, arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671; Qwen3, arXiv:2505.09388;
-DeepSeekMoE, arXiv:2401.06066) in plain PyTorch, f64, one position and one head at a
-time. It shares nothing with Penstock but tensor names and the rule that fills parameters: element k
-of the tensor called n is
-    0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over characters of code * (place + 1) mod 1000
-and 1 + 0.2 * that for the gains of norms.
+"""Writes decoder_numbers.txt: losses and gradients of a small decoder. It has shared experts, norms of queries and
+keys, clipping of queries, keys and values, and a first layer without experts. The script follows the published
+descriptions (OLMoE, arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671; Qwen3, arXiv:2505.09388; DeepSeekMoE,
+arXiv:2401.06066) in plain PyTorch, f64, one position and one head at a time. It shares nothing with Penstock but tensor
+names and the rule that fills parameters. Element k of a tensor is
+    f = 0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over the name's characters of code * (i + 1) mod 1000
+and 1 + 0.2 * f for the gains of norms. i is the character's index, from 0.
 
-Each line: case, what, value. A gradient is given by its sum weighted with cos(0.7 * k + 0.1 * s) and
-by the sum of its absolute values.
+Each line: case, name, value. The values of a gradient are its sum weighted with cos(0.7 * k + 0.1 * s) and the sum of
+its absolute values.
 """
 import math
 import os
@@ -63,7 +62,7 @@ def norm(x, gain):
 
 
 def rotated(x, place):
-    """Halves (i, i + HEAD/2) of a head rotated by place * BASE^(-2i/HEAD)."""
+    """Rotates the pairs (i, i + HEAD/2) of a head at position `place` by the angle place * BASE^(-2i/HEAD)."""
     out = []
     for i in range(HEAD):
         j = i % (HEAD // 2)
@@ -78,7 +77,7 @@ def attention(p, at, x, norms, cut):
     for name in "qkv":
         rows = [p[at + name + "_proj.weight"] @ h for h in x]
         if norms and name != "v":
-            gain = p[at + name + "_norm.weight"]  # over a head's entries, or over all heads'
+            gain = p[at + name + "_norm.weight"]  # as long as one head or as all heads
             rows = [torch.cat([norm(part, gain) for part in h.split(len(gain))]) for h in rows]
         if cut:
             rows = [torch.clamp(h, -cut, cut) for h in rows]

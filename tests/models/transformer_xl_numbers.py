@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Writes transformer_xl_numbers.txt: losses and gradients of a small Transformer-XL with experts,
-from the formulas of the paper (arXiv:1901.02860, Section 3; Appendix A of its code's post-norm
-layers) in plain PyTorch, f64. It shares nothing with Penstock but tensor names and the rule that
-fills parameters: element k of the tensor called n is
-    0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over characters of code * (place + 1) mod 1000
-and 1 + 0.2 * that for the gains of norms.
+"""Writes transformer_xl_numbers.txt: losses and gradients of a small Transformer-XL with experts, from the formulas of
+the paper (arXiv:1901.02860, Section 3; Appendix A of its code's post-norm layers) in plain PyTorch, f64. It shares
+nothing with Penstock but tensor names and the rule that fills parameters. Element k of a tensor is
+    f = 0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over the name's characters of code * (i + 1) mod 1000
+and 1 + 0.2 * f for the gains of norms. i is the character's index, from 0.
 
-Each line: case, what, value. A gradient is given by its sum weighted with cos(0.7 * k + 0.1 * s) and
-by the sum of its absolute values.
+Each line: case, name, value. The values of a gradient are its sum weighted with cos(0.7 * k + 0.1 * s) and the sum of
+its absolute values.
 """
 import math
 import os
@@ -64,7 +63,7 @@ def sinusoid(distance):
 
 
 def attention(p, at, x, memory, u, v):
-    """Equation of Section 3.3, one pair of positions at a time."""
+    """Attention by the equation of Section 3.3, one pair of positions at a time."""
     read = torch.cat([memory, x])  # [M + T, d]
     rows = []
     for t in range(len(x)):
@@ -109,7 +108,7 @@ def norm(p, at, x):
 
 
 def segment(p, tokens, memories, limit):
-    """Rows for the head, and the memories after the segment, of one sequence."""
+    """Returns the rows for the head and the memories after the segment, for one sequence."""
     x = p["model.embed_tokens.weight"][tokens] * math.sqrt(D)
     after = []
     for i in range(LAYERS):

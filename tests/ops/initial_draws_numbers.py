@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Values of penstock/ops/initial_draws.h, by the definition and in double precision.
+"""Prints values of penstock/ops/initial_draws.h, computed by the definition in double precision.
 
-Prints, for a few (seed, name), the first values of N(0, 1), as initial_draws_test.cpp holds them.
-The hash is the one of Debian's python3-xxhash, the bits are SplitMix64's.
+For a few (seed, name), the script prints the first values of N(0, 1). initial_draws_test.cpp compares with them. The
+hash is from Debian's python3-xxhash, and the bits are by SplitMix64.
 """
 import math
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The operators from Python: torch.ops.penstock.* against plain PyTorch, forward and gradients.
+"""Compares the operators torch.ops.penstock.*, called from Python, with plain PyTorch: outputs and gradients.
 
     python_ops_test.py LIBRARY
 
-Exits 77 (skipped) where this Python has no torch."""
+Exits with 77 (skipped) if this Python has no torch."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def leaf(*shape, scale=1.0):
 
 
 def compare(name, function, expected, inputs):
-    """Outputs and gradients of both functions of the same inputs, expected in f64."""
+    """Compares outputs and gradients of both functions for the same inputs. `expected` computes in f64."""
     y = function(*inputs)
     probe = torch.linspace(-1, 1, y.numel()).view_as(y)
     gradients = torch.autograd.grad((y * probe).sum(), inputs)
@@ -119,7 +119,7 @@ def test_errors():
 
 
 def test_verbose():
-    """PENSTOCK_VERBOSE=1 says once per shape what ran and why others did not."""
+    """With PENSTOCK_VERBOSE=1, an operator prints once per shape which kernel ran and why others did not."""
     code = ("import sys, torch; torch.ops.load_library(sys.argv[1]);"
             "w = torch.ones(4, 3, dtype=torch.double);"
             "torch.ops.penstock.linear(w, w); torch.ops.penstock.linear(w, w)")

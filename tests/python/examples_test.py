@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a reader has of the Python package beside its calls: examples, what notebooks show and draw, stubs and
+"""Tests the parts of the Python package besides its functions: examples, tables and plots in notebooks, type stubs and
 docstrings.
 
     examples_test.py BUILD SOURCE [unittest's arguments]
 
-Exits 77 (skipped) where the package is not built."""
+Exits with 77 (skipped) if the package is not built."""
 import ast
 import os
 import re
@@ -50,7 +50,7 @@ class Examples(Fixture):
 
 class Notebook(Fixture):
     def drawing(self):
-        """Skips where matplotlib is missing."""
+        """Skips the test if matplotlib is missing."""
         try:
             import matplotlib
         except ImportError:

@@ -1,8 +1,8 @@
-"""What the tests of the Python package share: the package from BUILD, tensors from files, the program, a folder with a
-finished run.
+"""Shared code of the tests of the Python package: the package from BUILD, tensors from files, calls of the program, and
+a folder with a finished run.
 
-Every test is run as NAME_test.py BUILD SOURCE [unittest's arguments], and imports this first, which finds the package
-and exits 77 (skipped) where it is not built."""
+Every test runs as NAME_test.py BUILD SOURCE [unittest's arguments] and imports this module first. The module finds the
+package, and exits with 77 (skipped) if the package is not built."""
 import contextlib
 import json
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-# A shell has its background jobs ignore it, and a process inherits that.
+# A shell makes its background jobs ignore SIGINT, and child processes inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 BUILD, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path[:0] = [os.path.join(BUILD, "python"), os.path.join(SOURCE, "tests", "cli")]
@@ -34,7 +34,7 @@ TYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "I32": 
 
 
 def read_tensors(path):
-    """The tensors of a safetensors file."""
+    """Returns the tensors of a safetensors file by name."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         header, data = json.loads(file.read(size)), file.read()

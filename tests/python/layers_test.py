@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Python package's MoE layers against what C++ computes (numbers.cpp), bit for bit, and parts written in Python:
-balancers and scorers in layers and in runs.
+"""Compares the Python package's MoE layers with the results of C++ (numbers.cpp), bit for bit. Tests also balancers and
+scorers written in Python, in layers and in runs.
 
     layers_test.py BUILD SOURCE [unittest's arguments]
 
-Exits 77 (skipped) where the package is not built."""
+Exits with 77 (skipped) if the package is not built."""
 import copy
 import gc
 import io
@@ -23,7 +23,7 @@ METHODS = [name for name, method in penstock.routers()["methods"].items() if met
 
 
 def layer_options(method):
-    """As numbers.cpp has them."""
+    """Returns the options with which numbers.cpp makes layers of the method."""
     options = {"d_model": 16, "d_ffn": 24, "experts": 4, "method": method, "k": 2}
     selector = penstock.routers()["methods"][method]["selector"]
     if penstock.routers()["methods"][method]["traits"]["merges"]:
@@ -76,7 +76,7 @@ class Layers(unittest.TestCase):
             values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
             x = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
 
-            # The layer's own leaves against differences of the same function, one direction each.
+            # Compares each parameter's gradient with a central difference of total() in one random direction.
             def total():
                 y, routing = layer(x)
                 probe = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
@@ -102,7 +102,7 @@ class Layers(unittest.TestCase):
         for method in METHODS:
             torch.manual_seed(3)
             model = torch.nn.ModuleList(penstock.make_moe_layers(layers=2, **layer_options(method)))
-            for layer in model:  # balancers move away from their beginning
+            for layer in model:  # moves the balancers' state away from its initial value
                 layer(x, token_ids=ids, total_steps=10)
             model[0].after_step()
             wanted = model.state_dict()
@@ -243,7 +243,7 @@ class Layers(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
         with self.assertRaisesRegex(penstock.Error, "token"):
             penstock.MoeLayer(d_model=8, experts=4, method="hash")(torch.randn(2, 8))
-        with self.assertRaises(ValueError):  # what an Error is, too
+        with self.assertRaises(ValueError):  # penstock.Error is a ValueError
             penstock.MoeLayer(d_model=8, experts=4)(torch.randn(2, 7))
 
 

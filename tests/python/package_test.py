@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the Python package computes and trains, against the program and against what C++ computes (numbers.cpp), bit for
-bit: models, runs, studies, and what interrupts them.
+"""Compares models, runs and studies of the Python package with those of the program and of C++ (numbers.cpp), bit for
+bit. Tests also how a run can be interrupted.
 
     package_test.py BUILD SOURCE [unittest's arguments]
 
-Exits 77 (skipped) where the package is not built."""
+Exits with 77 (skipped) if the package is not built."""
 import json
 import os
 import signal
@@ -47,7 +47,7 @@ class Models(Fixture):
         for key in ("loss", "bits_per_byte", "perplexity", "tokens", "windows"):
             self.assertEqual(got[key], said[key], key)
         self.assertEqual(got["log_probabilities"].shape, got["ids"].shape)
-        # And logits say the same of the first window.
+        # The model's logits give the same log-probabilities for the first window.
         ids = torch.tensor(model.encode(text))[:17]
         said = torch.log_softmax(model.logits(ids[:-1]).double(), -1).gather(1, ids[1:, None])[:, 0]
         torch.testing.assert_close(got["log_probabilities"][:16], said, atol=1e-5, rtol=0)
@@ -102,7 +102,7 @@ class Runs(Fixture):
         lines = []
         penstock.set_threads(2)
         run = penstock.train("recipe.toml", out="mine", on_step=lines.append, progress=False)
-        self.assertEqual(torch.get_num_threads(), 2)  # though the recipe says 1
+        self.assertEqual(torch.get_num_threads(), 2)  # train() restores this number; the recipe has threads = 1
         run_program("train", "recipe.toml", "--out", "theirs", "--quiet")
         self.assertEqual([line["step"] for line in lines], list(range(0, 7)))
         self.assertEqual(lines, run.metrics())
@@ -219,7 +219,7 @@ class Runs(Fixture):
         finally:
             done.set()
             thread.join()
-        # It counts also from one step to the next, and not only while a callback runs.
+        # The thread also counts between the callbacks, while C++ trains.
         self.assertGreater(len(set(seen)), 10)
 
     def test_mistakes(self):

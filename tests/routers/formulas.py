@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Prints the constants of the tests of selectors and balancers, from the formulas alone (no Penstock, no tensors)."""
+"""Prints the constants in the tests of selectors and balancers, by the formulas alone (no Penstock, no tensors)."""
 import math
 from fractions import Fraction
 
@@ -55,10 +55,10 @@ THRESHOLDS = [0.125, 0.25, 0.375, 0.1875]
 show("expert choice by thresholds",
      [[P[t][e] if P[t][e] >= THRESHOLDS[e] else 0 for e in range(E)] for t in range(T)])
 
-# Lory: the rows of Z are the logits of 2 sequences of 2 segments.
+# Lory: the rows of Z are the logits of the segments, 2 sequences of 2 segments each.
 show("lory", [P[0], P[0], P[2], P[2]])
 
-# SMoE-Dropout's schedules, k from 8 to 16 over 400000 steps: first step of each value.
+# SMoE-Dropout's schedules, k from 8 to 16 over 400000 steps: prints the first step of each value of k.
 def linear(step, total, low=8, high=16):
     return round(Fraction((high - low) * step, total)) + low
 
@@ -75,7 +75,7 @@ print("linear 8 to 16:", switches(linear, 400_000))
 print("cosine 8 to 16 over 1000:", switches(cosine, 1000))
 
 
-# k drawn at each step: SplitMix64's finaliser over seed, stream 0x6b and step, then multiply-shift.
+# Draws k at each step: SplitMix64's finaliser over seed, stream 0x6b and step, then multiply-shift.
 def mix64(x):
     mask = 2 ** 64 - 1
     x = (x + 0x9e3779b97f4a7c15) & mask

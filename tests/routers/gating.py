@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes gating_expected.h: capacity, GShard's choice, CV² losses and biased choices, with gradients.
+"""Writes gating_expected.h: top-k with capacity, GShard's choice, CV² losses and biased choices, with gradients.
 
   tests/routers/gating.py > tests/routers/gating_expected.h
 
-Plain Python loops after the published algorithms; torch for GShard's uniform draws (so that they are
-those of libtorch's generator) and for gradients. Those of a selector are of sum(weights * probe).
+The script follows the published algorithms in plain Python loops. It uses torch for gradients and for GShard's uniform
+draws, so that they equal those of libtorch's generator. A selector's gradients are those of sum(weights * probe).
 """
 import math
 
@@ -50,7 +50,7 @@ def topk_capacity(z, k, factor, after):
 
 
 def gshard(z, factor, draws):
-    """Algorithm 1 of GShard; draws None keeps every second expert."""
+    """Algorithm 1 of GShard. If draws is None, the second expert of every token is kept."""
     capacity = math.ceil(factor * 2 * T / E)
     count, lost = [0] * E, 0
     weights = torch.zeros(T, E)
@@ -76,7 +76,7 @@ def gshard(z, factor, draws):
 
 
 def biased(z, bias, k, form, divided):
-    """DeepSeek-V3, Eq. 12-16: the k highest of score + bias; the gate is the score, without it."""
+    """DeepSeek-V3, Eq. 12-16: chooses the k highest values of score + bias. The gate is the score without the bias."""
     weights, counts = torch.zeros(T, E), [0] * E
     for t, row in enumerate(z):
         s = [1 / (1 + torch.exp(-x)) for x in row] if form == "none" else softmax(row)
@@ -89,13 +89,13 @@ def biased(z, bias, k, form, divided):
 
 
 def moved(bias, counts, rate):
-    """Algorithm 1 of Loss-Free Balancing: b + u * sign(mean load - load)."""
+    """The biases after one step of Algorithm 1 of Loss-Free Balancing: b + u * sign(mean load - load)."""
     mean = sum(counts) / E
     return [b + rate * ((mean > c) - (mean < c)) for b, c in zip(bias, counts)]
 
 
 def balance(z, demand):
-    """Switch's loss at coefficient 1: E · Σ f · mean probability, f a constant share of the demand."""
+    """Switch's loss at coefficient 1: E · Σ f · mean probability. f is the share of the demand, a constant."""
     mean = [sum(softmax(row)[e] for row in z) / T for e in range(E)]
     return E * sum(c / sum(demand) * m for c, m in zip(demand, mean))
 
@@ -110,7 +110,7 @@ NOISE = torch.cos(torch.arange(T * E) ** 1.3 + 0.4).reshape(T, E)
 
 
 def load_loss(clean, scale, k):
-    """Noise fixed; each expert against the k-th highest noisy logit of the others."""
+    """The load loss for fixed noise. It compares each expert with the k-th highest noisy logit of the other experts."""
     noisy = clean + NOISE * scale
     loads = []
     for e in range(E):
@@ -143,7 +143,7 @@ def flat(table):
 
 
 def gradient(value, leaf):
-    """Zeros where the value is a constant."""
+    """The gradient of the value with respect to the leaf; zeros if the value is a constant."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
     return torch.autograd.grad(value, leaf, retain_graph=True)[0]

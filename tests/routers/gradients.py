@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Writes gradients_expected.h: what selectors' weights and balancers' losses pass back to the logits.
+"""Writes gradients_expected.h: gradients of selectors' weights and of balancers' losses with respect to the logits.
 
   tests/routers/gradients.py > tests/routers/gradients_expected.h
 
-The published formulas, token by token, over the logits of gating.py (which has those of selectors
-with a capacity, and of the load); torch draws THOR's expert and differentiates. A selector's
-gradient is that of sum(weights * probe).
+The script applies the published formulas token by token to the logits of gating.py. torch draws THOR's expert and
+differentiates. A selector's gradient is that of sum(weights * probe). gating.py has the gradients of selectors with a
+capacity and of the load loss.
 """
 import math
 
@@ -18,7 +18,7 @@ SEGMENT, SEQUENCE = 2, 4
 
 
 def dense(rows):
-    """One dict of gates by expert for each token, as a table."""
+    """Makes a table [T, E] from rows, which has a dict of gates by expert for each token."""
     weights = torch.zeros(len(rows), E)
     for t, gates in enumerate(rows):
         for e, gate in gates.items():
@@ -54,14 +54,14 @@ def relu(z):
 
 
 def capped_relu(most):
-    """The same over the largest few logits of a token."""
+    """ReMoE, Eq. 5, over the `most` largest logits of each token."""
     def weights(z):
         return dense([{e: row[e] for e in best(row, most) if row[e] > 0} for row in z])
     return weights
 
 
 def expert_choice(k):
-    """S = softmax over experts; each expert's k·T/E best tokens of S transposed (Eq. 1-2)."""
+    """Expert choice, Eq. 1-2: S = softmax over experts. Each expert takes its k·T/E best tokens of S transposed."""
     def weights(z):
         p = [softmax(row) for row in z]
         rows = [{} for _ in range(T)]
@@ -73,8 +73,9 @@ def expert_choice(k):
 
 
 def lory(hidden):
-    """A segment's router input is its mean token, here its logits too; it routes the next segment.
-    The first has none before it, and uses its own without a gradient."""
+    """Lory: a segment's router input is the mean of its rows, used here directly as logits.
+
+    It routes the next segment. The first segment has no predecessor and uses its own input without a gradient."""
     own = []
     for start in range(0, T, SEGMENT):
         mean = sum(hidden[t] for t in range(start, start + SEGMENT)) / SEGMENT
@@ -94,7 +95,7 @@ def thor(z):
 
 
 class Estimated(torch.autograd.Function):
-    """Forward B · p_s of one token, backward p_s · (1[e = s] - p_e): GRIN's estimate leaves B out."""
+    """For one token, forward B · p_s and backward p_s · (1[e = s] - p_e). GRIN's gradient estimate leaves B out."""
 
     @staticmethod
     def forward(ctx, row, p, s, b):
@@ -109,7 +110,7 @@ class Estimated(torch.autograd.Function):
 
 
 def sparsemixer(k, jitter):
-    """SparseMixer-v2, expert after expert; the draws are f32, [T, E] and [T] for each."""
+    """SparseMixer-v2, one expert of the k after another. Each takes f32 draws of [T, E] and [T]."""
     def weights(z):
         generator = torch.Generator().manual_seed(5)
 
@@ -143,7 +144,7 @@ def counts(weights):
 
 
 def load_balance(others=(0,) * E, more=0):
-    """Switch, Eq. 4-6: E · Σ f P with a constant f, which other ranks' counts may enter."""
+    """Switch, Eq. 4-6: E · Σ f P with a constant f. f may include the counts of other ranks."""
     def loss(z, weights, k):
         f = [(c + o) / (k * (T + more)) for c, o in zip(counts(weights), others)]
         return E * sum(x * p for x, p in zip(f, mean_probability(z)))
@@ -151,7 +152,7 @@ def load_balance(others=(0,) * E, more=0):
 
 
 def by_device(devices):
-    """DeepSeekMoE, Eq. 15-17, times E/devices: Σ over devices of mean f times summed P."""
+    """DeepSeekMoE, Eq. 15-17, times E/devices: the sum over devices of the mean f times the summed P."""
     def loss(z, weights, k):
         f, p, held = counts(weights), mean_probability(z), E // devices
         groups = [range(i * held, (i + 1) * held) for i in range(devices)]
@@ -175,7 +176,7 @@ def load_balance_by_sequence(z, weights, k):
 
 
 def adaptive_l1_by_sequence(z, weights, k):
-    """ReMoE's with f of each sequence."""
+    """ReMoE's loss with a separate f for each sequence."""
     total = 0
     for rows in sequences():
         f = [E * sum(1 for t in rows if weights[t, e] != 0) / (k * len(rows)) for e in range(E)]
@@ -241,9 +242,9 @@ SELECTORS = [("topk", k, options(softmax=form), topk(k, form))
 ]
 TOP1, TOP2, AFTER2, RELU1, RELU2 = (SELECTORS[i] for i in (0, 1, 5, 9, 10))
 CAPPED2 = SELECTORS[-3]
-OTHERS = (3, 0, 1, 4)  # another rank's counts, and its tokens
+OTHERS = (3, 0, 1, 4)  # the counts by expert of another rank
 ON_TWO_RANKS = f"{{{', '.join(map(str, OTHERS))}, {T}}}"
-BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula at coefficient 1
+BALANCERS = [  # name, options, coefficient, rank, others' counts and tokens, selector, formula at coefficient 1
     ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", TOP1, load_balance()),
     ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", TOP2, load_balance()),
     ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", AFTER2, load_balance()),

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Judges generated answers with the harnesses' own code, for tests/tasks/answers_test.cpp to compare with.
+"""Judges generated answers with the harnesses' own code. tests/tasks/answers_test.cpp compares with its output.
 
     answer_rules.py LM_EVAL_CHECKOUT OPENCOMPASS_CHECKOUT > answer_rules.json
 
-The answers are made up here; what is right is the harnesses' word.
+The answers are made up. The harnesses decide which answers are right.
 """
 
 import json
@@ -31,7 +31,7 @@ def main(lm_eval, opencompass):
         metric, = load_yaml(f"{lm_eval}/lm_eval/tasks/{task}.yaml")["metric_list"]
         ignored = {key: value for key, value in metric.items() if "ignore" in key}
 
-        def judge(said, known):  # the harness strips what was said, and one of the known answers is enough
+        def judge(said, known):  # the harness strips the answer; one match is enough
             said = said.strip()
             return bool(exact_match_hf_evaluate([said] * len(known), known, **ignored)["exact_match"] > 0)
         return judge
@@ -41,7 +41,7 @@ def main(lm_eval, opencompass):
 
     rules = {"exact": exact("triviaqa/default"), "exact-no-articles": exact("nq_open/nq_open"),
              "contains-nq": contains(NQEvaluator), "contains-triviaqa": contains(TriviaQAEvaluator)}
-    # For each rule and list of known answers, a digit for each answer that was said.
+    # For each rule and list of known answers: a string with a digit for each answer of SAID, 1 if it is right.
     right = {rule: ["".join("01"[judge(said, known)] for said in SAID) for known in KNOWN]
              for rule, judge in rules.items()}
     print(json.dumps({"known": KNOWN, "said": SAID, "right": right}, indent=1))

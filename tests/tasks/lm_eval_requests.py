@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Makes the requests of lm-eval's tasks with the harness's own code, from the rows beside this script and
-from the public files of zero-shot sets, and prints what tests compare with: for each task, file and number
-of few-shot examples the number of items and a SHA-256 of all requests.
+"""Makes the requests of lm-eval's tasks with the harness's own code, from the rows beside this script and from the
+public files of zero-shot sets. For each task, file and number of few-shot examples, it prints the number of items and a
+SHA-256 of all requests. Tests compare with this output.
 
     lm_eval_requests.py CHECKOUT [DATA [OLD_CHECKOUT]] > lm_eval_requests.json
 
-CHECKOUT is a clone of EleutherAI/lm-evaluation-harness; DATA a folder with the files that FILES names; OLD_CHECKOUT a clone in
-which RACE is version 2.0 (the parent of 5eb3040). Needs python3-jinja2, python3-numpy and
-python3-yaml; what else the harness imports is stubbed. Where a file has lost the data set's own form, the row
-is put back into it here, as the functions say.
+CHECKOUT is a clone of EleutherAI/lm-evaluation-harness. DATA is a folder with the files of FILES. OLD_CHECKOUT is a
+clone in which RACE has version 2.0 (the parent of 5eb3040). The script needs python3-jinja2, python3-numpy and
+python3-yaml; stubs replace the harness's other imports. If a file's rows do not have the data set's own form, the
+functions below convert them back to it.
 """
 
 import gzip
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Stub(types.ModuleType):
-    """A module whose every name is a class that does nothing."""
+    """A module in which every name is a class that does nothing."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -47,7 +47,7 @@ class Bar:
 
 
 class Rows(list):
-    """What the harness needs of a data set."""
+    """A list of rows with the methods of a data set that the harness needs."""
 
     @property
     def features(self):
@@ -64,7 +64,7 @@ def import_harness(checkout, load):
     sys.modules["datasets"].load_dataset = load
     sys.modules["datasets"].__version__ = "0"
     sys.modules["tqdm"].tqdm = Bar
-    for name in ("lm_eval", "lm_eval.tasks"):  # without what their __init__.py imports
+    for name in ("lm_eval", "lm_eval.tasks"):  # avoids the imports of their __init__.py
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = [os.path.join(checkout, *name.split("."))]
     from lm_eval.api.task import ConfigurableTask
@@ -84,7 +84,7 @@ def arc(row):
 
 
 def arc_request(rows):
-    """A line a choice; the second half repeats the items without their questions."""
+    """Converts rows that have one choice each. The second half repeats the items without questions and is skipped."""
     for row in rows:
         if row["idx"] == 0 and row["doc_id"] < 1_000_000:
             doc = row["doc"]
@@ -133,7 +133,7 @@ def piqa(rows, path):
         return [{**row, "label": int(label)} for row, label in zip(rows, file)]
 
 
-# Task, its configuration in the checkout, a file of DATA, and the way back into the data set's form.
+# Task, its configuration in the checkout, a file of DATA, and the function that converts a row to the data set's form.
 FILES = [
     ("arc_easy", "arc/arc_easy", "arc_easy.jsonl", arc),
     ("arc_easy", "arc/arc_easy", "requests/arc_easy_val_rc_0shot.jsonl.gz", arc_request),
@@ -149,7 +149,7 @@ FILES = [
     ("nq_open", "nq_open/nq_open", "nq_open_dev.jsonl", None),
     ("triviaqa", "triviaqa/default", "triviaqa_sm_sub.jsonl.gz", triviaqa),
 ]
-# The same of rows in the published forms, which lie beside this script.
+# The same for the rows beside this script, which have the data sets' own forms.
 ROWS = [(task, config, f"rows/{task}.jsonl", None) for task, config in (
     ("arc_easy", "arc/arc_easy"), ("boolq", "super_glue/boolq/default"),
     ("lambada_openai", "lambada/lambada_openai"), ("race", "race/race"), ("sciq", "sciq/sciq"),
@@ -158,8 +158,8 @@ ROWS = [(task, config, f"rows/{task}.jsonl", None) for task, config in (
     ("social_iqa", "siqa/siqa"), ("wsc", "super_glue/wsc/default"), ("hellaswag", "hellaswag/hellaswag"))]
 
 
-# Few-shot: examples, seed, the task's line of the tables above (the last of its file's name), and the file that the
-# examples come from where it is another.
+# Few-shot: number of examples, seed, the file that selects a line of the tables above (its last line with this file),
+# and the file of the examples if it is another one.
 SHOTS = [(1, 7, f"rows/{task}.jsonl", None) for task, *_ in ROWS] + [
     (2, 1234, "rows/wsc.jsonl", None), (2, 1 << 40 | 5, "arc_easy.jsonl", None), (5, 1234, "arc_easy.jsonl", None),
     (25, 1234, "arc_challenge.jsonl", "arc_easy.jsonl"), (5, 1234, "boolq.jsonl.gz", None),
@@ -167,7 +167,7 @@ SHOTS = [(1, 7, f"rows/{task}.jsonl", None) for task, *_ in ROWS] + [
     (5, 1234, "piqa/valid.jsonl", None), (2, 1234, "race.jsonl.gz", None), (5, 99, "openbook_qa.jsonl", None),
     (5, 1234, "copa.jsonl", None), (5, 1234, "winogrande.jsonl", None), (5, 1234, "nq_open_dev.jsonl", None),
     (5, 1234, "triviaqa_sm_sub.jsonl.gz", None)]
-FIRST = [(3, "copa.jsonl"), (5, "openbook_qa.jsonl")]  # the same with the first rows in place of random ones
+FIRST = [(3, "copa.jsonl"), (5, "openbook_qa.jsonl")]  # number of examples and file; the examples are the first rows
 
 
 def load_config(checkout, name):
@@ -187,7 +187,7 @@ def rows_of(path, back):
 
 
 def requests_of(task_class, checkout, name, rows, shots=0, seed=1234, pool=None, **more):
-    """For each item its gold (the known answers, where one is generated) and the pairs of context and continuation."""
+    """Yields for each item the gold index (the known answers of generation tasks) and (context, continuation) pairs."""
     config = {**load_config(checkout, name), **more}
     holder["rows"] = Rows(rows)
     holder["pool"] = Rows(pool or rows)
@@ -211,7 +211,7 @@ def requests_of(task_class, checkout, name, rows, shots=0, seed=1234, pool=None,
 
 
 def digest(items):
-    """The form that tests/tasks/parity_test.cpp hashes as well."""
+    """The number of items and a hash of all requests. tests/tasks/parity_test.cpp hashes the same form."""
     out = hashlib.sha256()
     count = 0
     for gold, requests in items:
@@ -226,7 +226,7 @@ holder = {}
 
 
 def few_shot(task_class, checkout, data):
-    """A line for each of SHOTS and FIRST."""
+    """Yields one dict for each line of SHOTS and FIRST."""
     known = {line[2]: line for line in ROWS + FILES}
 
     def rows_at(file):

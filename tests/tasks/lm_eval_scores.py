@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""Compares scores with lm-eval's: its own model class, tokenizing and metrics, with stories260K computed by a plain
-PyTorch forward pass, against the harness with Penstock as its model (examples/lm_eval) and against `penstock eval
---items`, on the same rows.
+"""Compares Penstock's scores of stories260K with lm-eval's on the same rows. The reference is the harness with its own
+model class, tokenizing and metrics, where a plain PyTorch forward pass computes the logits. It is compared with the
+harness with Penstock as its model (examples/lm_eval) and with `penstock eval --items`.
 
     lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK... [SHOTS]]]]
 
-STORIES is the folder with stories260K.bin and tok512.bin; the rest as in lm_eval_requests.py, and python3-torch.
-LIMIT 0 (the default) takes all items. With float64 (the default) all sides compute in 64 bits, so that no rounding
-hides a difference; with float32, which both would use, they are off each other by the rounding of both. Says for each
-task the largest difference of a log-likelihood, and whether the accuracies are equal. Exits 1 where a log-likelihood is
-off by more than 1e-4 (in 32 bits, and by more than a millionth of itself), or an accuracy differs.
+STORIES is the folder with stories260K.bin and tok512.bin. The other arguments and the needed packages are those of
+lm_eval_requests.py; python3-torch is needed, too. LIMIT 0 (the default) takes all items. With float64 (the default) all
+sides compute in 64 bits, so that rounding hides no difference. With float32, which both programs use by default, the
+results differ by the rounding of both. For each task, the script prints the largest difference of a log-likelihood, and
+whether the accuracies are equal. It exits with 1 if an accuracy differs or if a log-likelihood differs by more than
+1e-4 (with float32: by more than 1e-4 and by more than a millionth of its value).
 """
 
 import functools
@@ -28,7 +29,7 @@ import lm_eval_requests
 from lm_eval_requests import Rows, Stub, import_harness, load_config, rows_of
 
 class Stories:
-    """llama2.c's first format: a Llama with grouped heads, rotated in adjacent pairs."""
+    """A model in llama2.c's first format: a Llama with grouped heads. The rotary embedding uses adjacent pairs."""
 
     def __init__(self, path, dtype):
         with open(path, "rb") as file:
@@ -44,7 +45,7 @@ class Stories:
         self.norm2 = self.take(layers, self.d)
         self.gate, self.down = self.take(layers, hidden, self.d), self.take(layers, self.d, hidden)
         self.up, self.norm3 = self.take(layers, hidden, self.d), self.take(self.d)
-        self.at += self.context * self.hd  # the rotation's tables
+        self.at += self.context * self.hd  # skips the tables of the rotary embedding
         self.head = self.embed if vocab > 0 else self.take(-vocab, self.d)
 
     def take(self, *shape):
@@ -78,7 +79,9 @@ class Stories:
 
 
 class Pieces:
-    """tok512.bin: pieces with scores, the best pair merged first; a text begins with a space, and with id 1."""
+    """The tokenizer tok512.bin: pieces with scores. The pair with the best score is merged first.
+
+    A text gets a space at its beginning, and its ids begin with id 1."""
 
     bos_token_id, eos_token_id, padding_side = 1, 2, "right"
 
@@ -94,7 +97,7 @@ class Pieces:
         assert not any(b" " in piece[1:] for piece in self.ids)
 
     def encode(self, text, add_special_tokens=True, **_):
-        """No piece has a space but at its begin, so each word is merged by itself, once."""
+        """Returns the ids of a text. Pieces have a space only at their beginning, so each word is merged separately."""
         words = re.findall(" ?[^ ]*", " " + text)[:-1] if text else []
         return [1] * add_special_tokens + [token for word in words for token in self.merged(word)]
 
@@ -120,7 +123,7 @@ class Pieces:
 
 
 def harness_model(stories, dtype):
-    """The harness's own class, less what would read a checkpoint from a hub."""
+    """The harness's own model class, without the parts that would read a checkpoint from a hub."""
     for name in ("transformers", "transformers.models", "transformers.models.auto", "accelerate", "accelerate.utils",
                  "transformers.models.auto.modeling_auto", "huggingface_hub", "peft"):
         sys.modules[name] = Stub(name)
@@ -144,14 +147,14 @@ def harness_model(stories, dtype):
 
 
 def penstock_model(path, program, options=()):
-    """The adapter, which is to be imported after the harness."""
+    """The adapter of examples/lm_eval. It must be imported after the harness."""
     sys.path.insert(0, os.path.join(lm_eval_requests.HERE, "../../examples/lm_eval"))
     from penstock_lm import Penstock
     return Penstock(path, program, options)
 
 
 def made_task(task_class, checkout, config, rows, limit, shots=0):
-    """The harness's task, its items and their requests."""
+    """Returns the harness's task, its items and the items' requests."""
     settings = {key: value for key, value in load_config(checkout, config).items() if key not in ("tag", "group")}
     lm_eval_requests.holder["rows"] = Rows(rows)
     task = task_class(config=settings)
@@ -163,7 +166,7 @@ def made_task(task_class, checkout, config, rows, limit, shots=0):
 
 
 def harness_results(task, docs, made, model):
-    """Of each item the log-likelihoods by this model, and the harness's metrics."""
+    """Returns the model's log-likelihoods for each item, and the harness's metrics."""
     answers = iter(model.loglikelihood([request for requests in made for request in requests], disable_tqdm=True))
     answers = [[next(answers) for _ in requests] for requests in made]
     metrics = {}
@@ -174,7 +177,7 @@ def harness_results(task, docs, made, model):
 
 
 def with_examples(folder, data, task, file):
-    """A folder with the task's file, which is also the one that its examples come from, as it is for the harness."""
+    """Fills the folder with links to the task's file, also as the file of few-shot examples, as in the harness."""
     stem, end = file.split(".", 1)
     for suffix in ("." + end, "-labels.lst"):
         if os.path.exists(os.path.join(data, stem + suffix)):
@@ -185,7 +188,7 @@ def with_examples(folder, data, task, file):
 
 
 def penstock_results(program, stories, data, task, limit, shots, file, options):
-    """The same by the program alone: its log-likelihoods, and its figures."""
+    """Returns the log-likelihoods and the figures of the program `penstock eval`, without the harness."""
     with tempfile.TemporaryDirectory() as folder:
         data = with_examples(folder, os.path.abspath(data), task, file) if shots else data
         done = subprocess.run([program, "eval", os.path.join(stories, "stories260K.bin"), "--tasks", task, "--limit",
@@ -198,8 +201,10 @@ def penstock_results(program, stories, data, task, limit, shots, file, options):
 
 
 def largest_difference(known, answers, share):
-    """Of two log-likelihoods of one request, and the largest beyond what is allowed, 1e-4 or this share of itself;
-    infinite where something else differs."""
+    """Returns the largest difference between two log-likelihoods of a request, and the largest excess over the limit.
+
+    The limit is the larger of 1e-4 and `share` times the log-likelihood. Both results are infinite if the numbers of
+    requests or a greedy flag differ."""
     if [len(answer) for answer in known] != [len(answer) for answer in answers]:
         return float("inf"), float("inf")
     pairs = [pair for one, other in zip(known, answers) for pair in zip(one, other)]
@@ -210,7 +215,7 @@ def largest_difference(known, answers, share):
 
 
 def unequal_figures(metrics, told):
-    """Names of the program's figures that are not those of the harness's metrics."""
+    """Returns the names of the program's figures that differ from the harness's metrics."""
     known = {}
     for name in {"acc", "acc_norm"} & set(metrics):
         known[name] = statistics.fmean(metrics[name])
@@ -223,11 +228,11 @@ def unequal_figures(metrics, told):
 
 
 def files_of(data, wanted):
-    """(task, configuration, rows, the file in which the program finds them itself, or None) of the wanted tasks."""
+    """Yields (task, configuration, rows, file) of the wanted tasks. `file` is None if the program cannot read it."""
     for folder, files in ((data, lm_eval_requests.FILES), (lm_eval_requests.HERE, lm_eval_requests.ROWS)):
         for task, config, file, back in files:
             if task in ("nq_open", "triviaqa") or wanted and task not in wanted:
-                continue  # answers are generated, or it is not asked for
+                continue  # the task's answers are generated, or the task is not wanted
             found = folder == data and not file.startswith("requests/")
             yield task, config, rows_of(os.path.join(folder, file), back), file if found else None
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Makes the texts of OpenCompass's tasks with its own code (readers, templates, and the parser that joins turns
-for a model without a meta template), and prints what tests compare with: for each task and file the number of
-items and a SHA-256 of all texts.
+"""Makes the texts of OpenCompass's tasks with its own code: readers, templates, and the parser that joins turns for a
+model without a meta template. For each task and file, it prints the number of items and a SHA-256 of all texts. Tests
+compare with this output.
 
     opencompass_requests.py CHECKOUT [DATA] > opencompass_requests.json
 
-CHECKOUT is a clone of open-compass/opencompass; DATA a folder with the files that FILES names. What the code
-imports beyond itself is stubbed. Rows are put into the form that its readers take, as the functions say.
+CHECKOUT is a clone of open-compass/opencompass. DATA is a folder with the files of FILES. Stubs replace the code's
+imports of other packages. The functions below convert rows to the forms that OpenCompass's readers take.
 """
 
 import csv
@@ -30,7 +30,7 @@ READERS = {"ARCDataset": "arc", "OBQADataset": "obqa", "HellaswagDataset": "hell
 
 
 class Readers(types.ModuleType):
-    """opencompass.datasets, of which only the asked reader's file is run."""
+    """The package opencompass.datasets. It runs only the file of a requested reader."""
 
     def __getattr__(self, name):
         if name not in READERS:
@@ -86,7 +86,7 @@ def clean(text):
 
 
 def hellaswag_rows(rows):
-    """The reader's file holds what lm-eval makes of the authors' rows."""
+    """Converts the authors' rows as lm-eval does. OpenCompass's reader takes rows in this form."""
     return [{"query": clean(f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}"),
              "choices": [clean(ending) for ending in row["endings"]], "gold": int(row["label"])} for row in rows]
 
@@ -107,7 +107,7 @@ def as_they_are(rows):
 ARC_E, ARC_C = "ARC_e/ARC_e_ppl_a450bd.py", "ARC_c/ARC_c_ppl_a450bd.py"
 OBQA, WINOGRANDE = "obqa/obqa_ppl_c7c154.py", "winogrande/winogrande_ll_c5cf57.py"
 HELLASWAG, BOOLQ = "hellaswag/hellaswag_ppl_47bff9.py", "SuperGLUE_BoolQ/SuperGLUE_BoolQ_ppl_314b96.py"
-# Task, configuration, which of its data sets, file, and the way into the reader's form.
+# Task, configuration, index of the data set in it, file, and the function that converts rows to the reader's form.
 FILES = [
     ("arc_easy", ARC_E, 0, "arc_easy.jsonl", arc_rows),
     ("arc_easy", ARC_E, 0, "requests/arc_easy_val_rc_0shot.jsonl.gz", arc_request_rows),
@@ -129,10 +129,10 @@ ROWS = [
 
 
 def load_rows(dataset, rows):
-    """What the data set's own reader makes of the rows."""
+    """Returns the rows as the data set's own reader reads them."""
     split = {"natural_question": "test", "triviaqa": "dev"}.get(READERS[dataset["type"].__name__])
     with tempfile.TemporaryDirectory() as folder:
-        if split:  # tables of questions and Python's lists of answers
+        if split:  # these readers take tables of questions and Python lists of answers
             for name in ("nq-dev", "nq-test", "trivia-dev", "trivia-test"):
                 with open(os.path.join(folder, name + ".qa.csv"), "w", encoding="utf-8", newline="") as file:
                     csv.writer(file, delimiter="\t").writerows((row["question"], repr(row["answer"])) for row in rows)
@@ -154,7 +154,7 @@ def items_of(checkout, config, which, rows):
     dataset = next(value for key, value in configs.items() if key.endswith("_datasets"))[which]
     template = dict(dataset["infer_cfg"]["prompt_template"])
     template = template.pop("type")(**template)
-    if "round" in template.template:  # an answer is generated
+    if "round" in template.template:  # a task with generated answers
         for row in load_rows(dataset, rows):
             yield "\x1d".join(row["answer"]), [LMTemplateParser().parse_template(template.generate_item(row), "gen")]
         return
@@ -167,7 +167,7 @@ def items_of(checkout, config, which, rows):
 
 
 def digest(items):
-    """The form that tests/tasks/parity_test.cpp hashes as well."""
+    """The number of items and a hash of all texts. tests/tasks/parity_test.cpp hashes the same form."""
     out, count = hashlib.sha256(), 0
     for gold, texts in items:
         out.update("".join(text + "\x1e" for text in texts).encode() + f"{gold}\n".encode())

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a small random checkpoint of a Hugging Face class, and its logits.
+"""Writes a small random checkpoint of a Hugging Face class and the checkpoint's logits.
 
 usage: foreign_checkpoint.py qwen3_moe|deepseek DIRECTORY
 
-Names and shapes are those of the class, written down here from its code; the numbers are drawn by
-PyTorch; the logits are those of tests/convert/hugging_face_logits.py. None of it shares anything with
-Penstock. DIRECTORY gets config.json and model.safetensors, and expected.safetensors with `tokens`
-[1, T] and `logits` [T, V] beside it, at DIRECTORY.expected. Exit 77: PyTorch is not installed.
+The tensor names and shapes are written down from the class's code. PyTorch draws the weights, and
+tests/convert/hugging_face_logits.py computes the logits. The script shares no code with Penstock. It writes config.json
+and model.safetensors into DIRECTORY, and `tokens` [1, T] and `logits` [T, V] into the safetensors file
+DIRECTORY.expected. Exit 77: PyTorch is not installed.
 """
 import json
 import os

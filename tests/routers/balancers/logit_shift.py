@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Expected numbers of logit_shift_test.cpp and held_sparsity_test.cpp, from the formula of the shift in plain Python."""
+"""Prints the expected numbers of logit_shift_test.cpp and held_sparsity_test.cpp, by the shift's formula in Python."""
 
 from math import exp, log
 
 
 def follow(actives, targets, k, gain):
-    """The shift after each step. actives[i], targets[i]: experts per token of a step and what was aimed at."""
+    """The shift and the gain after each step. actives[i] and targets[i] are step i's experts per token and target."""
     shift, owed, square, last, out = 0.0, 0.0, 0.0, 0.0, []
     for active, target in zip(actives, targets):
         if target == k:
@@ -22,7 +22,7 @@ def follow(actives, targets, k, gain):
 
 
 def ramp(first, k, steps):
-    """Targets of the steps 1..steps-1, and k."""
+    """The targets of the steps 1..steps-1 on the way from `first` to k, and then k."""
     return [k * (first / k) ** (1 - i / steps) for i in range(1, steps)] + [k]
 
 

@@ -3,7 +3,7 @@
 
   tests/routers/scorers/scorers.py > tests/routers/scorers/scorers_expected.h
 
-Knows the published formulas alone. Gradients are those of sum(logits * probe).
+The script uses only the published formulas. Gradients are those of sum(logits * probe).
 """
 import math
 
@@ -15,7 +15,7 @@ torch.set_default_dtype(torch.float64)
 
 
 def values(phase, *shape):
-    """Numbers without pattern, and without a random generator."""
+    """Irregular numbers, made without a random generator."""
     count = math.prod(shape)
     return torch.sin(1.3 * torch.arange(count) ** 1.5 + phase).reshape(shape).clone()
 
@@ -47,7 +47,7 @@ def hyper(bias):
 
 
 def subspace(bias):
-    """A router that is a frozen matrix times its embedding."""
+    """The logits of a router whose weights are a frozen matrix times the router's embedding."""
     def logits(h, p):
         router = (p["embedding"] @ p["network.w2"].T).reshape(E, D + bias)
         return F.linear(h, router[:, :D], router[:, D] if bias else None)
@@ -55,7 +55,7 @@ def subspace(bias):
 
 
 def mixture(pool, keys=E):
-    """One score after another: S_i^j = Q^j·K_i / sqrt(d'), pooled over j, best key of the expert."""
+    """Computes one score after another: S_i^j = Q^j·K_i / sqrt(d'), pooled over j. An expert's best key counts."""
     def logits(h, p):
         rows = []
         for x in h:
@@ -81,7 +81,7 @@ def grouped_mean(relu):
     return logits
 
 
-M, H = 4, 6  # of the hypernetwork
+M, H = 4, 6  # embedding width and hidden width of the hypernetwork
 
 
 def network(out):
@@ -95,7 +95,7 @@ SPHERE = {"projection": values(1, 2, D), "experts": values(2, E, 2),
           "log_temperature": torch.tensor(math.log(0.3))}
 QUERIES = {"queries": values(1, 3, 2, D), "keys": values(2, E, 2)}
 SMALL = 'std::int64_t{4}}, {"hidden", std::int64_t{6}}'
-CASES = [  # scorer, options as C++, parameters, frozen ones, formula
+CASES = [  # scorer, options as C++ text, parameters, names of frozen parameters, formula
     ("linear", '{"bias", true}', ROUTER, (), affine),
     ("linear", '{"bias", true}, {"frozen", true}', ROUTER, ("weight", "bias"), affine),
     ("random", "", ROUTER, ("weight", "bias"), affine),

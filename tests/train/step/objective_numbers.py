@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Prints the numbers of objective_test.cpp, in plain PyTorch: THOR's disagreement of two rows of logits, and the
-divergence KL(p|q) of the second from the first, which is held.
+"""Prints the numbers of objective_test.cpp, in plain PyTorch: THOR's disagreement of two tables of logits, and the
+divergence KL(p|q) of the second table from the first, which is held constant.
 
-The released code of THOR takes symmetric KL between softmax outputs: 1/2 (KL(p|q) + KL(q|p)), each by
-torch's kl_div, summed over the vocabulary and averaged over tokens. The gradient is autograd's of that.
+The released code of THOR uses the symmetric KL between softmax outputs, 1/2 (KL(p|q) + KL(q|p)). torch's kl_div
+computes each term, summed over the vocabulary and averaged over tokens. autograd computes the gradient.
 """
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ second = torch.tensor([[1.5, 0.0, -0.5], [0.1, 0.2, -0.4]], requires_grad=True)
 
 
 def kl(p, q):
-    """KL(p|q): torch's kl_div takes log q first."""
+    """KL(p|q) of softmax outputs. torch's kl_div takes log q as its first argument."""
     return F.kl_div(F.log_softmax(q, -1), F.softmax(p, -1), reduction='none').sum(-1)
 
 
