@@ -1,5 +1,6 @@
-// A small libtorch model with two of Penstock's MoE layers. It gets random points of a plane that
-// is wound around its centre, and learns to tell in which quarter of the circle each point lies.
+// A small libtorch model with two of Penstock's MoE layers. It gets random points of a plane and
+// learns to tell in which quarter of the circle each point lies after the plane is wound around its
+// centre.
 // Prints the methods that the layers can use. Exits with 1 unless the loss falls to half and the
 // layers share one λ that moves once a step.
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What the program says about files that were damaged after it wrote them, and about a run directory's config.toml
-given back to it as a recipe. Also where its messages go when the standard streams are closed.
+"""Checks the program's messages about files that were damaged after it wrote them, and about a run directory's
+config.toml that is given back to it as a recipe. Checks also where its messages go if the standard streams are closed.
 
     damage_test.py PENSTOCK
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Problems that a new user meets: recipes to start from, settings that nothing reads, runs to be continued, and output
-that cannot be written. Checks the lines that say how to continue.
+that cannot be written. The test checks the lines that say how to continue.
 
     dead_ends_test.py PENSTOCK SOURCE_DIRECTORY
 """

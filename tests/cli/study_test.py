@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Runs whole studies as a person would, on a tiny corpus. They have fine-tunings, entropies, folded routers, models
-initialised from or upcycled from another run's model, studies based on another study, tables that need no training,
-runs that diverge, and a terminal that is narrower than the table. Checks also that `eval RUN` repeats the figures of
-finished.json.
+"""Runs whole studies as a person would, on a tiny corpus. The studies have fine-tunings, entropies, folded routers,
+models initialised from or upcycled from another run's model, settings of another study, tables that need no training,
+and runs that diverge. Checks also a terminal that is narrower than the table, and that `eval RUN` repeats the figures
+of finished.json.
 
     study_test.py PENSTOCK SOURCE_DIRECTORY
 """
