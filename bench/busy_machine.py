@@ -5,11 +5,11 @@
                           [--loads 0 2 4] [--threads 1 2] [--spin-counts usual 300000] [--rounds 3]
                           [--steps 6] [--json] [--check]
 
-A load is a number of plain busy loops, each a process. A spin count is what GOMP_SPINCOUNT says: how
-often a waiting OpenMP thread looks again before it sleeps; "usual" leaves it to the program, 300000
-is GNU OpenMP's own. Rounds go through all cells in turn, so that a clock that drifts touches all;
-the table has medians over rounds, in tokens per second, and the lowest and highest. Let nothing else
-run.
+A load is a number of busy loops, each in a process of its own. A spin count is the value of
+GOMP_SPINCOUNT: how often a waiting OpenMP thread checks again before it sleeps. "usual" leaves the
+value to the program; 300000 is GNU OpenMP's own default. Each round measures every cell once, so that
+a drift of the clock affects all cells alike. The table shows the median, the lowest and the highest
+tokens per second over rounds. Run nothing else on the machine meanwhile.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main():
 
 
 def check(results):
-    """Ends the program where sharing the processor makes several threads slower than one."""
+    """Exits if several threads are more than 3 % slower than one thread beside the same load."""
     usual = {(r["busy_loops"], r["threads"]): r["median"] for r in results if r["spin_count"] == "usual"}
     for (load, threads), speed in sorted(usual.items()):
         alone = usual.get((load, 1))

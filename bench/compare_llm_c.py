@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Times a training step of Penstock beside llm.c's train_gpt2 on the CPU, in alternation, and prints the ratio.
+"""Times training steps of Penstock and of llm.c's train_gpt2 on the CPU in alternation and prints the ratio.
 
     bench/compare_llm_c.py LLM_C [--penstock build/release/bin/penstock] [--rounds 5] [--json]
 
-LLM_C is a checkout of github.com/karpathy/llm.c, whose train_gpt2.c is compiled as its Makefile does (-Ofast,
--march=native, OpenMP). Both train a decoder of d=256, 4 layers and 8 heads on 16 x 256 tokens of 256 kinds in f32 with
-AdamW. GPT-2 has two matrices of 1024 neurons, LayerNorm, GELU and learned positions; Penstock three of 683, RMSNorm,
-SwiGLU and rotary positions, so that the products are the same to a thousandth. llm.c neither clips nor asks for a
-gradient's norm.
+LLM_C is a checkout of github.com/karpathy/llm.c. The script compiles its train_gpt2.c as llm.c's Makefile does (-Ofast,
+-march=native, OpenMP). Both programs train a decoder of d=256, 4 layers and 8 heads on 16 x 256 tokens in f32 with
+AdamW; the vocabulary has 256 tokens. GPT-2's feed-forward has two matrices of 1024 neurons, and GPT-2 has LayerNorm,
+GELU and learned positions. Penstock's feed-forward has three matrices of 683 neurons, and Penstock has RMSNorm, SwiGLU
+and rotary positions. The FLOPs of the matrix products therefore agree to a thousandth. llm.c does not clip gradients
+and does not compute their norm.
 """
 import argparse
 import array
@@ -27,7 +28,7 @@ RECIPE = ["--set", f"model.vocab={VOCAB}", "--set", "model.d_ffn=683", "--set", 
 
 
 def write_checkpoint(path):
-    """GPT-2's parameters in llm.c's order: small random numbers."""
+    """Writes a checkpoint in llm.c's format; GPT-2's parameters are small random numbers."""
     count = (VOCAB + LENGTH) * WIDTH + 2 * WIDTH
     count += LAYERS * (4 * WIDTH + 3 * WIDTH * (WIDTH + 1) + WIDTH * (WIDTH + 1) +
                        4 * WIDTH * (WIDTH + 1) + WIDTH * (4 * WIDTH + 1))

@@ -1,21 +1,23 @@
 #!/usr/bin/python3
-"""Requests per second of zero-shot tasks: lm-evaluation-harness's own model class with stories260K in plain PyTorch,
-and this program, on the same requests and machine.
+"""Compares requests per second of zero-shot tasks in lm-evaluation-harness and in Penstock.
+
+The harness runs its own model class with stories260K in plain PyTorch. Both sides get the same requests on the same
+machine.
 
     bench/compare_lm_eval.py CHECKOUT STORIES DATA [--penstock build/release/bin/penstock] [--tasks copa,hellaswag]
         [--limit 200] [--batches 1,16,64] [--threads 2] [--rounds 3] [--width D --layers L] [--json]
 
-CHECKOUT, STORIES and DATA as in tests/tasks/lm_eval_scores.py, which has the two sides and compares their scores.
-Measured are, in turn, round by round, medians counted:
+CHECKOUT, STORIES and DATA are those of tests/tasks/lm_eval_scores.py, which defines the two sides and compares their
+scores. Each round measures both sides one after the other. The medians over rounds of two speeds are shown:
 
-scoring   what each does with requests that are texts, in a process that is warm. Of the harness that is
-          `_loglikelihood_tokens`: its tokens are given, for what would tokenize fast is not installed here. Of this program it
-          is everything: requests as JSON through a pipe, tokens, scores, answers as JSON.
-command   the wall clock of a whole process for the task. Of the harness: imports, data, requests, scores, with its
-          tokens read from a file. Of this program: `penstock eval --tasks`.
+scoring   The time to score requests, in a process that is already warm. The harness's time is that of
+          `_loglikelihood_tokens` alone: it gets the tokens ready-made, because no fast tokenizer is installed here.
+          Penstock's time covers everything: requests as JSON through a pipe, tokens, scores, answers as JSON.
+command   The wall clock of a whole process for the task. The harness's process imports its modules, reads the data,
+          makes the requests and scores them; it reads the tokens from a file. Penstock's is `penstock eval --tasks`.
 
-The harness has the best of the batch sizes. --width and --layers measure a model of random weights (seed 1) in place
-of STORIES's, with its tokenizer.
+The harness runs with its fastest batch size of --batches. With --width and --layers, a model of random weights (seed 1)
+replaces STORIES's model and keeps its tokenizer.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from lm_eval_requests import holder, import_harness  # noqa: E402
 
 
 def write_random_model(folder, stories, width, layers):
-    """A model of llama2.c's first format with STORIES's tokenizer; heads of 64."""
+    """Writes a random model in llama2.c's first format beside STORIES's tokenizer; its heads have width 64."""
     torch.manual_seed(1)
     hidden, heads, vocab, context = 4 * width, max(1, width // 64), 512, 512
     os.symlink(os.path.join(os.path.abspath(stories), "tok512.bin"), os.path.join(folder, "tok512.bin"))
@@ -59,7 +61,7 @@ def write_random_model(folder, stories, width, layers):
 
 
 def harness_task(arguments, task):
-    """The harness's side of a task: its model, and its requests with their tokens where they were kept."""
+    """The harness's side of a task: returns its model and its requests."""
     task_class = import_harness(arguments.checkout, lambda *a, **k: {
         split: holder["rows"] for split in ("train", "validation", "test")})
     model = scores.harness_model(arguments.stories, torch.float32)
@@ -83,7 +85,7 @@ def seconds_of(action):
 
 
 def run_harness_command(arguments):
-    """What --as-harness TASK TOKENS BATCH does in a process of its own."""
+    """Carries out --as-harness TASK TOKENS BATCH in a process of its own."""
     task, tokens, batch = arguments.as_harness
     model, requests = harness_task(arguments, task)
     model.batch_size_per_gpu = int(batch)

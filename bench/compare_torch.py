@@ -1,14 +1,15 @@
 #!/usr/bin/python3
-"""Times a training step of Penstock and of its stock-PyTorch twin in alternation and prints the ratio.
+"""Times training steps of Penstock and of the same model in stock PyTorch in alternation and prints the ratio.
 
     bench/compare_torch.py [--penstock build/release/bin/penstock] [--pairs 5] [--rows dense e8k1 ...]
                            [--core-type SKYLAKEX] [--no-default] [--precision bf16] [--threads N] [--json]
 
-A row is recipes/bench/ROW.toml through `penstock bench step`; the twin is bench/torch_peer.py with the
-same shape. One round runs Penstock, the twin with OpenBLAS told the core type (it misjudges recent
-processors), and the twin in its default settings, one after the other, so that a clock that drifts
-touches all. Ratios are taken within a round; medians over rounds are printed. `remoe-e8` holds ReLU
-routing at one active expert and is compared with the twin's top-1. With --precision bf16 Penstock trains in bf16 and the twin under autocast.
+A row is recipes/bench/ROW.toml, measured by `penstock bench step`. The twin is bench/torch_peer.py with the
+same shape. A round runs three programs one after the other, so that a drift of the clock affects all of
+them: Penstock, the twin with OpenBLAS's core type set by --core-type (OpenBLAS misjudges recent
+processors), and the twin in its default settings. Ratios are taken within a round. Their medians over
+rounds are printed. `remoe-e8` holds ReLU routing at one active expert and is compared with the twin's top-1
+routing. With --precision bf16, Penstock trains in bf16 and the twin under autocast.
 """
 
 import argparse
@@ -54,14 +55,14 @@ def peer_step(arguments, row, core_type):
 
 
 def ratios(rounds, peer, key="tokens_per_second", inverse=False):
-    """Median, lowest and highest of the quotients within a round."""
+    """Median, lowest and highest over rounds of the ratio of Penstock's value to the twin's."""
     values = sorted(one[peer][key] / one["penstock"][key] if inverse else one["penstock"][key] / one[peer][key]
                     for one in rounds)
     return {"median": statistics.median(values), "lowest": values[0], "highest": values[-1]}
 
 
 def refuse_reference_blas(machine):
-    """The twin is to be what people run: Debian's libtorch takes any libblas, also one of plain loops."""
+    """Exits if PyTorch would use the slow reference BLAS: Debian's libtorch accepts any libblas."""
     if machine["blas"] == "reference BLAS":
         sys.exit(f"compare_torch.py: PyTorch would multiply through the reference BLAS ({machine['blas_library']}), "
                  "many times slower than it need be; install libopenblas0-openmp (scripts/setup does)")

@@ -1,24 +1,25 @@
 #!/usr/bin/python3
-"""Times a step of two processes over links of given speeds beside what `penstock info` estimates.
+"""Times a step of two processes over links of given speeds and compares it with the estimate of `penstock info`.
 
     bench/links.py CORPUS [--penstock build/release/bin/penstock] [--recipe recipes/bench/e8k1.toml]
                    [--gigabits 10 1] [--layouts data zero=1 expert=2] [--micro-batches 2] [--steps 12]
                    [--set model.router.method=hash ...] [--json]
 
-Each process of one thread is in a network namespace of its own; tc shapes the cable between them. What `info` is given
-is measured first, in the same minutes, and none of it by exchanging in training:
+Each process has one thread and runs in a network namespace of its own; tc shapes the link between them. The script
+first measures the speeds that `info` gets as options. No measurement uses an exchange of training:
 
-- memory bandwidth: `penstock bench machine` of as many threads, an even share;
-- FLOP/s: the step of two processes that compute side by side without a word to each other, without the update's
-  seconds by that bandwidth. So what is estimated of one process alone is what was measured of it;
-- the cable's bytes per second, both ways at once, by sockets that do nothing else;
-- a message's seconds: half of what it costs two processes to meet, which compute for five milliseconds in between;
-- what a byte costs of the processor: how much less two loops count on all cores while these sockets send.
+- memory bandwidth: `penstock bench machine` with as many threads as processes; each process gets an even share;
+- FLOP/s: two processes compute side by side and exchange nothing. The seconds of the update, at the measured memory
+  bandwidth, are subtracted from their step. The estimate for one process alone then equals its measured step;
+- the link's bytes per second: sockets that do nothing else send both ways at once;
+- the latency: half of the time that two processes need to exchange one byte each way, while they compute for five
+  milliseconds between exchanges;
+- the processor's time per byte: how much less loops count on all cores while these sockets send.
 
-How much the busiest rank's experts have to compute is not a speed: it is the median of the run's own `rank_load`.
+The load of the busiest rank's experts is not a speed. It is the median of the run's own `rank_load`.
 
-Needs root, ip and tc; let nothing else run. The processes leave no core to the exchange where there are two cores;
---free-cores says that they do, and the last of these is not given.
+Needs root, ip and tc. Run nothing else on the machine meanwhile. On two cores the processes leave no core free for the
+exchange. --free-cores says that there are free cores; the processor's time per byte is then not measured and not given.
 """
 
 import argparse
@@ -32,10 +33,11 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
-from namespaces import Namespaces  # noqa: E402  (its folder is known only now)
+from namespaces import Namespaces  # noqa: E402  (needs the path that the line above adds)
 
-# Both send so many MiB to each other at once, then compute side by side, first without a word and then with a byte to
-# each other every five milliseconds; prints bytes per second and the seconds that such a meeting takes besides.
+# The program of each of two peers. The peers first send {mebibytes} MiB to each other at the same time. Then they
+# compute side by side, first without messages, then with one byte to each other every five milliseconds. Prints the
+# bytes per second and the additional seconds of such an exchange of bytes.
 PEER = """
 import socket, sys, threading, time
 address, listens, mebibytes = "{address}", {listens}, {mebibytes}
@@ -76,7 +78,7 @@ for _ in range(5):
     meetings += seconds(lambda: (compute(), meet()), 40) / 5
 print((mebibytes << 20) / (middle - start), meetings)
 """
-# Counts for so many seconds, and prints how many a second.
+# Counts for {seconds} seconds and prints the counts per second.
 COUNTER = """
 import time
 count, start = 0, time.perf_counter()
@@ -99,13 +101,13 @@ def start_peers(hosts, mebibytes, stderr=None):
 
 
 def link_of(hosts):
-    """Bytes per second, both ways at once, and seconds of a message: two of a meeting."""
+    """Bytes per second with both directions in use, and seconds of a message: an exchange of bytes has two messages."""
     found = [[float(word) for word in peer.communicate()[0].split()] for peer in start_peers(hosts, 64)]
     return found[1][0], max(1e-6, statistics.mean(meeting for _, meeting in found) / 2)
 
 
 def bytes_sent(hosts):
-    """By both, so far."""
+    """The bytes that both processes have sent so far."""
     sent = 0
     for host in range(PROCESSES):
         lines = subprocess.run([*hosts.inside(host), "cat", "/proc/net/dev"], check=True, stdout=subprocess.PIPE,
@@ -115,13 +117,13 @@ def bytes_sent(hosts):
 
 
 def cost_of_a_byte(hosts, seconds=4.0):
-    """Seconds that all cores together count less for a byte that one process sends and another receives."""
+    """Seconds of counting that all cores together lose for each byte that one process sends and another receives."""
     def counted():
         counters = [subprocess.Popen(["/usr/bin/python3", "-c", COUNTER.format(seconds=seconds)],
                                      stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count())]
         return sum(float(counter.communicate()[0]) for counter in counters)
     alone = counted()
-    peers = start_peers(hosts, 1 << 20, stderr=subprocess.DEVNULL)  # until they are killed
+    peers = start_peers(hosts, 1 << 20, stderr=subprocess.DEVNULL)  # enough to send until they are killed
     try:
         time.sleep(1)
         before, begun = bytes_sent(hosts), time.monotonic()
@@ -135,7 +137,7 @@ def cost_of_a_byte(hosts, seconds=4.0):
 
 
 def memory_of(options):
-    """Bytes per second that each process has of the memory while the others have as much."""
+    """Each process's memory bandwidth in bytes per second while all processes use the memory."""
     found = subprocess.run([options.penstock, "bench", "machine", "--threads", str(PROCESSES), "--json"], check=True,
                            cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(found)["memory_bandwidth"] / PROCESSES
@@ -172,7 +174,7 @@ def wait_for_all(processes):
 
 
 def seconds_alone(options, folder):
-    """Of half a step, while another process computes the other half and nothing is exchanged."""
+    """Seconds of half a step while another process computes the other half; the two exchange nothing."""
     keys = {**settings(options, "data"), "train.batch_sequences": 8,
             "train.micro_batch": 16 // options.micro_batches}
     runs = [os.path.join(folder, f"alone{i}") for i in range(2)]

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
-"""Trains with local steps: the loss that they end with, and tokens per second over a slow link.
+"""Trains with local steps and measures the final loss and the tokens per second over a slow link.
 
     bench/local_steps.py CORPUS [--penstock build/release/bin/penstock] [--recipe recipes/demo/topk.toml]
                          [--local-steps 1 10 50] [--outer 0.7,0.9 1,0] [--steps 300]
                          [--link 1gbit] [--link-steps 50] [--json]
 
-Two processes of one thread. The loss is that of the last validation after --steps steps, beside that of one process
-that trains with half of the batch. The speed is all tokens of --link-steps steps by all seconds of these; both
-processes are then in network namespaces of their own, with a cable of the --link's rate (tc's words) between them, and
-see no memory of each other. That takes root; --link "" leaves it out. Let nothing else run.
+Two processes of one thread each train. The loss is that of the last validation, after --steps steps. The loss of one
+process that trains with half of the batch stands beside it. The speed is the tokens of --link-steps steps divided by
+their seconds. For the speed, each process runs in a network namespace of its own. The link between them has the rate
+--link, in tc's notation, and the processes share no memory. The speed needs root; --link "" leaves it out. Run nothing
+else on the machine meanwhile.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
-from namespaces import Namespaces  # noqa: E402  (its folder is known only now)
+from namespaces import Namespaces  # noqa: E402  (needs the path that the line above adds)
 
 
 def command(options, run, steps, settings):
@@ -46,7 +47,7 @@ def loss_of(options, settings, processes=2):
 
 
 def speed_of(options, hosts, settings):
-    """Tokens per second over the cable, and the exchange's share."""
+    """Tokens per second over the link, and the exchange's share of the time."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         ranks = hosts.start_ranks(
@@ -84,7 +85,7 @@ def main():
             hosts.shape("tbf", "rate", options.link, "burst", "1mb", "latency", "50ms")
         for local_steps in options.local_steps:
             settings = {"train.micro_batch": half, "parallel.local_steps": local_steps}
-            speed = speed_of(options, hosts, settings) if hosts else None  # an outer step's numbers change no time
+            speed = speed_of(options, hosts, settings) if hosts else None  # outer_lr and outer_momentum change no speed
             for outer in options.outer if local_steps > 1 else [""]:
                 if outer:
                     settings["parallel.outer_lr"], settings["parallel.outer_momentum"] = outer.split(",")

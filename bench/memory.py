@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Compares what `penstock info` says that training takes of memory with what it takes.
+"""Compares the memory of training that `penstock info` estimates with the memory that training uses.
 
     bench/memory.py CORPUS [--penstock build/release/bin/penstock] [--only NAME...] [--json]
 
-CORPUS is one of bytes, of a few hundred KB. Each case is a recipe with settings; it is trained for three
-steps (ten where those fill the memory of Transformer-XL) in a process of its own. The peak is that of the
-process, `peak_bytes` of its finished.json, and so has the program itself in it, which the first case, a
-training of a few KB, shows. Speed is not measured, so other programs may run beside it.
+CORPUS is a byte-level corpus of a few hundred KB. Each case is a recipe with settings. It is trained for
+three steps in a process of its own; the case with a Transformer-XL memory of 1024 takes ten steps, which
+fill that memory. The peak is the process's `peak_bytes` in finished.json, so it includes the program
+itself. The first case, a model of a few KB, shows how much the program itself takes. Speed is not
+measured, so other programs may run meanwhile.
 """
 
 import argparse

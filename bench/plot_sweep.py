@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Draws sweeps of `penstock bench layer --json` as one page without outside parts.
+"""Draws sweeps of `penstock bench layer --json` as one HTML page that needs no other file.
 
     penstock bench layer recipes/bench/e64k8.toml --sweep-experts 8,16,32,64,128,256,512 --json > experts.json
     penstock bench layer recipes/bench/e64k8.toml --sweep-tokens 512,1024,2048,4096 --json > tokens.json
     bench/plot_sweep.py experts.json tokens.json --out sweep.html
 
-A chart for each file: forward and backward together and the optimizer, both axes logarithmic, so that
-a cost in proportion has the slope of the dotted line; and the numbers as a table.
+The page has a chart and a table for each file. The chart shows the seconds of forward and backward
+together, of forward alone and of the optimizer. Both axes are logarithmic, so a cost that grows in
+proportion has the slope of the dotted line.
 """
 
 import argparse
@@ -21,7 +22,7 @@ SERIES = [("forward + backward", "#1f6f8b", lambda p: p["forward_seconds"] + p["
 
 
 def scale(values, low_pixel, high_pixel):
-    """Logarithmic value -> pixel, over whole powers of two."""
+    """Returns the function from a value to its pixel on a logarithmic axis, and the axis's ticks at powers of two."""
     low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
     span = max(1, high - low)
     return (lambda v: low_pixel + (math.log2(v) - low) / span * (high_pixel - low_pixel),
@@ -46,11 +47,11 @@ def chart(sweep):
         out.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{short(tick)}</text>')
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{key}</text>'
                f'<text transform="translate(16 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">milliseconds</text>')
-    if len(xs) > 1:  # growth in proportion, from the first point, as far as it stays inside
+    if len(xs) > 1:  # the dotted line: growth in proportion from the first point, cut at the chart's edge
         last = min(xs[-1], xs[0] * y_ticks[-1] / times[0][0])
         out.append(f'<line class="proportion" x1="{x(xs[0]):.1f}" y1="{y(times[0][0]):.1f}" x2="{x(last):.1f}" '
                    f'y2="{y(times[0][0] * last / xs[0]):.1f}"/>')
-    ends = []  # labels at the right end, kept apart
+    ends = []  # labels at the right end of the lines; they must not overlap
     for (name, colour, _), series in zip(SERIES, times):
         path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in zip(xs, series))
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')

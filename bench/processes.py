@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Times training steps of several processes of one thread beside one process of as many threads.
+"""Compares the speed of several processes of one thread with that of one process of as many threads.
 
     bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
                        [--processes 2] [--micro-batches 2 8] [--layouts data zero=1 expert=2] [--steps 12] [--rounds 3]
                        [--set model.router.method=hash ...] [--first 3] [--peer] [--json]
 
-Both train the same recipe, cut into the same micro-batches. `data` gives each process its own micro-batches; any
-other layout is keys of [parallel] and their values, such as `expert=2` or `expert=2,zero=1`. Rounds alternate, so that
-a clock that drifts touches both; the table has medians over rounds of the median step in tokens per second, the share
-of a step of several processes that the exchange took, waiting included, and the most memory that rank 0 had. Let nothing
-else run.
+Both sides train the same recipe with the same micro-batches. The layout `data` gives each process its own
+micro-batches. Any other layout is a list of keys of [parallel] with their values, such as `expert=2` or
+`expert=2,zero=1`. Each round runs both sides one after the other, so that a drift of the clock affects both. The table
+shows medians over rounds: the tokens per second of the median step, the share of a step of several processes that the
+exchange took (waiting included), and the peak memory of rank 0. Run nothing else on the machine meanwhile.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
-    """Tokens per second and the exchange's share, medians over steps but the first, and rank 0's peak of bytes."""
+    """Medians of tokens per second and exchange share without the first --first steps; rank 0's peak bytes."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
@@ -44,7 +44,7 @@ def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
 
 
 def peer_speed(options, recipe, micro_batches, processes, threads):
-    """Tokens per second of the twin in stock PyTorch: DistributedDataParallel with several processes."""
+    """Tokens per second of the same model in stock PyTorch; several processes use DistributedDataParallel."""
     shape = ROWS[os.path.splitext(os.path.basename(recipe))[0]][1]
     done = subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "bench/torch_peer.py"), *shape, "--threads", str(threads),
                            "--processes", str(processes), "--micro-batches", str(micro_batches), "--steps",

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""The GPT of examples/python/moe_gpt.py with Penstock's MoE layers and with a stock-PyTorch MoE in their place: the
-same script, data and seed, a training step timed in alternation.
+"""Times training steps of examples/python/moe_gpt.py's GPT with Penstock's MoE layers and with a stock-PyTorch MoE.
+
+Both sides have the same script, data and seed and run in alternation.
 
     PYTHONPATH=build/release/python bench/python_gpt.py [--rows example e8k1 ...] [--pairs 3] [--steps 4] [--threads N]
                                                         [--core-type SKYLAKEX]
 
-The stock MoE is bench/torch_peer.py's: top-k of a softmax with a load-balance loss, experts one after another. Row
-`example` has the example's own size; the others have that of recipes/bench: width 256, 4 layers, steps of 16 x 256 bytes.
-Attention, norms, head and optimizer are PyTorch's own on both sides. A round runs both sides with OpenBLAS told the core
-type (it misjudges recent processors) and both in its default settings, each in a process of its own; ratios of tokens
-per second are taken within a round, and their medians printed.
+The stock MoE is that of bench/torch_peer.py: it takes the top k of a softmax, has a load-balance loss and runs its
+experts one after another. The row `example` has the example's own size. The other rows have the size of recipes/bench:
+width 256, 4 layers, steps of 16 x 256 bytes. Attention, norms, head and optimizer are PyTorch's own on both sides. Each
+row is measured twice: with OpenBLAS's core type set by --core-type (OpenBLAS misjudges recent processors) and with
+OpenBLAS's default. A round runs both sides, each in a process of its own. Ratios of tokens per second are taken within
+a round, and their medians are printed.
 """
 import argparse
 import json
@@ -36,7 +38,7 @@ def stock_layers(layers, width, experts, k, d_ffn):
     from torch_peer import Experts
 
     class StockMoe(Experts):
-        """With the interface that the script expects of an MoE layer."""
+        """The stock MoE with the interface that moe_gpt.py expects from an MoE layer."""
 
         def forward(self, x, **_):
             y = super().forward(x)

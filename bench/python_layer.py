@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What MoeLayer costs from Python beside the same layer in a libtorch program: processor time of a forward and a
-backward pass, one thread, each the best of many, in turns.
+"""Compares the cost of MoeLayer from Python with that of the same layer in a libtorch program.
+
+The cost is the processor time of a forward and a backward pass on one thread. Both sides run in turn, and the least
+time of many passes counts.
 
     cmake --build build/release --target layer_pass
     PYTHONPATH=build/release/python /usr/bin/python3 bench/python_layer.py [--build build/release] [--rounds 5]
 
-A tiny layer (width 16, 4 experts, one token) shows the fixed cost of a pass, in microseconds; the rows of recipes/bench
-have 4096 tokens a step, and twice that cost for each layer where they are read in two micro-batches, as here.
+A tiny layer (width 16, 4 experts, one token) shows the fixed cost of a pass, in microseconds. A step of recipes/bench
+has 4096 tokens. The passes here have 2048 tokens, which is a step in two micro-batches, so each layer pays the fixed
+cost twice a step.
 """
 import argparse
 import os
