@@ -1,12 +1,15 @@
 #!/usr/bin/python3
-"""What fewer bits cost a trained MoE: its loss in each type of file, and with one kind of its tensors in 4 bits.
+"""Measures what fewer bits cost a trained MoE: its loss in each file type, and with one kind of tensor in 4 bits.
 
     bench/quantised_parts.py MODEL CORPUS [--penstock PROGRAM] [--tokens N] [--json]
 
-MODEL is what `penstock export` takes, and what GGUF knows (docs/export.md); CORPUS is of its tokenizer. Losses are of its
-test split, the shares of equal choices of its training split, which `penstock export --data` reads. Types: files of `--format gguf --dtype ...`. Kinds of tensors: the numbers of the q4_k file for that kind,
-those of the f32 file for all others; routers, which no file has in fewer bits, are rounded here, in blocks of 32 between
-the least and the largest number. Files are made in a folder of their own that is removed at the end.
+MODEL is a model that `penstock export` takes and that GGUF can hold (docs/export.md). CORPUS is tokenized by MODEL's
+tokenizer. Losses are those of CORPUS's test split. The shares of equal choices are those of its training split, which
+`penstock export --data` reads.
+
+The types are files of `--format gguf --dtype ...`. For a kind of tensor, that kind's values come from the q4_k file and
+all other values from the f32 file. No file holds routers in fewer bits, so the script rounds them itself, in blocks of
+32 between the block's least and largest number. Files are made in a temporary folder, which is removed at the end.
 """
 import argparse
 import json
@@ -25,7 +28,7 @@ KINDS = {"routers": r"\.mlp\.gate\.weight$", "experts": r"\.mlp\.experts\.", "sh
 
 
 def read_tensors(path):
-    """Name -> array, of a file of F32 alone."""
+    """Returns name -> array of a safetensors file. REQUIRES all tensors to be F32."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         body = file.read()
@@ -53,7 +56,7 @@ def write_tensors(path, tensors):
 
 
 def rounded(tensor, bits=4, block=32):
-    """In blocks of a row, between the block's least and largest number."""
+    """Rounds a matrix to `bits` bits, in blocks of a row, between the block's least and largest number."""
     if tensor.shape[1] % block:
         sys.exit(f"rows of {tensor.shape[1]} numbers are no blocks of {block}")
     blocks = tensor.reshape(-1, block)

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Compares what `penstock info` says that a rank holds under a layout with what the ranks' heaps grow to.
+"""Compares the memory of a rank that `penstock info` estimates for a layout with the memory that ranks use.
 
     bench/rank_memory.py CORPUS [--penstock build/release/bin/penstock] [--recipe recipes/bench/e8k1.toml]
                          [--processes 2] [--layouts data zero=1 zero=2 zero=3 expert=2] [--micro-batches 2] [--json]
 
-Each layout is trained for a few steps of short sequences, so that weights, gradients, moments and the exchange's buffers
-are nearly all of the memory. While steps are made, anonymous memory (RssAnon) and memory shared with other ranks
-(RssShmem) of all ranks are read from /proc, at the most of each. A rank of a model of a few KB under the same layout is
-taken off, which is the program. Penstock keeps freed memory, so the most that was held is what is read. Speed is not
-measured, so other programs may run beside it.
+Each layout is trained for a few steps of short sequences, so that weights, gradients, moments and the exchange's
+buffers are nearly all of the memory. During the steps the script reads from /proc the anonymous memory (RssAnon) and
+the memory shared with other ranks (RssShmem) of all ranks, and keeps the maximum of each. The same is read for a model
+of a few KB under the same layout; this is the program's own memory and is subtracted. Penstock keeps freed memory, so
+the values read are the most that a rank held. Speed is not measured, so other programs may run meanwhile.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def children(process):
 
 
 def resident(process):
-    """Bytes of its own and bytes shared with other ranks; None where it has ended."""
+    """The process's own resident bytes and those it shares with other ranks; None if the process has ended."""
     try:
         with open(f"/proc/{process}/status") as file:
             lines = dict(line.split(":", 1) for line in file)
@@ -55,7 +55,7 @@ def steps_done(run):
 
 
 def largest_rank(options, keys):
-    """The most that any rank holds of both kinds, from the first step to the last but one."""
+    """The most own and shared bytes of any rank, from the first step to the last but one."""
     most = [0, 0]
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
@@ -66,7 +66,7 @@ def largest_rank(options, keys):
             if 0 < steps_done(run) < STEPS:
                 for rank in children(launcher.pid):
                     found = resident(rank) or [0, 0]
-                    if steps_done(run) < STEPS:  # to save takes more
+                    if steps_done(run) < STEPS:  # leaves out saving after the last step, which takes more memory
                         most = [max(pair) for pair in zip(most, found)]
             time.sleep(0.005)
         if launcher.returncode != 0:
@@ -106,7 +106,7 @@ def main():
         keys = keys_of(options, layout)
         program = largest_rank(options, {**keys, **TINY})
         held = [a - b for a, b in zip(largest_rank(options, keys), program)]
-        held[1] //= options.processes  # each process counts its own files and those of all others
+        held[1] //= options.processes  # RssShmem of each process counts the shared files of all processes
         said = estimate(options, keys)
         row = {"layout": layout, "own_bytes": held[0], "shared_bytes": held[1], "measured_bytes": sum(held), "estimate": said,
                "error": said["memory_bytes"] / sum(held) - 1}

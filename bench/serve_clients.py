@@ -1,17 +1,19 @@
 #!/usr/bin/python3
-"""Throughput and latency of `penstock serve` with one client and with several.
+"""Measures throughput and latency of `penstock serve` with one client and with several.
 
     bench/serve_clients.py MODEL [--penstock build/release/bin/penstock] [--clients 1 4 16] [--requests 4]
                            [--prompt-tokens 128] [--tokens 64] [--shared 0] [--rounds 3] [--threads 0]
                            [--beside PORT] [--json]
 
-Starts a server on a free port. --beside names the port of another server with OpenAI's interface that runs on
-this machine already, such as llama.cpp's; the two are asked in turn. A round has each number of clients in turn;
-each client asks for --requests streamed completions, one after another, of random token ids (the first --shared
-of them the same in all prompts), at temperature 1, of up to --tokens tokens.
-tokens/s are written tokens over the wall clock of a cell, "first" is the time to the first token, "gap" that
-between tokens of a stream; percentiles are over all rounds. This script takes its share
-of the processor.
+The script starts a server on a free port. --beside names the port of another server with OpenAI's interface that
+already runs on this machine, such as llama.cpp's; each cell is then measured on both servers in turn. A round
+measures each number of clients once. Each client requests --requests streamed completions, one after another, at
+temperature 1, of up to --tokens tokens. Prompts are random token ids; the first --shared ids are the same in all
+prompts.
+
+"tokens/s" is the generated tokens divided by the wall clock of a cell. "first" is the time to the first token. "gap"
+is the time between tokens of a stream. Percentiles are over all rounds. This script itself takes some of the
+processor's time.
 """
 
 import argparse
@@ -34,21 +36,21 @@ def percentile(values, share):
 
 
 class Cell:
-    """What clients of one cell measured."""
+    """The measurements of a cell: times to the first token, times between tokens, tokens and seconds."""
 
     def __init__(self):
         self.first, self.gaps, self.tokens, self.seconds = [], [], 0, 0.0
 
 
 class Client:
-    """A client's requests, one after another, over raw sockets: parsing takes little of the processor."""
+    """A client that sends its requests one after another, over raw sockets to spend little processor time."""
 
     def __init__(self, port, number, arguments, shared):
         self.port, self.arguments, self.shared, self.number = port, arguments, shared, number
         self.draw, self.request, self.socket = random.Random(number), -1, None
 
     def begin(self):
-        """Sends the next request. False where there is none."""
+        """Sends the next request. Returns False if there is none left."""
         self.request += 1
         if self.request == self.arguments.requests:
             return False
@@ -67,7 +69,7 @@ class Client:
         return True
 
     def take(self, cell):
-        """Reads what came. True once the answer is whole."""
+        """Reads the part of the answer that has arrived. Returns True if the answer is complete."""
         part = self.socket.recv(1 << 16)
         now = time.perf_counter()
         self.seen += part
@@ -106,7 +108,8 @@ def run_cell(port, clients, arguments, cell, offset):
 
 def measure(arguments, ports):
     cells = {(server, clients): Cell() for clients in arguments.clients for server in ports}
-    # Warms up: writes to every place of the cache, because the first use of memory costs time.
+    # Warms up with the largest number of clients. This writes to the whole key/value cache, because the first use of
+    # memory costs time.
     for port in ports.values():
         run_cell(port, max(arguments.clients), arguments, Cell(), 10 ** 6)
     offset = 0

@@ -1,25 +1,29 @@
 #!/usr/bin/python3
-"""What `penstock serve` bears: many clients at once that write wrong things, read slowly, and leave.
+"""Tests `penstock serve` under stress: many clients at once send invalid requests, read slowly and disconnect.
 
     bench/serve_stress.py MODEL [--penstock build/release/bin/penstock] [--clients 64] [--seconds 600] [--texts 40]
                           [--tokens 24] [--threads 0] [--seed 1] [--json]
 
-First each of --texts requests is asked alone, for the text that its seed gives. Then --clients clients ask for these at once,
-each client another kind of request each time:
+The script first sends each of --texts requests alone and keeps the text that the request's seed gives. Then --clients
+clients send these requests at the same time. A client draws the kind of each request at random:
 
-    whole       an answer that is waited for; it must be the text alone
-    stream      the same as it comes
-    slow        a stream that is read a few bytes at a time
-    leave       a stream that is left after a random number of bytes, by closing, by a reset, or by ceasing to send
-    hang up     an answer that is waited for and left before it comes
-    large       a body that is too large (413)
-    wrong       a request that is no HTTP, no JSON, has two lengths, or a wrong key (400, 405, 415, 431)
-    trickle     a request that stops in the middle and leaves
+    whole       waits for the whole answer; its text must be the text of the request sent alone
+    stream      the same with a streamed answer
+    slow        reads a streamed answer a few bytes at a time
+    leave       ends a streamed answer after a random number of bytes: closes, resets, or shuts down sending
+    hang up     disconnects before the whole answer comes
+    large       sends a body that is too large (413)
+    wrong       sends no valid HTTP, another method, two lengths, another content type or too many headers
+                (400, 405, 415, 431)
+    trickle     sends a part of a request and disconnects
 
-Every answer is compared with the one alone, or with the status that it must have. Resident memory of the server is
-read every second; its growth is the median of the run's last tenth over that of its second tenth (the first fills caches).
-"longest_pause" is how long the script itself was not run by the machine: a client waits 60 s for a server.
-Exit status 1 where an answer was another, the server ended, memory grew by more than a twentieth, or texts stayed.
+Every answer is compared with the text of the request sent alone, or with the status that it must have. The server's
+resident memory is read every second. Its growth is the median of the run's last tenth divided by that of its second
+tenth, because the first tenth fills caches. "longest_pause" is the longest time for which the machine did not run the
+script itself; a client waits at most 60 s for the server.
+
+The exit status is 1 if an answer differed, the server ended, memory grew by more than a twentieth, or requests were
+still running or waiting at the end.
 """
 
 import argparse
@@ -48,7 +52,7 @@ def http(body, length=None):
 
 
 def unchunked(data):
-    """The body of an answer in chunks, which must be whole."""
+    """Joins the chunks of a chunked body. Fails if the body is incomplete."""
     out = b""
     while True:
         size, data = data.split(b"\r\n", 1)

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""The peer: a training step of the same decoder in stock PyTorch, as users write it.
+"""Times a training step of Penstock's decoder written in stock PyTorch, as users would write it.
 
-d=256, 4 layers, 8 heads, 4 key/value groups, RMSNorm, RoPE, SwiGLU, byte vocabulary, AdamW with
-clipping; dense, or experts run one after another as Hugging Face's models do, with the load-balance
-loss of top-k routing. One step is 16 x 256 tokens. Prints one JSON object: tokens per second, the
-median over the timed steps, and the process's largest resident set.
+The decoder has d=256, 4 layers, 8 heads, 4 key/value groups, RMSNorm, RoPE, SwiGLU and a byte
+vocabulary. AdamW with clipping trains it. It is dense, or it has experts that run one after another, as
+in Hugging Face's models, with the load-balance loss of top-k routing. One step is 16 x 256 tokens.
+Prints one JSON object with the tokens per second of the median timed step and the process's largest
+resident set.
 
-Needs OpenBLAS (libopenblas0-openmp) as the system's BLAS on Debian; "blas" in the output says.
+Needs OpenBLAS (libopenblas0-openmp) as the system's BLAS on Debian; "blas" in the output names the BLAS.
 
     OPENBLAS_CORETYPE=SKYLAKEX /usr/bin/python3 bench/torch_peer.py --experts 8 --k 1 --ffn 1024
 
-With --processes N it starts N of itself on this machine, which share a step as PyTorch's DistributedDataParallel does
-by Gloo; --micro-batches cuts the step in as many pieces, whose gradients all but the last are kept without exchange.
+With --processes N the script starts N processes of itself on this machine. They share a step by PyTorch's
+DistributedDataParallel over Gloo. --micro-batches divides the step into as many micro-batches; each process exchanges
+gradients only after its last one.
 
-Not an optimised program, and not Penstock: what a person would otherwise run.
+This program is not optimised and is not part of Penstock: it is what users would run without Penstock.
 """
 
 import argparse
@@ -44,7 +46,7 @@ class RmsNorm(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """x [B, H, T, hd]; pairs (i, i + hd/2)."""
+    """Rotates the pairs (i, i + hd/2) of x [B, H, T, hd]."""
     low, high = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-high, low), dim=-1) * sin
 
@@ -91,7 +93,7 @@ class SwiGlu(nn.Module):
 
 
 class Experts(nn.Module):
-    """Top-k of a softmax; each expert gathers its tokens, runs, and adds its weighted rows."""
+    """Top-k routing by a softmax. Each expert gathers its tokens, runs, and adds its weighted rows."""
 
     def __init__(self, width, inner, experts, k):
         super().__init__()
@@ -153,7 +155,7 @@ class Decoder(nn.Module):
 
 
 def loaded_blas():
-    """The BLAS this process really uses: the distribution's plain one would be no fair peer."""
+    """Paths of the BLAS that this process has loaded. The reference BLAS would make the comparison unfair."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:
             paths = {line.split()[-1] for line in maps if ".so" in line}
@@ -163,7 +165,7 @@ def loaded_blas():
 
 
 def start_ranks(count):
-    """@return the worst exit code"""
+    """Starts `count` ranks and waits. @return the largest exit code"""
     variables = {**os.environ, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29417"}
     ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**variables, "RANK": str(rank)})
              for rank in range(count)]
@@ -171,9 +173,9 @@ def start_ranks(count):
 
 
 def add_gradients(args, model, parallel, rows):
-    """Of one micro-batch of this process."""
+    """Adds the gradients of one micro-batch of this process. @return the micro-batch's loss"""
     ids = torch.randint(args.vocab, (rows, args.length + 1))
-    # As in PyTorch's documentation: only the forward pass.
+    # Autocast covers the forward pass alone, as PyTorch's documentation advises.
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
         logits = parallel(ids[:, :-1])
     loss = F.cross_entropy(logits.float().reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
@@ -184,7 +186,7 @@ def add_gradients(args, model, parallel, rows):
 
 
 def timed_steps(args, model):
-    """@return seconds of each timed step, and the last loss"""
+    """Trains for the warm-up and the timed steps. @return seconds of each timed step, and the last loss"""
     args.micro_batches = max(args.micro_batches, args.processes)
     rows, parallel = args.batch // args.micro_batches, model
     if args.processes > 1:
