@@ -1,6 +1,8 @@
-"""Figures of the pages in docs/results/: of each variant every run as a dot, the mean as a bar, and the 95 % interval of
-the mean where there are three runs or more (of two, Student's t often makes it wider than all runs together). SVG
-as text. The runs are those of the table above it; the table's intervals are of differences, by pairs of seeds.
+"""Draws the figures of the pages in docs/results/ as SVG text.
+
+A figure shows for each variant every run as a dot, the mean as a bar and, for three runs or more, the mean's 95 %
+interval. For two runs, the interval by Student's t is often wider than the range of all runs. The runs are those of the
+table above the figure. The table's intervals are those of differences, by pairs of seeds; the figure's are not.
 """
 import math
 import statistics
@@ -11,12 +13,12 @@ ROW, PLOT, RIGHT, TOP, BOTTOM, LETTER = 24, 500, 24, 50, 44, 6.9  # pixels
 
 
 def half_interval(values):
-    """Of the mean of two to five values, 95 %."""
+    """Half of the 95 % interval of the mean of two to five values."""
     return STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def steps_between(low, high):
-    """Some five to eight round numbers from low to high."""
+    """About five to eight round numbers from low to high, and the number of decimals that they need."""
     rough = (high - low) / 8
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
@@ -25,7 +27,7 @@ def steps_between(low, high):
 
 
 def dots(title, unit, variants, lines=()):
-    """variants: [(label, [value of each run])], from the top; lines: [(label, value)], dashed from top to bottom."""
+    """Draws a figure. variants: [(label, [value of each run])], from the top; lines: [(label, value)], dashed lines."""
     halves = [half_interval(values) if len(values) > 2 else 0 for _, values in variants]
     seen = [value for _, values in variants for value in values] + [value for _, value in lines]
     seen += [statistics.mean(values) + sign * half for (_, values), half in zip(variants, halves) for sign in (-1, 1)]
