@@ -1,5 +1,5 @@
 # cmake -DPAGE=page.html -DOUTPUT=whole.html -P AssemblePage.cmake
-# Writes PAGE with each line "@include NAME" replaced by the file NAME beside it.
+# Writes PAGE to OUTPUT. Each line "@include NAME" is replaced by the file NAME beside PAGE.
 get_filename_component(folder "${PAGE}" DIRECTORY)
 file(READ "${PAGE}" text)
 string(REGEX MATCHALL "@include [a-z.]+" includes "${text}")

@@ -1,6 +1,6 @@
-# `cmake --build --preset release --target package`: one .deb for each component of the installation
-# that is built, in the build folder. What a component holds, the install() lines say; dependencies on
-# other packages are found by dpkg-shlibdeps, and those among these four stand here.
+# The Debian packages. `cmake --build --preset release --target package` makes a .deb in the build folder for
+# each component of the installation that is built. The install() lines say what a component holds.
+# dpkg-shlibdeps finds the dependencies on other packages. This file states the dependencies among these four.
 
 if(NOT EXISTS /etc/debian_version)
   return()
@@ -20,7 +20,7 @@ if(TARGET penstock_python)
   list(APPEND package_components python)
 endif()
 
-# Packages of two releases of Debian differ in what they depend on, so their versions differ too.
+# Packages for different releases of Debian have different dependencies, so their versions differ too.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_ID)
 cmake_host_system_information(RESULT distribution_version QUERY DISTRIB_VERSION_ID)
 string(REPLACE "debian" "deb" distribution "${distribution}")
@@ -29,7 +29,7 @@ set(own_version "${PROJECT_VERSION}-${package_release}")
 set(PENSTOCK_MAINTAINER "the Penstock authors <penstock@localhost>" CACHE STRING
     "Maintainer of the Debian packages: NAME <ADDRESS>")
 
-# What dpkg is told of the libraries: who links them needs this version of their package.
+# The shlibs file tells dpkg that a package that links the libraries needs this version of their package.
 set(control ${CMAKE_BINARY_DIR}/generated/debian)
 set(shlibs)
 foreach(name penstock penstock_cli penstock_core penstock_ops)
@@ -42,7 +42,7 @@ string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(WRITE ${control}/changelog.Debian
      "penstock (${own_version}) unstable; urgency=medium\n\n  * Version ${PROJECT_VERSION}; changelog.gz says what is new.\n\n -- ${PENSTOCK_MAINTAINER}  ${now}\n")
 
-# Every package has its licence and the changelogs, and the program's also pages and examples.
+# Every package has its licence and the changelogs. The program's package also has pages and examples.
 add_custom_command(
   OUTPUT ${control}/changelog.gz ${control}/changelog.Debian.gz
   COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md > ${control}/changelog.gz
@@ -81,7 +81,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(about "Penstock trains, evaluates, serves and compares Mixture-of-Experts\nlanguage models in C++, with any router, on the machine that you have.")
 
-# penstock_package(<component> SECTION <section> TEXT <what it has> DEPENDS <packages> [SHLIBDEPS])
+# penstock_package(<component> SECTION <section> TEXT <description> DEPENDS <packages> [SHLIBDEPS])
 macro(penstock_package component)
   cmake_parse_arguments(ARG "SHLIBDEPS" "SECTION;TEXT;DEPENDS;RECOMMENDS" "" ${ARGN})
   string(TOUPPER ${component} key)

@@ -1,28 +1,28 @@
-# Every outside library, as one interface target per layer that needs it. All come from Debian's
-# packages (12 and 13); a CUDA libtorch of the user's own is found through CMAKE_PREFIX_PATH.
+# Finds the outside libraries and makes one interface target for each layer that needs some. All libraries
+# come from the packages of Debian 12 and 13. A user's own CUDA libtorch is found through CMAKE_PREFIX_PATH.
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED)
 
-# libtorch. Debian's Caffe2 config looks for optional parts that are not needed here.
+# libtorch. Debian's Caffe2 config looks for optional parts that Penstock does not need.
 find_package(Torch REQUIRED)
 add_library(penstock_torch INTERFACE)
-# OpenMP for all that include torch, so that they can share one precompiled header.
+# All targets that include torch use OpenMP, so that they can share one precompiled header.
 target_link_libraries(penstock_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
-# System headers: their warnings are not ours.
+# libtorch's headers are system headers, so that the compiler does not warn about them.
 target_include_directories(penstock_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 
 add_library(penstock_base_deps INTERFACE)
 target_link_libraries(penstock_base_deps INTERFACE Threads::Threads)
-find_path(PENSTOCK_XXHASH_INCLUDE xxhash.h REQUIRED)  # a header alone serves
+find_path(PENSTOCK_XXHASH_INCLUDE xxhash.h REQUIRED)  # xxHash is used as a header alone
 target_include_directories(penstock_base_deps SYSTEM INTERFACE ${PENSTOCK_XXHASH_INCLUDE})
 
 add_library(penstock_ops_deps INTERFACE)
 target_link_libraries(penstock_ops_deps INTERFACE OpenMP::OpenMP_CXX)
-# Kernels of a library lie in a folder of ops/cpu that has its name. Where the library is missing, the
-# file of that name in ops/cpu/absent takes the folder's place.
+# The kernels that use a library lie in a folder of ops/cpu with the library's name. If the library is
+# missing, the file of that name in ops/cpu/absent takes the folder's place.
 set(penstock_kernel_libraries)
-# Not through its CMake config, which insists on OpenCL.
+# oneDNN's own CMake config is not used, because it requires OpenCL.
 find_path(PENSTOCK_ONEDNN_INCLUDE dnnl.hpp)
 find_library(PENSTOCK_ONEDNN_LIBRARY dnnl)
 if(PENSTOCK_ONEDNN AND PENSTOCK_ONEDNN_INCLUDE AND PENSTOCK_ONEDNN_LIBRARY)
@@ -36,8 +36,8 @@ find_library(PENSTOCK_XSMMNOBLAS_LIBRARY xsmmnoblas)
 if(PENSTOCK_XSMM AND PENSTOCK_XSMM_INCLUDE AND PENSTOCK_XSMM_LIBRARY AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_include_directories(penstock_ops_deps SYSTEM INTERFACE ${PENSTOCK_XSMM_INCLUDE})
   target_link_libraries(penstock_ops_deps INTERFACE ${PENSTOCK_XSMM_LIBRARY} ${PENSTOCK_XSMMNOBLAS_LIBRARY})
-  # Debian's libxsmm is an archive whose companion defines sgemm_ and dgemm_ as stubs. Exported, they
-  # would take libtorch's calls to the real BLAS.
+  # Debian's libxsmm is a static archive. Its companion library defines sgemm_ and dgemm_ as stubs. If
+  # Penstock exported them, libtorch would call them in place of the real BLAS.
   target_link_options(penstock_ops_deps INTERFACE -Wl,--exclude-libs,libxsmm.a:libxsmmnoblas.a)
   list(APPEND penstock_kernel_libraries xsmm)
 endif()
@@ -50,7 +50,7 @@ foreach(library onednn xsmm)
   endif()
 endforeach()
 
-# Headers alone: the library is inside libtorch, which can train in several processes by it.
+# Gloo needs its headers only, because libtorch contains the library. Training in several processes uses it.
 add_library(penstock_dist_deps INTERFACE)
 find_path(PENSTOCK_GLOO_INCLUDE gloo/context.h)
 if(PENSTOCK_GLOO AND PENSTOCK_GLOO_INCLUDE)

@@ -1,5 +1,5 @@
 # cmake -DOUTPUT=x.cpp -DHEADER=penstock/a.h -DNAMESPACE=penstock::a "-DFILES=name=path|name=path" -P Embed.cmake
-# Writes a .cpp that defines NAMESPACE::<name>, which HEADER declares, with each file's bytes.
+# Writes a .cpp that defines NAMESPACE::<name> as the bytes of each file. HEADER declares these names.
 set(source "// Generated from the files it names.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 string(REPLACE "|" ";" pairs "${FILES}")
 string(REPEAT "[0-9a-f]" 64 line)

@@ -1,6 +1,6 @@
 # cmake -DOUTPUT=x.cpp -DROOT=tasks -DHEADER=penstock/a.h -DNAMESPACE=penstock::a [-DHAVING=text] -P EmbedFiles.cmake
-# Writes a .cpp that defines NAMESPACE::embedded_files, which HEADER declares, with every ROOT/**.toml; with HAVING
-# only with the files that have this text, and with the files beside them that their keys `recipe`, `base` and `like` name.
+# Writes a .cpp that defines NAMESPACE::embedded_files with every ROOT/**.toml. HEADER declares embedded_files. With
+# HAVING it holds only the files that contain that text, and the files that their keys `recipe`, `base` and `like` name.
 cmake_minimum_required(VERSION 3.25)
 
 file(GLOB_RECURSE paths RELATIVE ${ROOT} ${ROOT}/*.toml)

@@ -1,8 +1,8 @@
-# TOML files that become part of the library, so that an installed program needs no other file: the descriptions of
-# zero-shot tasks, and the studies that state figures in closed form, with the recipes that they name. A new file in
+# Makes TOML files part of the library, so that an installed program needs no other file: the descriptions of zero-shot
+# tasks, and the studies that state figures in closed form with the recipes that these studies name. A new file in
 # tasks/ or recipes/ needs no entry here.
 
-# penstock_embed(<target> <name> <folder> <header> <namespace> [<text that a file has>])
+# penstock_embed(<target> <name> <folder> <header> <namespace> [<text that a file must contain>])
 function(penstock_embed target name folder header namespace)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.toml)
   set(embedded ${CMAKE_BINARY_DIR}/generated/${name}.cpp)

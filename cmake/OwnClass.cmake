@@ -1,4 +1,4 @@
-# The Python files of Penstock's class for transformers become part of the library, which writes them
+# Makes the Python files of Penstock's class for transformers part of the library. The library writes them
 # beside the models that it exports.
 
 set(python ${PROJECT_SOURCE_DIR}/penstock/convert/export/python)

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the program, the libraries, the headers and the CMake package.
+# Says where `cmake --install` puts the program, the libraries, the headers and the CMake package.
 #   find_package(penstock) gives penstock::core (operators, routers, experts, layers, optimizer) and,
 #   unless built with PENSTOCK_CORE, penstock::penstock (everything).
 
@@ -24,7 +24,8 @@ install(TARGETS ${installed} EXPORT penstock
         NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-# Loaded at run time: SentencePiece by libpenstock from its own folder, the commands by the program.
+# Two libraries are loaded at run time. libpenstock loads the SentencePiece module from its own folder, and
+# the program loads the commands.
 if(TARGET penstock_sentencepiece)
   install(TARGETS penstock_sentencepiece
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
@@ -36,7 +37,7 @@ if(TARGET penstock_program)
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS penstock_program
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-  # The program writes its manual pages and completions itself, when it is installed.
+  # The installation runs the program to write its manual pages and completions.
   set(manual ${CMAKE_BINARY_DIR}/manual)
   install(CODE "
     file(REMOVE_RECURSE \"${manual}\")

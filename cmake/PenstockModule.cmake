@@ -1,8 +1,8 @@
-# penstock_module(<folder> [TORCH] [EXCEPT <patterns>]): one folder of penstock/ as an object library with the project's
-# warnings, sanitizers and precompiled header. penstock_library(<name> FOLDERS ... LINK ...
-# BUILD_LINK ... INSTALL_LINK ...) joins folders into one shared library: LINK for targets that are
-# installed too, BUILD_LINK for what only the build sees, INSTALL_LINK for what users of the
-# installed package get in its place.
+# penstock_module(<folder> [TORCH] [LINK <targets>] [EXCEPT <patterns>]) builds one folder of penstock/ as an object
+# library with the project's warnings, sanitizers and precompiled header.
+# penstock_library(<name> FOLDERS ... LINK ... BUILD_LINK ... INSTALL_LINK ...) joins folders into one shared library.
+# LINK names targets that are installed too. BUILD_LINK names targets that only the build uses. Users of the installed
+# package get the targets of INSTALL_LINK instead.
 
 function(penstock_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -11,9 +11,9 @@ function(penstock_compile_options target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# Precompiled headers are compiled once per kind and shared.
+# There are two precompiled headers, one with libtorch and one without. Each is compiled once and shared.
 function(penstock_pch)
-  # Written once: a newer one would have everything compiled again.
+  # file(CONFIGURE) writes the file only if it changes. A newer file would cause everything to be compiled again.
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch/empty.cpp CONTENT "// for the precompiled headers\n")
   add_library(penstock_pch_plain OBJECT ${CMAKE_BINARY_DIR}/pch/empty.cpp)
   penstock_compile_options(penstock_pch_plain)
@@ -24,15 +24,16 @@ function(penstock_pch)
   penstock_compile_options(penstock_pch_torch)
   target_include_directories(penstock_pch_torch PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(penstock_pch_torch PRIVATE penstock_torch)
-  # Not <torch/torch.h>: reading that, with all of libtorch's layers and optimizers, takes three times
-  # as long as reading what the code uses of it, and every translation unit reads it.
+  # The list does not have <torch/torch.h>, which includes all of libtorch's layers and optimizers. Every
+  # translation unit would take three times as long to read it as to read the headers that the code uses.
   target_precompile_headers(penstock_pch_torch PRIVATE <ATen/ATen.h> <torch/autograd.h>
     <torch/csrc/autograd/custom_function.h> <torch/library.h> <torch/nn/module.h> <torch/types.h>
     <torch/utils.h> <map> <optional> <string> <vector>)
 endfunction()
 
-# Reading the precompiled header costs more than compiling a small file, so files of a folder share
-# one translation unit. Not the operators and their kernels, whose files define the same names on purpose.
+# Reading the precompiled header takes longer than compiling a small file. With PENSTOCK_UNITY ten files of a
+# folder therefore share a translation unit. The operators and their kernels do not share one, because their
+# files define the same names on purpose.
 function(penstock_unity target)
   if(PENSTOCK_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
@@ -86,7 +87,7 @@ function(penstock_library name)
   endforeach()
 endfunction()
 
-# penstock_tests(<folder> LINK ...): tests/<folder>/*.cpp as one GoogleTest binary.
+# penstock_tests(<folder> [TORCH] LINK ...) builds tests/<folder>/**/*.cpp as one GoogleTest binary.
 function(penstock_tests folder)
   cmake_parse_arguments(ARG "TORCH" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
@@ -96,10 +97,11 @@ function(penstock_tests folder)
   add_executable(test_${folder} ${sources})
   penstock_compile_options(test_${folder})
   penstock_unity(test_${folder})
-  if(CMAKE_BUILD_TYPE STREQUAL Release)  # a quarter faster to compile, and tests compute little themselves
+  if(CMAKE_BUILD_TYPE STREQUAL Release)  # -O1 compiles a quarter faster, and the tests' own code computes little
     target_compile_options(test_${folder} PRIVATE -O1)
   endif()
-  # As the libraries are compiled, not -fPIE: GCC takes a precompiled header only with equal flags.
+  # Tests are compiled with -fPIC like the libraries, not with -fPIE, because GCC uses a precompiled header
+  # only with equal flags.
   set_target_properties(test_${folder} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(test_${folder} PRIVATE -fPIC)
   target_link_libraries(test_${folder} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)

@@ -1,7 +1,8 @@
-# The Python package `penstock` (python/), where pybind11 and the headers of a Python with this libtorch
-# are found: BUILD/python/penstock, for PYTHONPATH=BUILD/python. Nothing else needs it.
+# The Python package `penstock` (python/). It is built if pybind11 and the headers of a Python with this
+# libtorch are found. It lies in BUILD/python/penstock; users set PYTHONPATH=BUILD/python. No other target
+# needs it.
 
-# Debian's Python: its torch is the libtorch that is linked here.
+# Debian's Python is preferred, because its torch uses the libtorch that is linked here.
 if(NOT Python_EXECUTABLE AND EXISTS /usr/bin/python3)
   set(Python_EXECUTABLE /usr/bin/python3)
 endif()
@@ -20,7 +21,7 @@ file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/*.cpp)
 pybind11_add_module(penstock_python MODULE NO_EXTRAS ${sources})
 penstock_compile_options(penstock_python)
 penstock_unity(penstock_python)
-# libtorch's headers have a `visibility` of their own.
+# libtorch's headers set a visibility of their own, about which GCC would warn.
 target_compile_options(penstock_python PRIVATE -Wno-attributes)
 target_include_directories(penstock_python PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(penstock_python PRIVATE penstock_commands penstock_torch ${PENSTOCK_TORCH_PYTHON}
@@ -33,7 +34,7 @@ set_target_properties(penstock_python PROPERTIES OUTPUT_NAME _core
                       INSTALL_RPATH "$ORIGIN/../../../../${CMAKE_INSTALL_LIBDIR}"
                       INSTALL_RPATH_USE_LINK_PATH ON)
 
-# Links, so that what is edited is what runs.
+# The package's Python files are symbolic links, so that Python runs the files that a developer edits.
 file(MAKE_DIRECTORY ${package_directory})
 file(GLOB package_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/penstock/*)
 list(FILTER package_files INCLUDE REGEX "\\.(py|pyi|typed)$")

@@ -1,5 +1,5 @@
-# The report's style, script and Chart.js become part of the library, so that an installed program
-# needs no other file.
+# Makes the report's style, script and Chart.js part of the library, so that an installed program needs no
+# other file.
 
 find_file(PENSTOCK_CHARTJS NAMES chart.min.js Chart.min.js chart.umd.min.js chart.umd.js
           PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH

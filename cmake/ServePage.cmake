@@ -1,4 +1,5 @@
-# The pages of `penstock serve` and `penstock view` become part of the library, each assembled of its files.
+# Makes the pages of `penstock serve` and `penstock view` part of the library. Each page is assembled from its
+# files.
 
 set(assets ${PROJECT_SOURCE_DIR}/penstock/serve/assets)
 file(GLOB parts CONFIGURE_DEPENDS ${assets}/*)
