@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The model of enwik8.toml in plain PyTorch, on the same bytes: tells a fault of Penstock from a
+"""Trains the model of enwik8.toml in plain PyTorch on the same bytes, to tell a fault of Penstock from a
 property of the text. Prints the validation loss (nats per byte, last 5 %) every EVERY steps.
 
   recipes/checks/enwik8_torch.py enwik8_0_3500000.gz [--steps 100] [--every 100] [--bf16] [--threads 1]
@@ -134,14 +134,14 @@ def main():
     train, held_out = data[:border], data[border:]
     model = Model(Round.apply if args.bf16 else stays)
     print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
-    # Adam with the decay in the gradient, after clipping: torch's Adam does just that.
+    # torch's Adam adds weight decay to the gradient, here after clipping, as the published run does.
     adam = torch.optim.Adam(model.parameters(), lr=4e-4, weight_decay=2e-4)
     started = time.time()
     for step in range(1, args.steps + 1):
         starts = torch.randint(len(train) - CONTEXT - 1, (BATCH,))
         adam.zero_grad(set_to_none=True)
         total = 0.0
-        for i in starts.tolist():  # one sequence at a time, as published; less memory too
+        for i in starts.tolist():  # one sequence at a time, as in the published run; this also takes less memory
             loss = loss_of(model, train[i:i + CONTEXT + 1][None]) / BATCH
             loss.backward()
             total += loss.item()

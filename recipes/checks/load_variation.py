@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How unevenly a finished or running run used its experts, from its metrics.jsonl.
+"""Prints how unevenly a finished or running run used its experts, from its metrics.jsonl.
 
   recipes/checks/load_variation.py RUN... [--steps 20]
 
-Over the last STEPS steps and all layers: the mean coefficient of variation of the experts' load, the
-largest share of one expert, and the share of experts below a tenth of their layer's mean.
+The figures are over the last STEPS steps and all layers: the mean coefficient of variation of the experts'
+load, the largest share of one expert, and the share of experts below a tenth of their layer's mean.
 """
 import argparse
 import json

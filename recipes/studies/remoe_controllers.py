@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How soon and how well each controller of ReMoE's sparsity holds its target, over a grid of settings.
+"""Measures how soon and how well each controller of ReMoE's sparsity holds its target, over a grid of settings.
 
     penstock data prepare input.txt --split contiguous:0.9,0.1,0 --no-eod --out corpora/shakespeare
     recipes/studies/remoe_controllers.py PROGRAM corpora/shakespeare RUNS [ROWS.json] [--only CONTROLLER[:CELL[:SEED]]]... [--seeds N]
@@ -9,11 +9,12 @@ and then holds, whatever λ0 and α. Data: tiny Shakespeare by bytes (1.1 MB). T
 L9 (nine of its 81 cells: every value of each factor meets every value of each other once), seeds 1 to 3, k = 1,
 3 layers, d = 64, 1024 tokens a step, 400 steps of 5 to 15 s on one core.
 
-k of a step is its experts per token, over all layers. Settled: the first step from which the mean k of 20 steps lies
-within 5 % of the target and stays so for 20 steps more. Held: the share of steps from there on whose mean k of 20
-steps lies within 5 %; 0 for a run that never settles. (finished.json has ±0.02 of the sparsity, which at E = 64 is
-more than the target's share of active experts.) Finished runs in RUNS are not trained again, and rows of other runs
-in ROWS.json stay.
+The k of a step is its mean number of experts per token, over all layers. "Settled" is the first step at which the mean
+k of the last 20 steps lies within 5 % of the target and stays there for 20 more steps. "Held" is the share of steps
+from then on at which the mean k of 20 steps lies within 5 % of the target; it is 0 for a run that never settles. The
+rule of finished.json, ±0.02 of the sparsity, is not used: at E = 64, 0.02 is more than the target's share of active
+experts.
+Finished runs in RUNS are not trained again. Rows of other runs in ROWS.json are kept.
 """
 
 import argparse
@@ -59,9 +60,9 @@ def train(program, corpus, folder, settings):
 
 
 def steering(active, target):
-    """Step at which the mean k settled (None: never), and the share of later steps that are held."""
+    """The step at which the mean k settled (None: never), and the share of later steps that hold the target."""
     means = [sum(active[i - WINDOW:i]) / WINDOW for i in range(WINDOW, len(active) + 1)]
-    on = [abs(mean / target - 1) <= TOLERANCE for mean in means]  # on[i]: at step i + WINDOW
+    on = [abs(mean / target - 1) <= TOLERANCE for mean in means]  # on[i] is for step i + WINDOW
     for i in range(len(on) - WINDOW):
         if all(on[i:i + WINDOW + 1]):
             return i + WINDOW, sum(on[i:]) / len(on[i:])
@@ -69,7 +70,7 @@ def steering(active, target):
 
 
 def dark_layers(lines, target):
-    """Layers whose mean k over the last 50 steps is below a tenth of the target."""
+    """The number of layers whose mean k over the last 50 steps is below a tenth of the target."""
     last = lines[-50:]
     experts = len(last[0]["load"][0])
     layers = len(last[0]["sparsity_by_layer"])
@@ -78,7 +79,7 @@ def dark_layers(lines, target):
 
 
 def keep(path, rows):
-    """Writes rows among those that the file has of other runs."""
+    """Writes rows into the file and keeps the file's rows of other runs."""
     def run(row):
         return list(CONTROLLERS).index(row["controller"]), row["cell"], row["seed"]
 
