@@ -1,8 +1,8 @@
-// The products of the experts' backward pass alone, at the sizes of a task (d = 256, a panel of 128
-// columns of f, blocks of 64 rows): libxsmm's speed when the operand that changes from call to
-// call comes from the second-level cache, the third-level cache or memory. It does no gathering,
-// activation or plan. These cause the difference between this speed and the pass's speed. Each of N
-// threads uses its own memory.
+// Speed of the matrix products of the experts' backward pass alone, at the sizes of a task (d =
+// 256, a panel of 128 columns of f, blocks of 64 rows). It measures libxsmm when the operand that
+// changes from call to call comes from the second-level cache, the third-level cache or memory. The
+// whole pass is slower than its products, because it also gathers rows, computes activations and
+// reads the plan. Each of N threads uses its own memory.
 //
 //   build/release/bin/expert_products [threads, 1]
 #include <algorithm>

@@ -139,7 +139,7 @@ BENCHMARK(attention)
 }  // namespace penstock
 
 int main(int argc, char** argv) {
-  penstock::ops::keep_freed_memory();  // as the program does; else page faults dominate
+  penstock::ops::keep_freed_memory();  // as the program does; otherwise page faults dominate
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

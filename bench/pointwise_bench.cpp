@@ -1,6 +1,6 @@
-// The decoder's operators other than the large products, forward and backward, at the sizes of one
-// layer of a d = 256 decoder over 16 × 256 tokens (or the sizes in the arguments). Bytes are the
-// least that must move.
+// Speed of the decoder's operators other than the large products, forward and backward, at the
+// sizes of one layer of a d = 256 decoder over 16 × 256 tokens (or the sizes in the arguments).
+// GB/s counts each float that an operator must read or write once.
 #include <benchmark/benchmark.h>
 #include <torch/types.h>
 

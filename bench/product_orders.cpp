@@ -1,9 +1,9 @@
-// Compares the orders in which a large f32 product reads its operands. libxsmm's order has blocks
-// of 256 columns, whose b streams from the second-level cache for every six rows. The other order
-// has AVX-512 tiles that keep a panel of b in the first-level cache over all rows, with and without
-// prefetch of c's next rows. Operands come from memory: twelve sets of operands alternate. One
-// thread, processor time. This measurement decided that the linear operator keeps libxsmm's order
-// (docs/performance.md).
+// Compares two orders in which a large f32 product reads its operands. libxsmm's order has blocks
+// of 256 columns and reads a block of b from the second-level cache for every six rows. The other
+// order has AVX-512 tiles that keep a panel of b in the first-level cache over all rows, with and
+// without prefetch of c's next rows. Twelve sets of operands alternate, so that operands come from
+// memory. The time is the processor time of one thread. This measurement decided that the linear
+// operator keeps libxsmm's order (docs/performance.md).
 #include <immintrin.h>
 
 #include <algorithm>
