@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Times a training step beside programs that keep the processor busy, by threads and by spin count.
+"""Times a training step while other programs keep the processor busy, by number of threads and by spin count.
 
     bench/busy_machine.py [--penstock build/release/bin/penstock] [--recipe recipes/bench/dense.toml]
                           [--loads 0 2 4] [--threads 1 2] [--spin-counts usual 300000] [--rounds 3]

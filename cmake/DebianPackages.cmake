@@ -1,6 +1,7 @@
 # The Debian packages. `cmake --build --preset release --target package` makes a .deb in the build folder for
 # each component of the installation that is built. The install() lines say what a component holds.
-# dpkg-shlibdeps finds the dependencies on other packages. This file states the dependencies among these four.
+# dpkg-shlibdeps finds the dependencies on other packages. This file states the dependencies among Penstock's
+# own packages.
 
 if(NOT EXISTS /etc/debian_version)
   return()
@@ -81,7 +82,8 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(about "Penstock trains, evaluates, serves and compares Mixture-of-Experts\nlanguage models in C++, with any router, on the machine that you have.")
 
-# penstock_package(<component> SECTION <section> TEXT <description> DEPENDS <packages> [SHLIBDEPS])
+# penstock_package(<component> SECTION <section> TEXT <description> [DEPENDS <packages>] [RECOMMENDS <packages>]
+#                  [SHLIBDEPS])
 macro(penstock_package component)
   cmake_parse_arguments(ARG "SHLIBDEPS" "SECTION;TEXT;DEPENDS;RECOMMENDS" "" ${ARGN})
   string(TOUPPER ${component} key)
