@@ -1,4 +1,4 @@
-// A chat and its stream through OpenAI's own client for Node: node openai_client.mjs URL_OF_V1
+// Makes a chat and its stream with OpenAI's own client for Node: node openai_client.mjs URL_OF_V1
 import {createRequire} from "node:module";
 
 const OpenAI = createRequire(import.meta.url)("openai").default;
@@ -26,7 +26,7 @@ expect("its end", finish === whole.choices[0].finish_reason, finish);
 expect("its usage", usage?.total_tokens === whole.usage.total_tokens, usage);
 const completion = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 5, logprobs: 2});
 expect("a completion", completion.choices[0].logprobs.tokens.length === completion.usage.completion_tokens, completion);
-// Left while more is to come: on a stream whose end has arrived already, Node 20's fetch never comes back from an abort.
+// The stream is aborted while more is to come. If its end has arrived, Node 20's fetch never returns from an abort.
 const left = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 100000, temperature: 0, stream: true});
 for await (const chunk of left) {
   if (chunk.choices.length) break;

@@ -1,10 +1,10 @@
 // Opens the pages of `penstock serve` and `penstock view` in headless Chromium, uses them as a person does, by mouse and by
-// keyboard, and has axe look for what keeps people out. Prints what is wrong; the exit code says whether anything is.
+// keyboard, and runs axe, which finds faults of accessibility. Prints the faults. The exit code says whether there is one.
 //
 //     node page_check.js CHROMIUM SERVED_URL VIEWED_URL SCREENSHOT_FOLDER
 //
-// With - as VIEWED_URL the server has one model and no corpus: comparing, the corpus and a run's curves are left out.
-// Needs puppeteer-core and axe-core, found by NODE_PATH.
+// With - as VIEWED_URL the server has one model and no corpus, and the checks of comparing, of the corpus and of curves are left out.
+// It needs puppeteer-core and axe-core, which NODE_PATH finds.
 "use strict";
 const fs = require("fs");
 const path = require("path");
@@ -42,7 +42,7 @@ async function look(page, name) {
   await page.screenshot({path: path.join(folder, `${name}.png`), fullPage: true});
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   expect(`${name}: fits the width`, wide <= 0, `${wide} pixels too wide`);
-  // In the page's own world a policy forbids scripts from elsewhere; DevTools may add one.
+  // The page's policy forbids scripts from elsewhere, but DevTools may add one.
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
   for (const {id, help, nodes} of found.violations)
@@ -81,7 +81,7 @@ async function writes(browser) {
   return page;
 }
 
-/** Not before its streams have ended: a page that goes breaks them off. */
+/** Closes the page when its streams have ended, because closing it aborts them. */
 async function close(page) {
   await page.waitForNetworkIdle({idleTime: 200});
   await page.close();

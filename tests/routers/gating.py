@@ -175,7 +175,7 @@ def main():
                              (2, 4.0, True), (1, 0.0, False)):
         case(k, factor, after, lambda z: topk_capacity(z, k, factor, after))
     print("};\n")
-    print("/// Not training: every second expert asks. Training: with the draws of seed 5.")
+    print("/// Evaluation: every second expert asks for room. Training: the draws of seed 5 decide which ask.")
     for name, draws in (("kGShardEvaluation", None), ("kGShardTraining", "seeded")):
         print(f"inline const std::vector<CapacityCase> {name} = {{")
         if draws:
@@ -196,7 +196,7 @@ def main():
             value.backward()
             print(f"    {{{k}, {value.item():.17g}, {flat(clean.grad)}, {flat(scale.grad)}}},")
         print("};")
-    print("\n/// A bias of the choice, and what it becomes after a step at rate 0.01 in which the layer had\n"
+    print("\n/// A bias of the choice, and the bias after a step at rate 0.01 in which the layer had\n"
           "/// the tokens of this case.")
     print("struct BiasCase {\n  std::int64_t k;\n  const char* softmax;\n  bool renormalise;\n"
           "  std::vector<double> bias;\n  std::vector<std::int64_t> counts;\n"

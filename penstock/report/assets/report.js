@@ -19,7 +19,7 @@
     return String(Number(value.toPrecision(digits)));
   }
 
-  // One power of ten for all ticks of a linear axis, named in its title: 0.2, 0.4 … "(×10⁻³)".
+  // All ticks of a linear axis have one power of ten, which the title names: 0.2, 0.4 … "(×10⁻³)".
   function powerOf(largest) {
     if (!(largest > 0) || (largest >= 1e-2 && largest < 1e5)) return 0;
     const power = Math.floor(Math.log10(largest) + 1e-9);
@@ -27,20 +27,20 @@
   }
   const superscript = (power) => String(power).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] || '⁻');
 
-  // As few digits after the point as tell ticks so far apart.
+  // The fewest digits after the point that tell ticks at this distance apart.
   function digitsFor(distance) {
     let digits = 0;
     while (digits < 6 && Math.abs(distance * 10 ** digits - Math.round(distance * 10 ** digits)) > 1e-6) ++digits;
     return digits;
   }
 
-  // Across: the steps, or what they had cost.
+  // The values of the x axis: the steps, or the cost up to each step.
   const switches = (spec) => spec.series.every((series) => series.costs);
   function across(spec, series) {
     return cost !== 'steps' && switches(spec) && series.costs[cost] || series.steps;
   }
 
-  // Tinted bands with a name above, and dashed lines across.
+  // Draws tinted bands with a name above them, and dashed horizontal lines.
   const marks = {
     id: 'marks',
     beforeDatasetsDraw(chart) {
@@ -85,7 +85,7 @@
     const out = [];
     for (const series of spec.series) {
       const stroke = color(series.variant), xs = across(spec, series);
-      // A ring around what the model was trained with.
+      // Draws a ring around the point with the model's training setting.
       const ring = (i, ringed, plain) => (series.trained || []).includes(series.steps[i]) ? ringed : plain;
       if (series.low) {
         const side = {borderWidth: 0, pointRadius: 0, band: true, group: series.variant,
@@ -107,7 +107,7 @@
     return out;
   }
 
-  // `extra.given`: ticks at these values and no others. `values`: what is drawn along the axis.
+  // `extra.given`: the only values that get ticks. `values`: the values that are drawn along the axis.
   function axis(kind, title, extra, values) {
     const largest = extra.max ?? Math.max(...values.map(Math.abs));
     const power = kind === 'linear' && !extra.given ? powerOf(largest) : 0;
@@ -194,7 +194,7 @@
     });
   }
 
-  // Buttons that choose what the losses are drawn over.
+  // Makes the buttons that choose the x axis of the losses.
   function offerCosts() {
     const place = document.getElementById('costs');
     const known = data.charts.filter(switches).map((spec) => spec.series.map((series) => series.costs)).flat();
@@ -217,7 +217,7 @@
     }
   }
 
-  // What is wider than its place says so, and can be scrolled by keys.
+  // Marks elements that are wider than their place, and lets keys scroll them.
   function markWide() {
     for (const element of document.querySelectorAll('.scroll')) {
       const hidden = element.scrollWidth > element.clientWidth + 1;

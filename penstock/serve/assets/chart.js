@@ -1,4 +1,4 @@
-// Curves as one SVG drawing.
+// Draws curves as one SVG.
 const svg = (tag, attributes = {}, ...children) => {
   const out = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) out.setAttribute(name, value);
@@ -6,7 +6,7 @@ const svg = (tag, attributes = {}, ...children) => {
   return out;
 };
 
-/** Round numbers from `least` to `most`, about five. */
+/** About five round numbers from `least` to `most`. */
 function ticks(least, most) {
   const rough = (most - least) / 5 || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= rough);
@@ -17,7 +17,7 @@ function ticks(least, most) {
 
 /**
  * @param lines  [{steps, values, colour}]
- * @param label  what a screen reader says of the drawing
+ * @param label  the text that a screen reader reads for the drawing
  */
 function drawCurves(lines, label) {
   const [width, height, left, bottom, edge] = [800, 380, 60, 34, 10];

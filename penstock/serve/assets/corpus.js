@@ -1,4 +1,4 @@
-// A corpus: tokens by expert, experts by token, domains.
+// Shows a corpus: tokens by expert, experts by token, domains.
 const percent = share => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
 const pieces = tokens => make("td", {}, ...tokens.map(({text, share}) =>

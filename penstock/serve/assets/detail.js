@@ -1,4 +1,4 @@
-// One token: the experts, gates and logits of every layer.
+// Shows one token: the experts, gates and logits of every layer.
 function gatesOf(experts) {
   if (!experts.length) return make("span", {class: "faint"}, "none");
   return make("span", {}, ...experts.map(([expert, gate]) => {

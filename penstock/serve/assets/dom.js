@@ -1,7 +1,7 @@
-// Elements and what they are made of.
+// Makes elements of the page, and their colours and texts.
 const byId = id => document.getElementById(id);
 
-/** An element with attributes (and properties `on...`) and children: elements or text. */
+/** Makes an element with attributes, properties `on...`, and children (elements or text). */
 function make(tag, attributes = {}, ...children) {
   const out = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,7 +13,7 @@ function make(tag, attributes = {}, ...children) {
   return out;
 }
 
-/** A table of rows whose first cells are headings. */
+/** Makes a table. The first cell of each row is a heading. */
 function makeTable(columns, rows) {
   return make("table", {},
     make("thead", {}, make("tr", {}, ...columns.map(name => make("th", {scope: "col"}, name)))),
@@ -21,12 +21,12 @@ function makeTable(columns, rows) {
       make("tr", {}, make("th", {scope: "row"}, head), ...cells))));
 }
 
-// Neighbours in number lie far apart on the wheel.
+// Experts with neighbouring numbers get hues that lie far apart.
 const hue = expert => Math.round(expert * 137.508) % 360;
 const backOf = expert => `hsl(${hue(expert)} 70% var(--light))`;
 const barOf = expert => `hsl(${hue(expert)} 65% var(--bar))`;
 
-/** Text that can be read aloud and seen: spaces and line breaks have names. */
+/** The text with names for spaces and line breaks, so that it can be seen and read aloud. */
 function spelt(text) {
   if (text === "") return "part of a character";
   if (/^ +$/.test(text)) return text.length === 1 ? "space" : `${text.length} spaces`;

@@ -1,4 +1,4 @@
-// How the tokens of a text are spread over the experts of a layer, while they come.
+// Shows how the tokens of a text are spread over a layer's experts, while the tokens arrive.
 function countLoad(tokens, layer, experts) {
   const counts = new Array(experts).fill(0);
   let read = 0;
@@ -10,7 +10,7 @@ function countLoad(tokens, layer, experts) {
   return {counts, read};
 }
 
-/** Draws into the list; bars that are there are changed, not made again. */
+/** Draws bars into the list. Existing bars are changed, not made again. */
 function showLoad(list, tokens, layer, experts) {
   const {counts, read} = countLoad(tokens, layer, experts);
   while (list.children.length > experts) list.lastChild.remove();

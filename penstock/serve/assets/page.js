@@ -1,4 +1,4 @@
-// The page put together: the form, one or two panes, the corpus.
+// Puts the page together: the form, one or two panes, the corpus.
 let panes = [], stopper = null;
 
 const shown = () => panes.filter(pane => !pane.element.hidden);

@@ -1,4 +1,4 @@
-// A text of one model with one routing: what is asked for, its tokens, its load.
+// A pane shows a text of one model with one routing: the request, the tokens and the load.
 class Pane {
   constructor(letter, models, changed) {
     this.letter = letter;
@@ -44,7 +44,7 @@ class Pane {
       make("h4", {class: "faint"}, "Load over the experts of this layer"), this.load);
   }
 
-  /** What every request of this pane says of model and routing. */
+  /** The model and the routing that every request of this pane names. */
   routing() {
     const out = {model: this.model.id, routing: "logits"};
     if (!this.k.disabled && this.k.value) out.experts_per_token = Number(this.k.value);
@@ -61,7 +61,7 @@ class Pane {
     this.redraw();
   }
 
-  /** Tokens of the prompt, with the routing of a pass over it; as plain text where there is none. */
+  /** The tokens of the prompt with the routing of a pass over it. Without a routing: plain text. */
   async readPrompt(prompt, signal) {
     const plain = () => this.add({id: "–", text: prompt, ofPrompt: true, layers: null});
     if (!prompt) return;
@@ -115,7 +115,7 @@ class Pane {
 
   get layer() { return Number(byId("layer").value) || 0; }
 
-  /** The expert of the largest gate in the chosen layer; none: null. */
+  /** The expert with the largest gate in the chosen layer, or null. */
   firstExpert(token) {
     const experts = token.layers && token.layers[this.layer];
     return experts && experts.length ? experts.reduce((a, b) => b[1] > a[1] ? b : a)[0] : null;
@@ -156,7 +156,7 @@ class Pane {
   }
 }
 
-/** Where two texts part: marks what follows, and says it. */
+/** Finds where two texts begin to differ, marks the tokens from there on, and returns a sentence. */
 function markDifference([a, b]) {
   if (!b || !b.written || !a.written) return "";
   const own = pane => pane.tokens.filter(token => !token.ofPrompt);

@@ -1,4 +1,4 @@
-// The runs of a directory, drawn anew while they go on.
+// Shows the runs of a directory. Redraws them while they train.
 const kPause = 2000;
 let shownRuns = null;
 const hidden = new Set();

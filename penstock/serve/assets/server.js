@@ -1,4 +1,4 @@
-// Asking the server: whole answers and streams.
+// Asks the server for whole answers and for streams.
 function headers() {
   const out = {"Content-Type": "application/json"};
   if (byId("key").value) out.Authorization = "Bearer " + byId("key").value;
@@ -9,7 +9,7 @@ async function answerOf(reply) {
   if (reply.ok) return reply;
   const text = await reply.text();
   let message = `the server answered ${reply.status}`;
-  try { message = JSON.parse(text).error.message; } catch { /* what came is no error object */ }
+  try { message = JSON.parse(text).error.message; } catch { /* the answer is no error object */ }
   throw Object.assign(new Error(message), {status: reply.status});
 }
 
