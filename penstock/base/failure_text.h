@@ -14,7 +14,7 @@ std::string failure_text(const std::exception& error);
 /// The same for a stored exception.  REQUIRES: it derives from std::exception.
 std::string failure_text(const std::exception_ptr& thrown);
 
-/// Whether the exception means that memory ran out.
+/// Whether the exception means that memory ran out, also the memory of a thread that should start.
 bool memory_ran_out(const std::exception& error);
 
 }  // namespace penstock

@@ -26,6 +26,9 @@ TEST(FailureText, SaysWhatMemoryWasAskedFor) {
   EXPECT_EQ(failure_text(std::bad_alloc()), "memory ran out");
   const std::system_error mapping(ENOMEM, std::generic_category(), "memory to share");
   EXPECT_EQ(failure_text(mapping), "memory ran out");
+  const std::system_error starting(EAGAIN, std::generic_category());
+  EXPECT_TRUE(failure_text(starting).starts_with("memory ran out, or the number of threads "));
+  EXPECT_TRUE(memory_ran_out(starting));
   EXPECT_FALSE(memory_ran_out(std::system_error(ENOENT, std::generic_category(), "its files")));
   EXPECT_FALSE(memory_ran_out(std::runtime_error("broken")));
 }
