@@ -64,8 +64,9 @@ std::unique_ptr<LayerWeights> SharedOptimizer::layer_weights() const {
   return out.empty() ? nullptr : std::make_unique<LayerWeights>(std::move(out));
 }
 
-/// All ranks of the run hold one copy with their groups, or none does. So every rank of a group
-/// goes through the same layers with weights that move.
+/// Moves the weights into memory that the ranks of each group share. If a group of the run cannot
+/// share memory, no group does: ranks that enter layers together must agree on whether weights
+/// move.
 void SharedOptimizer::hold_one_copy() {
   struct Kind {
     const dist::ProcessGroup& group;

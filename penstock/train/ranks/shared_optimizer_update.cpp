@@ -146,16 +146,18 @@ void SharedOptimizer::update(double norm, double lr, double scale) {
   optimizer_.update(gradients_to_update(), norm, lr, scale);
   progress_.clear();
   if (!divides()) return;
+  if (one_copy_) {
+    sharing_.data.barrier("updated weights");
+    if (sharing_.of_experts) sharing_.replicas.barrier("updated experts");
+    return;
+  }
   std::size_t next = 0;
   for (const ParameterUnit& unit : units_) {
     UnitTensors mine;
     for (std::size_t i = 0; i < own_spans(unit).size(); ++i)
       mine.push_back(optimizer_.updated()[next++].weight);
-    if (!moves(unit) && !one_copy(unit)) exchange(unit).gather(unit, mine, whole_weights(unit));
+    if (!moves(unit)) exchange(unit).gather(unit, mine, whole_weights(unit));
   }
-  if (!one_copy_) return;
-  sharing_.data.barrier("updated weights");
-  if (sharing_.of_experts) sharing_.replicas.barrier("updated experts");
 }
 
 }  // namespace penstock
