@@ -25,7 +25,8 @@ enum class UpcycleStart {
   parent
 };
 constexpr std::array<std::string_view, 2> words(UpcycleStart) { return {"published", "parent"}; }
-/// Fraction of ln E; 1.81 nats for 8 experts. The measurements are in docs/results.md.
+/// Fraction of ln E; 1.81 nats for 8 experts. The measurements are in
+/// docs/results/router-upcycling-start.md and docs/results/stories-upcycled.md.
 constexpr double kParentEntropy = 0.87;
 
 /// How an expert's scores are pooled over Router Upcycling's routers.
