@@ -46,12 +46,17 @@ std::int64_t kept(const std::vector<ParameterUnit>& units, int ranks,
   return out;
 }
 
-/// The most nodes, of all ranks, that wait for their other halves, if parts are exchanged one by
-/// one.
+/// The parts of the rank that has most.
+std::int64_t rounds_of(const SharedSteps& steps) {
+  const auto ranks = static_cast<std::size_t>(steps.ranks);
+  return static_cast<std::int64_t>((steps.parts + ranks - 1) / ranks);
+}
+
+/// The most nodes, of all ranks, that wait for their other halves between rounds, if parts are
+/// exchanged one by one.
 std::int64_t nodes_of_rounds(const SharedSteps& steps) {
-  std::size_t out = 1;
-  const std::size_t rounds = parts_of_rank(steps.parts, steps.ranks - 1, steps.ranks).size();
-  for (std::size_t round = 1; round < rounds; ++round) {
+  std::size_t out = 0;
+  for (std::size_t round = 1; round < static_cast<std::size_t>(rounds_of(steps)); ++round) {
     std::size_t nodes = 0;
     for (int rank = 0; rank < steps.ranks; ++rank) {
       const PartRange range = parts_of_rank(steps.parts, rank, steps.ranks);
@@ -82,10 +87,16 @@ bool holds_one_copy(const SharedSteps& steps) {
 
 void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
                 std::int64_t total, SharingBytes& out) {
-  std::int64_t rest = 0, largest = 0;
-  for (const ParameterUnit& unit : units)
-    (unit.layer < 0 ? rest : largest) =
-        unit.layer < 0 ? whole(unit) : std::max(largest, whole(unit));
+  std::int64_t rest = 0, largest = 0, largest_kept = 0, layers = 0;
+  for (const ParameterUnit& unit : units) {
+    if (unit.layer < 0) {
+      rest = whole(unit);
+      continue;
+    }
+    ++layers;
+    largest = std::max(largest, whole(unit));
+    largest_kept = std::max(largest_kept, most(unit));
+  }
   const auto any = [](const ParameterUnit&) { return true; };
   const auto in_layer = [](const ParameterUnit& unit) { return unit.layer >= 0; };
   const std::int64_t own = kept(units, steps.ranks, any);
@@ -100,9 +111,14 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
     out.to_make_whole = kNumberBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
   out.optimizer = 2 * steps.moment_bytes * (steps.zero > 0 ? own : total);
   const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
-  out.gradients = kNumberBytes * (steps.zero >= 2 ? own * nodes_of_rounds(steps) +
-                                                        std::min(total, rest + 3 * largest)
-                                                  : copies * total);
+  // With zero >= 2 one layer's gradients are exchanged, the next layer's wait, and those of a third
+  // are computed. In a step of one round the first of the three has sums, the others do not yet. In
+  // later rounds all layers have sums of earlier rounds, and the first has a span of its own part.
+  const std::int64_t unsummed = std::clamp<std::int64_t>(layers - 1, 0, 2) * largest_kept;
+  const std::int64_t sums =
+      rounds_of(steps) == 1 ? own - unsummed : own * nodes_of_rounds(steps) + largest_kept;
+  out.gradients = kNumberBytes *
+                  (steps.zero >= 2 ? sums + std::min(total, rest + 3 * largest) : copies * total);
 }
 
 }  // namespace
@@ -144,12 +160,9 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
     out.files = std::max(out.files, 2 * kNumberBytes * std::max(at_a_time * spans, most(unit)));
     (unit.layer < 0 ? slots : layer_slots) += kNumberBytes * others * most(unit);
   }
-  const auto rounds =
-      static_cast<std::int64_t>((steps.parts + static_cast<std::size_t>(steps.ranks) - 1) /
-                                static_cast<std::size_t>(steps.ranks));
   if (holds_one_copy(steps)) return out;
   (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
-      slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
+      slots + layer_slots * (steps.zero == 3 ? 2 * rounds_of(steps) * steps.passes : 1);
   if (steps.zero == 3) {  // weights arrive at the same time, over connections of their own
     out.packed += gathered;
     out.files *= 2;

@@ -30,38 +30,41 @@ SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const Optimiz
       units_(parameter_units(sizes_of(parameters_), sharing_.of_experts, sharing_.data.size(),
                              sharing_.replicas.size())),
       unit_of_(parameters_.size()),
-      optimizer_(divides() ? updated_spans() : parameters_, config),
-      layers_(layer_weights()) {
+      optimizer_(divides() ? updated_spans() : parameters_, config) {
   PENSTOCK_ASSERT(sharing_.tree || sharing_.alone());
   PENSTOCK_ASSERT(sharing_.world.size() >= sharing_.data.size());
   for (std::size_t u = 0; u < units_.size(); ++u)
     for (const std::size_t p : units_[u].parameters) unit_of_[p] = u;
 }
 
-/// This rank's spans of all units, in the order of the units.
+/// This rank's spans of all units, in the order of the units. They are views of the weights.
 std::vector<Updated> SharedOptimizer::updated_spans() const {
   std::vector<Updated> out;
   for (const ParameterUnit& unit : units_)
     for (const Span& span : own_spans(unit)) {
       Updated piece = parameters_[unit.parameters[span.parameter]];
       piece.weight = piece.weight.detach().view(-1).slice(0, span.begin, span.end);
-      if (moves(unit)) piece.weight = piece.weight.clone();
       out.push_back(std::move(piece));
     }
   return out;
 }
 
-std::unique_ptr<LayerWeights> SharedOptimizer::layer_weights() const {
+/// Copies this rank's spans of the layers' weights, so that whole weights can be freed between
+/// passes.
+void SharedOptimizer::divide_layers() {
+  const torch::NoGradGuard no_grad;
   std::vector<LayerUnit> out;
   std::size_t next = 0;
   for (const ParameterUnit& unit : units_) {
     LayerUnit layer{.unit = unit, .spans = own_spans(unit)};
-    for (std::size_t i = 0; divides() && i < layer.spans.size(); ++i)
+    for (std::size_t i = 0; i < layer.spans.size(); ++i)
       layer.own.push_back(optimizer_.updated()[next++].weight);
+    if (unit.layer < 0 || group(unit).size() == 1) continue;
+    for (const at::Tensor& own : layer.own) own.set_data(own.clone());
     for (const std::size_t p : unit.parameters) layer.weights.push_back(parameters_[p].weight);
-    if (moves(unit)) out.push_back(std::move(layer));
+    out.push_back(std::move(layer));
   }
-  return out.empty() ? nullptr : std::make_unique<LayerWeights>(std::move(out));
+  if (!out.empty()) layers_ = std::make_unique<LayerWeights>(std::move(out));
 }
 
 /// Moves the weights into memory that the ranks of each group share. If a group of the run cannot
@@ -88,20 +91,13 @@ void SharedOptimizer::hold_one_copy() {
   const at::Tensor can = sharing_.world.all_gather(at::full({1}, mine ? 1 : 0, at::kLong));
   if (can.min().item<std::int64_t>() == 0) return;
   for (const Kind& kind : kinds) move_weights(kind.group, kind.weights, kind.memory);
-  std::size_t next = 0;
-  for (const ParameterUnit& unit : units_)
-    for (const Span& span : own_spans(unit)) {
-      const at::Tensor& own = optimizer_.updated()[next++].weight;
-      if (moves(unit))
-        join_weight(own, parameters_[unit.parameters[span.parameter]].weight, span.begin);
-    }
   one_copy_ = true;
-  layers_ = nullptr;
 }
 
 void SharedOptimizer::connect() {
   if (connected_ || sharing_.alone()) return;
   if (divides()) hold_one_copy();
+  if (divides() && sharing_.zero == 3 && !one_copy_) divide_layers();
   exchange_ = UnitExchange(sharing_.data.split("gradients", 0));
   const bool experts = std::ranges::any_of(units_, &ParameterUnit::experts);
   if (experts) expert_exchange_ = UnitExchange(sharing_.replicas.split("expert gradients", 0));
@@ -323,8 +319,6 @@ UnitTensors SharedOptimizer::whole_weights(const ParameterUnit& unit) const {
 }
 
 void SharedOptimizer::gather_weights() {
-  if (!layers_) return;
-  connect();
   if (layers_) layers_->gather();
 }
 

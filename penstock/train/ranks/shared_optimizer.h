@@ -107,8 +107,7 @@ class SharedOptimizer {
 
   /// Whether a unit's whole weights are in memory only while a pass needs them.
   bool moves(const ParameterUnit& unit) const {
-    return divides() && sharing_.zero == 3 && unit.layer >= 0 && group(unit).size() > 1 &&
-           !one_copy(unit);
+    return layers_ && unit.layer >= 0 && group(unit).size() > 1;
   }
   /// Whether the ranks of the unit's group hold one copy of its weights.
   bool one_copy(const ParameterUnit& unit) const { return one_copy_ && group(unit).size() > 1; }
@@ -124,7 +123,7 @@ class SharedOptimizer {
     return unit.spans[static_cast<std::size_t>(group(unit).rank())];
   }
   std::vector<Updated> updated_spans() const;
-  std::unique_ptr<LayerWeights> layer_weights() const;
+  void divide_layers();
   void connect();
   void add_hooks();
   void gradient_done(std::size_t parameter);
@@ -154,12 +153,12 @@ class SharedOptimizer {
   GradientSharing sharing_;
   std::vector<Updated> parameters_;  // whole parameters
   std::vector<ParameterUnit> units_;
-  bool one_copy_ = false;                 // before the optimizer, whose pieces depend on it
-  std::vector<std::size_t> unit_of_;      // by parameter
-  AdamW optimizer_;                       // of parameters_, or of this rank's spans by unit
-  std::unique_ptr<LayerWeights> layers_;  // or null
+  std::vector<std::size_t> unit_of_;  // by parameter
+  AdamW optimizer_;                   // of parameters_, or of this rank's spans by unit
+  // Set by connect():
+  bool connected_ = false, one_copy_ = false;
+  std::unique_ptr<LayerWeights> layers_;  // with zero = 3 and more than one copy, otherwise null
   UnitExchange exchange_, expert_exchange_;
-  bool connected_ = false;
 
   // The state of the present step.
   std::vector<Progress> progress_;

@@ -64,12 +64,6 @@ void move_weights(const dist::ProcessGroup& group, const std::vector<at::Tensor>
   }
 }
 
-void join_weight(const at::Tensor& span, const at::Tensor& weight, std::int64_t begin) {
-  PENSTOCK_ASSERT(is_alone(span) && span.dtype() == weight.dtype() &&
-                  begin + span.numel() <= weight.numel());
-  set_memory(span, weight.detach(), begin * static_cast<std::int64_t>(weight.element_size()));
-}
-
 bool is_shared(const at::Tensor& weight) {
   return weight.storage().data_ptr().get_deleter() == &drop_owner;
 }

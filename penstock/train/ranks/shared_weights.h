@@ -24,9 +24,6 @@ at::Tensor shared_memory_for(const dist::ProcessGroup& group,
 void move_weights(const dist::ProcessGroup& group, const std::vector<at::Tensor>& weights,
                   const at::Tensor& memory);
 
-/// Makes a span that had its own copy of a weight's elements from `begin` on a part of the weight.
-void join_weight(const at::Tensor& span, const at::Tensor& weight, std::int64_t begin);
-
 /// Whether move_weights() moved this weight.
 bool is_shared(const at::Tensor& weight);
 

@@ -36,6 +36,23 @@ TEST(SharingBytes, CountWhatARankSends) {
             2 * (kPiece + 2 * 2 * kPiece));  // two tree nodes: parts 0-1 and 2
 }
 
+TEST(SharingBytes, CountGradientsOfThreeLayersAtATime) {
+  constexpr std::int64_t kPiece = 4 * 16384;
+  const auto two = [](std::vector<ParameterSize> sizes, std::size_t parts) {
+    return sharing_bytes(sizes, {.parts = parts, .ranks = 2, .zero = 2}).gradients;
+  };
+  // All 9 pieces of whole gradients, and this rank's sums: half of layer 1, and `embed`. The sums
+  // of layer 0 do not exist before its whole gradients are freed.
+  EXPECT_EQ(two(two_layers(), 2), (9 + 2 + 1) * kPiece);
+  // Of six layers, whole gradients of three; the sums of the first four, half of each.
+  std::vector<ParameterSize> six;
+  for (int layer = 0; layer < 6; ++layer) six.push_back({concat("layer_", layer, ".w"), 4 * 16384});
+  EXPECT_EQ(two(six, 2), (3 * 4 + 4 * 2) * kPiece);
+  // With four parts, the first part of each rank is a node that waits for the second part. The
+  // layer that is exchanged also has this rank's half of its second part.
+  EXPECT_EQ(two(six, 4), (3 * 4 + 2 * 6 * 2 + 2) * kPiece);
+}
+
 constexpr std::size_t kParts = 8;
 
 /// The bytes of the fuller of two ranks, before the last gradient of a step and after the step.
