@@ -18,9 +18,9 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/ops/profile/stock_profile.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/step/product_precision.h"
-#include "penstock/train/trainer.h"
 
 namespace penstock::bench {
 namespace {

@@ -32,8 +32,8 @@
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/evaluation_settings.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/read_recipe.h"
-#include "penstock/train/trainer.h"
 
 namespace penstock {
 namespace {

@@ -12,6 +12,7 @@
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/start_model.h"
 #include "penstock/study/study_hooks.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/ranks/agreement.h"
@@ -19,7 +20,6 @@
 #include "penstock/train/run.h"
 #include "penstock/train/run_text.h"
 #include "penstock/train/scheduled_flops.h"
-#include "penstock/train/trainer.h"
 
 namespace penstock::study {
 namespace {

@@ -22,6 +22,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/train/follow.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/longer_run.h"
 #include "penstock/train/memory_check.h"

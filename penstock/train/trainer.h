@@ -22,20 +22,6 @@
 
 namespace penstock {
 
-/// The model before the first step, on the CPU. Its parameters come from the recipe's seed, or from
-/// the model of train.init_from.
-/// REQUIRES: a vocabulary above 0.
-/// @param place  the part of the model to make
-std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPlace& place = {});
-
-/// Scale of the learning rate by parameter: model.router.lr_scale for the parameters that routers
-/// train, 1 for the rest; null if all scales are 1.
-LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model);
-
-/// The recipe with the corpus's vocabulary if the recipe leaves model.vocab open. Throws Error if
-/// model.vocab is too small for the corpus.
-Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
-
 class Trainer {
  public:
   /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.

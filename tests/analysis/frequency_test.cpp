@@ -12,7 +12,7 @@
 
 #include "penstock/analysis/measures.h"
 #include "penstock/data/prepare/prepare.h"
-#include "penstock/train/trainer.h"
+#include "penstock/train/initial_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

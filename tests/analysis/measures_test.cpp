@@ -14,6 +14,7 @@
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
 #include "penstock/data/prepare/prepare.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

@@ -14,7 +14,7 @@
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/train/trainer.h"
+#include "penstock/train/initial_model.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
 #include "tests/train/small_run.h"
 

@@ -11,7 +11,7 @@
 #include "penstock/analysis/flips.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/perplexity.h"
-#include "penstock/train/trainer.h"
+#include "penstock/train/initial_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

@@ -9,6 +9,7 @@
 #include "penstock/dist/transport.h"
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"

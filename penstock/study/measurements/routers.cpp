@@ -15,8 +15,8 @@
 #include "penstock/study/runs/results.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/recipe.h"
-#include "penstock/train/trainer.h"
 
 namespace penstock::study::routers {
 namespace {

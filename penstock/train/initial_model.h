@@ -1,0 +1,28 @@
+// What a training starts from: the model before the first step, and what the recipe takes from the
+// corpus and says of the model's parameters. trainer.h has what follows.
+#pragma once
+
+#include <memory>
+
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/models/language_model.h"
+#include "penstock/optim/adamw.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock {
+
+/// The model before the first step, on the CPU. Its parameters come from the recipe's seed, or from
+/// the model of train.init_from.
+/// REQUIRES: a vocabulary above 0.
+/// @param place  the part of the model to make
+std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPlace& place = {});
+
+/// The recipe with the corpus's vocabulary if the recipe leaves model.vocab open. Throws Error if
+/// model.vocab is too small for the corpus.
+Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
+
+/// Scale of the learning rate by parameter: model.router.lr_scale for the parameters that routers
+/// train, 1 for the rest; null if all scales are 1.
+LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model);
+
+}  // namespace penstock
