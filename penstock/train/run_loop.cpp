@@ -13,9 +13,9 @@
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
-#include "penstock/train/memory_check.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/run_saver.h"
 #include "penstock/train/step/product_precision.h"
 #include "penstock/train/step/step_monitor.h"
 #include "penstock/train/step_display.h"
@@ -30,16 +30,6 @@ using Json = nlohmann::ordered_json;
 /// Thrown if a signal stops a measurement. The resumed run begins the measurement again.
 struct StoppedWhileMeasuring {};
 
-/// A save of this many bytes may take seconds, so the progress line announces it.
-constexpr std::int64_t kSaidBytes = 128 << 20;
-
-std::int64_t tensor_bytes(const CheckpointContents& contents) {
-  std::int64_t out = 0;
-  for (const TensorMap* tensors : {&contents.model, &contents.optimizer})
-    for (const auto& [name, tensor] : *tensors) out += static_cast<std::int64_t>(tensor.nbytes());
-  return out;
-}
-
 class RunLoop {
  public:
   RunLoop(RunTask& task, std::string directory, const TrainControl& control)
@@ -52,15 +42,14 @@ class RunLoop {
         progress_(control.quiet ? nullptr : control.progress),
         display_(progress_, plan_.steps, plan_.smoothing),
         watch_(plan_.settings),
-        writer_(store_, [this] { log_->sync(); }) {}
+        saver_(task_, plan_, store_, progress_, [this] { log_->sync(); }) {}
 
   RunOutcome run() {
     claim_directory();
     store_.recover();
-    choose_writers();
-    for (const auto& note : task_.notes()) progress_.finish("note: " + note);
-    if (!writers_.note.empty()) progress_.finish("note: " + writers_.note);
-    if (!no_copy_.empty()) progress_.finish("note: " + no_copy_);
+    saver_.choose_writers(files_);
+    for (const auto& notes : {task_.notes(), saver_.notes()})
+      for (const auto& note : notes) progress_.finish("note: " + note);
     if (longer_than_ > 0)
       progress_.finish(
           fmt::format("the run goes on beyond step {}, where it was to end", longer_than_));
@@ -118,15 +107,6 @@ class RunLoop {
     write_file_atomically(files_, path, text);
   }
 
-  void choose_writers() {
-    writers_ = task_.writers(store_.root(), files_);
-    if (writers_.ranks > 1) {
-      plan_.copy_bytes = writers_.copy_bytes;
-      plan_.memory_left = writers_.memory_left;
-    }
-    no_copy_ = why_training_waits(plan_.copy_bytes, plan_.memory_left);
-  }
-
   void resume() {
     const CheckpointSearch search = store_.latest();
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
@@ -136,7 +116,7 @@ class RunLoop {
     if (!search.found) return;
     const CheckpointContents contents = open_checkpoint(files_, search.found->directory);
     task_.restore(*search.found, contents);
-    saved_step_ = task_.step();
+    saver_.restored();
     if (const std::string note = product_unit_note(contents.trainer); !note.empty())
       progress_.finish("note: " + note);
     const std::vector<Json> lines = read_metrics(files_, log_path());
@@ -174,14 +154,14 @@ class RunLoop {
 
   RunOutcome run_steps() {
     StepMonitor monitor(*interrupt_, progress_, {.part = plan_.part});
-    if (saves_on_the_way() && meanwhile() == Training::goes_on) writer_.make_room(task_.to_copy());
+    saver_.make_room();
     // A run that was killed before its first checkpoint may have measured its beginning.
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
     if (!unmeasured_.is_null()) complete(Json(unmeasured_));
     while (task_.step() < plan_.steps) {
       if (told_to_stop()) return stopped(interrupt_->signal());
       one_step(monitor);
-      writer_.done();  // throws the failure of a write
+      saver_.check_written();
     }
     if (unwanted_) return stopped(interrupt_->signal());
     finish();
@@ -205,12 +185,13 @@ class RunLoop {
                        [&](const StepWatch& watch) { return task_.advance(watch); });
     if (!outcome.failure.empty()) diverged(outcome.failure);
     Json line = metrics_line(task_.step(), outcome, task_.machine());
-    if (saving_seconds_ > 0) line["checkpoint_seconds"] = std::exchange(saving_seconds_, 0);
+    if (const double waited = saver_.waited_seconds(); waited > 0)
+      line["checkpoint_seconds"] = waited;
     warn(line);
     complete(std::move(line));
     display_.smooth(task_.step(), outcome.report);
     if (monitor.spoke() || progress_.due())
-      display_.show(task_.step(), outcome, task_.machine(), std::exchange(wrote_, !writer_.done()));
+      display_.show(task_.step(), outcome, task_.machine(), saver_.wrote());
   }
 
   [[noreturn]] void diverged(const std::string& failure) {
@@ -238,7 +219,7 @@ class RunLoop {
     const bool improved = loss && *loss < best_loss_;
     if (improved) best_loss_ = *loss;
     if (last || due(plan_.checkpoint_every) || (improved && plan_.checkpoints.keep_best))
-      save(loss, last ? Training::waits : meanwhile());
+      save(loss, last ? Training::waits : saver_.meanwhile());
   }
 
   /// Says what is wrong with the step's objective, and adds it to its line.
@@ -280,59 +261,12 @@ class RunLoop {
     if (control_.logged && !control_.logged(line)) unwanted_ = true;
   }
 
-  /// Whether a checkpoint may come before the end.
-  bool saves_on_the_way() const {
-    const auto comes = [&](std::int64_t every) {
-      return every > 0 && (task_.step() / every + 1) * every < plan_.steps;
-    };
-    return comes(plan_.checkpoint_every) ||
-           (plan_.checkpoints.keep_best && comes(plan_.measure_every));
-  }
-
-  /// What training does while a checkpoint before the end is written.
-  Training meanwhile() const {
-    return plan_.copy_bytes > 0 && no_copy_.empty() ? Training::goes_on : Training::waits;
-  }
-
-  /// Waits for the previous checkpoint. If other ranks write pieces of it, asks them first: a wait
-  /// for the piece of a rank that failed would not end.
-  void finish_writing() {
-    if (told_ && !writer_.done()) task_.await_pieces(*told_);
-    writer_.wait();
-    told_ = nullptr;
-  }
-
-  /// Saves the state, unless it is saved already. Where training waits, returns once it is on the
-  /// disk.
   void save(std::optional<double> loss, Training training,
             Superseded superseded = Superseded::remove) {
-    const Clock::time_point begun = Clock::now();
-    finish_writing();
-    if (task_.step() > 0 && (saved_step_ != task_.step() || loss)) {
-      DueCheckpoint due{.step = task_.step(), .validation_loss = loss, .superseded = superseded};
-      if (writers_.ranks > 1) {
-        due.shared = {.directory = store_.begin(due.step), .ranks = writers_.ranks};
-        told_ = due.shared->told;
-        due.contents = task_.piece({due.shared->directory->temporary(), due.step, training});
-      } else {
-        due.contents = task_.contents();
-      }
-      nlohmann::json& trainer = due.contents.trainer;
-      trainer["step"] = task_.step();
-      if (!unmeasured_.is_null()) trainer["unvalidated_line"] = unmeasured_.dump();
-      if (std::isfinite(best_loss_)) trainer["best_loss"] = best_loss_;
-      const std::int64_t bytes = tensor_bytes(due.contents);
-      writer_.start(std::move(due), training);
-      if (training == Training::waits) {
-        if (bytes >= kSaidBytes)
-          progress_.show(fmt::format("saving {} of the state after step {}",
-                                     size_text(static_cast<double>(bytes)), task_.step()));
-        finish_writing();
-      }
-      saved_step_ = task_.step();
-      wrote_ = true;
-    }
-    saving_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
+    nlohmann::json entries = {{"step", task_.step()}};
+    if (!unmeasured_.is_null()) entries["unvalidated_line"] = unmeasured_.dump();
+    if (std::isfinite(best_loss_)) entries["best_loss"] = best_loss_;
+    saver_.save(loss, entries, training, superseded);
   }
 
   void finish() {
@@ -351,7 +285,7 @@ class RunLoop {
   }
 
   RunTask& task_;
-  RunPlan plan_;
+  const RunPlan plan_;
   std::string directory_;
   TrainControl control_;
   FileSystem& files_;
@@ -359,22 +293,16 @@ class RunLoop {
   ProgressLine progress_;
   StepDisplay display_;
   ObjectiveWatch watch_;
-  Writers writers_;
-  std::shared_ptr<ToldPieces> told_;           // of the checkpoint that all ranks are writing
-  std::string no_copy_;                        // why training waits for checkpoints
   Json unmeasured_;                            // the last step's line, if its measurement is due
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
-  std::int64_t saved_step_ = 0;
   std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
-  double saving_seconds_ = 0;  // that training waited for checkpoints since the last step
-  bool wrote_ = false;         // a checkpoint, since the last step that was shown
-  bool unwanted_ = false;      // control_.logged said that the run is to stop
-  CheckpointWriter writer_;    // last: its thread uses the other members
+  bool unwanted_ = false;  // control_.logged said that the run is to stop
+  RunSaver saver_;         // last: its thread uses the other members
 };
 
 }  // namespace
