@@ -9,23 +9,22 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/base/links.h"
 #include "penstock/data/corpus/protocols.h"
 #include "penstock/data/corpus/token_file_format.h"
 #include "penstock/data/corpus/token_file_writer.h"
 #include "penstock/data/prepare/assign_splits.h"
+#include "penstock/data/prepare/corpus_target.h"
 #include "penstock/data/prepare/dedup.h"
+#include "penstock/data/prepare/divide_documents.h"
 #include "penstock/data/prepare/gather_text.h"
 #include "penstock/data/prepare/most_bytes.h"
 #include "penstock/data/prepare/prepare_notes.h"
 #include "penstock/data/stage_progress.h"
-#include "penstock/data/text/text_boundary.h"
 #include "penstock/data/tokenizers/from_spec.h"
-#include "penstock/data/tokenizers/tokenizer_files.h"
 
 namespace penstock {
 namespace {
@@ -74,7 +73,8 @@ class Preparation {
                    " is below 0");
     PENSTOCK_CHECK(options.most_bytes >= 0, "options.most_bytes = ", options.most_bytes,
                    " must be a number of bytes, or 0 for all of the text");
-    check_target();
+    target_ = corpus_target(options_.out);
+    result_.path = options_.out;
   }
 
   PrepareResult run() {
@@ -95,33 +95,6 @@ class Preparation {
   }
 
  private:
-  /// Sets the target. Throws Error if it would replace something that is not a corpus.
-  void check_target() {
-    PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with options.out");
-    // The trailing slash is removed, since a path with it has no file name.
-    target_ = files::absolute(options_.out).lexically_normal();
-    if (!target_.has_filename()) target_ = target_.parent_path();
-    target_ = followed(target_);
-    result_.path = options_.out;
-    clean_leftovers_of(real_file_system(), target_);
-    if (!files::exists(target_)) return;
-    const bool replaceable =
-        files::is_directory(target_) &&
-        (files::is_empty(target_) || (files::is_regular_file(target_ / kTokensFile) &&
-                                      files::is_regular_file(target_ / kManifestFile)));
-    PENSTOCK_CHECK(replaceable, "'", options_.out,
-                   "' exists and is not a corpus; remove it or name another options.out");
-    std::set<std::string> own = {kTokensFile, kManifestFile};
-    own.insert(kTokenizerFiles.begin(), kTokenizerFiles.end());
-    own.insert(kFilesBeside.begin(), kFilesBeside.end());
-    for (const auto& entry : files::directory_iterator(target_)) {
-      const std::string name = entry.path().filename().string();
-      PENSTOCK_CHECK(own.contains(name) || token_file::is_shard_name(kTokensFile, name), "'",
-                     options_.out, "' holds more than a corpus (", name,
-                     "), which replacing it would delete; name another options.out");
-    }
-  }
-
   void read() {
     if (options_.system) {
       auto text = gather_text({.seed = options_.seed,
@@ -170,60 +143,22 @@ class Preparation {
                       std::back_inserter(result_.notes));
   }
 
-  /// The length that shares of splits are computed from: bytes, and one for the end of the
-  /// document.
-  std::int64_t length_of(const Document& document) const {
-    return std::ssize(document.text) + (options_.end_of_document ? 1 : 0);
-  }
-
-  /// The next position from `position` on where the text may be cut.
-  std::int64_t boundary(std::string_view text, std::int64_t position) const {
-    if (plan_.exact) return position;
-    return traits_.lines ? line_boundary(text, position) : character_boundary(text, position);
-  }
-
-  /// Chooses every document's split and orders the pieces: train, validation, test.
   void divide() {
-    std::map<std::string, std::vector<std::size_t>> by_domain;
-    for (std::size_t i = 0; i < documents_.size(); ++i)
-      by_domain[documents_[i].domain].push_back(i);
-    for (const auto& [domain, members] : by_domain) {
-      const auto index = static_cast<std::uint32_t>(result_.domains.size());
-      result_.domains.push_back({.name = domain});
-      std::vector<std::size_t> open;
-      std::vector<const Document*> cut;
-      std::vector<std::int64_t> lengths;
-      for (const std::size_t i : members) {
-        domain_of_.emplace(i, index);
-        const std::int64_t length = length_of(documents_[i]);
-        if (documents_[i].split) {
-          pieces_.push_back({i, 0, length, *documents_[i].split});
-        } else {
-          open.push_back(i);
-          cut.push_back(&documents_[i]);
-          lengths.push_back(length);
-        }
-      }
-      bool fell_back = false;
-      for (Piece piece : assign_splits(lengths, plan_, options_.seed, fell_back)) {
-        piece.document = open[piece.document];
-        piece.begin = boundary(documents_[piece.document].text, piece.begin);
-        piece.end = boundary(documents_[piece.document].text, piece.end);
-        if (piece.begin < piece.end) pieces_.push_back(piece);
-      }
-      if (fell_back && !open.empty())
-        result_.notes.push_back(cut_documents_note(domain, cut, options_.read.separator.empty()));
-    }
-    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
-      return std::tie(a.split, a.document, a.begin) < std::tie(b.split, b.document, b.begin);
-    });
+    DividedDocuments divided =
+        divide_documents(documents_, {.plan = plan_,
+                                      .seed = options_.seed,
+                                      .lines = traits_.lines,
+                                      .end_of_document = options_.end_of_document,
+                                      .joined = options_.read.separator.empty()});
+    for (std::string& domain : divided.domains)
+      result_.domains.push_back({.name = std::move(domain)});
+    domain_of_ = std::move(divided.domain_of);
+    pieces_ = std::move(divided.pieces);
+    std::ranges::move(divided.notes, std::back_inserter(result_.notes));
   }
 
   std::string_view text_of(const Piece& piece) const {
-    const std::string_view text = documents_[piece.document].text;
-    const auto begin = static_cast<std::size_t>(piece.begin);
-    // The end of the document counts in the piece's length but is not text.
-    return text.substr(begin, static_cast<std::size_t>(piece.end) - begin);
+    return piece_text(documents_[piece.document], piece);
   }
 
   std::vector<std::string_view> texts_of(Split split) const {
@@ -287,12 +222,12 @@ class Preparation {
     }
     if (ids.empty()) return;  // the piece has only newlines, which are left out
     DocumentRecord record{
-        .begin = tokens_->tokens(), .domain = domain_of_.at(piece.document), .split = piece.split};
+        .begin = tokens_->tokens(), .domain = domain_of_[piece.document], .split = piece.split};
     // The bytes that the tokens stand for, which bits per byte divides by. They are fewer than the
     // text's bytes if the tokenizer leaves something out.
     for (const TokenId id : ids)
       record.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
-    if (options_.end_of_document && piece.end == length_of(document))
+    if (options_.end_of_document && piece.end == document_length(document, true))
       ids.push_back(tokenizer_->end_of_document());
     record.tokens = ids.size();
     tokens_->add(ids);
@@ -347,7 +282,7 @@ class Preparation {
   files::path target_;
   std::vector<Document> documents_;
   std::map<std::string, std::int64_t> found_;  // bytes of gathered text before removals, by domain
-  std::map<std::size_t, std::uint32_t> domain_of_;
+  std::vector<std::uint32_t> domain_of_;       // by document
   std::vector<Piece> pieces_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<TokenSpool> tokens_;
