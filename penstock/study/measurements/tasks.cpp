@@ -1,5 +1,5 @@
-// Runs zero-shot tasks on each finished run's checkpoint (tasks = [...]) and shows the accuracies
-// beside published ones. penstock/tasks defines the tasks and scores them.
+// Runs zero-shot tasks on each finished run's checkpoint (tasks = [...]). penstock/tasks defines
+// the tasks and scores them; tables/accuracy_sections.h shows the accuracies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/runs/results.h"
 #include "penstock/study/runs/run_folder.h"
+#include "penstock/study/tables/accuracy_sections.h"
+#include "penstock/study/tables/answered_task.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/evaluate.h"
 #include "penstock/train/read_recipe.h"
@@ -41,47 +42,16 @@ struct Settings {
   }
 };
 
-/// One task's result, as stored in results.json and in the run's folder.
-struct Answered {
-  std::string task, version;
-  std::optional<tasks::TaskProtocol> protocol;
-  RunCheckpoint checkpoint = RunCheckpoint::final;
-  std::string data;  // a checksum of the files that were read
-  std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
-  double acc = 0;
-  std::optional<double> acc_low, acc_high;
-  std::optional<double> acc_norm, perplexity, guess;
-  bool is_guessing = false;
-  std::string refused;  // why there is no result; "" if there is
-  template <class V>
-  void visit(V& v) {
-    v("task", task, Presence::required);
-    v("protocol", protocol);
-    v("version", version);
-    v("checkpoint", checkpoint);
-    v("data", data, Presence::if_filled);
-    v("limit", limit);
-    v("fewshot", fewshot);
-    v("fewshot_seed", fewshot_seed);
-    v("n", n);
-    v("acc", acc, Presence::required);
-    v("acc_low", acc_low);
-    v("acc_high", acc_high);
-    v("acc_norm", acc_norm);
-    v("perplexity", perplexity);
-    v("guess", guess);
-    v("is_guessing", is_guessing);
-    v("refused", refused, Presence::if_filled);
-  }
-  std::string named() const { return task + "@" + version; }
-  /// @param sum  checksum of the task's data; "": the data are missing and are not compared
-  bool is_of(const Task& wanted, const FinishedRun& run, const Settings& settings,
-             const std::string& sum) const {
-    return task == wanted.name && protocol == wanted.protocol && version == wanted.version &&
-           checkpoint == run.checkpoint && limit == settings.limit && fewshot == settings.fewshot &&
-           (fewshot == 0 || fewshot_seed == settings.fewshot_seed) && (sum.empty() || data == sum);
-  }
-};
+/// Whether the result answers what the study asks.
+/// @param sum  checksum of the task's data; "": the data are missing and are not compared
+bool is_of(const AnsweredTask& have, const Task& wanted, const FinishedRun& run,
+           const Settings& settings, const std::string& sum) {
+  return have.task == wanted.name && have.protocol == wanted.protocol &&
+         have.version == wanted.version && have.checkpoint == run.checkpoint &&
+         have.limit == settings.limit && have.fewshot == settings.fewshot &&
+         (have.fewshot == 0 || have.fewshot_seed == settings.fewshot_seed) &&
+         (sum.empty() || have.data == sum);
+}
 
 /// A run's checkpoint, kept open for all its tasks.
 struct OpenRun {
@@ -101,27 +71,23 @@ OpenRun open_run(const FinishedRun& run) {
   return out;
 }
 
-std::vector<Answered> answered_of(const json& row, const std::string& where) {
-  return field_of<std::vector<Answered>>(row, "tasks", where);
-}
-
-json list_json(const std::vector<Answered>& list) {
+json list_json(const std::vector<AnsweredTask>& list) {
   return list.empty() ? json::object() : json{{"tasks", write_json(list)}};
 }
 
 /// Runs one task on the run's checkpoint.
-Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
-                  const Settings& settings, const std::string& sum, std::FILE* progress) {
+AnsweredTask asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
+                      const Settings& settings, const std::string& sum, std::FILE* progress) {
   const auto loaded = tasks::load_task(task, settings.load(task));
-  Answered out{.task = task.name,
-               .version = task.version,
-               .protocol = task.protocol,
-               .checkpoint = run.checkpoint,
-               .data = sum,
-               .limit = settings.limit,
-               .fewshot = settings.fewshot,
-               .fewshot_seed = settings.fewshot_seed,
-               .n = static_cast<std::int64_t>(loaded.items.items.size())};
+  AnsweredTask out{.task = task.name,
+                   .version = task.version,
+                   .protocol = task.protocol,
+                   .checkpoint = run.checkpoint,
+                   .data = sum,
+                   .limit = settings.limit,
+                   .fewshot = settings.fewshot,
+                   .fewshot_seed = settings.fewshot_seed,
+                   .n = static_cast<std::int64_t>(loaded.items.items.size())};
   ProgressLine line(progress);
   const auto show = [&](double done) {
     if (line.due()) line.show(fmt::format("{}  {:3.0f}%", task.name, 100 * done));
@@ -145,84 +111,6 @@ Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
   out.is_guessing = result.is_guessing();
   if (result.acc_norm) out.acc_norm = result.acc_norm->mean;
   return out;
-}
-
-/// The task's name, with its version if the study has several versions.
-std::string title_of(const std::string& named, const std::vector<std::string>& all) {
-  const auto task_of = [](const std::string& name) { return name.substr(0, name.find('@')); };
-  return std::ranges::count(all, task_of(named), task_of) == 1 ? task_of(named) : named;
-}
-
-std::string percent(double share) { return fixed(2)(100 * share); }
-
-/// Mean and standard deviation over runs; for a single run, its 95 % interval over the items.
-Cell accuracy_cell(const std::vector<Answered>& runs) {
-  if (runs.size() == 1 && runs[0].acc_low && runs[0].acc_high)
-    return {percent(runs[0].acc),
-            fmt::format("[{}, {}]", percent(*runs[0].acc_low), percent(*runs[0].acc_high))};
-  std::vector<double> values;
-  for (const Answered& run : runs) values.push_back(run.acc);
-  return spread_cell(spread(values), percent);
-}
-
-/// The runs' results of the task, without refusals.
-template <class Rows>
-std::vector<Answered> answers_to(const std::string& named, const Rows& rows) {
-  std::vector<Answered> out;
-  for (const RunRow* row : rows)
-    for (const Answered& one : answered_of(row->measured, row->variant))
-      if (one.named() == named && one.refused.empty()) out.push_back(one);
-  return out;
-}
-
-/// Accuracies by variant and task, with published ones below the variant. The last two rows are the
-/// accuracy of guessing, and the widest half of a run's interval.
-Table accuracy_table(std::span<const VariantSummary> variants, const Comparison& comparison,
-                     const std::vector<std::string>& names) {
-  Table out{.columns = {"variant"}};
-  for (const auto& name : names) out.columns.emplace_back(title_of(name, names));
-  TableRow guessing{.cells = std::vector<Cell>(names.size() + 1, "–")};
-  TableRow reach = guessing;
-  guessing.cells[0] = "guessing";
-  reach.cells[0] = "a run's 95 %";
-  std::vector<double> widest(names.size(), 0);
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    TableRow row{.cells = {variants[i].label}, .variant = i};
-    TableRow paper{.cells = {"published"}, .beneath = true};
-    bool published = false;
-    for (std::size_t c = 0; c < names.size(); ++c) {
-      const std::vector<Answered> runs = answers_to(names[c], variants[i].rows);
-      for (const Answered& one : runs) {
-        if (one.guess) guessing.cells[c + 1] = percent(*one.guess);
-        if (one.acc_low && one.acc_high)
-          widest[c] = std::max({widest[c], one.acc - *one.acc_low, *one.acc_high - one.acc});
-        if (widest[c] > 0) reach.cells[c + 1] = "± " + percent(widest[c]);
-      }
-      row.cells.push_back(accuracy_cell(runs));
-      const auto number =
-          published_number(comparison, variants[i].name, names[c].substr(0, names[c].find('@')));
-      published |= number.has_value();
-      paper.cells.emplace_back(number ? fixed(2)(*number) : "–");
-    }
-    out.rows.push_back(std::move(row));
-    if (published) out.rows.push_back(std::move(paper));
-  }
-  out.rows.push_back(std::move(guessing));
-  out.rows.push_back(std::move(reach));
-  return out;
-}
-
-/// The tasks on which every run may be guessing; "" if there are none.
-std::string guessing_text(std::span<const RunRow> rows, const std::vector<std::string>& names) {
-  std::string out;
-  for (const auto& name : names) {
-    bool told = false;
-    for (const RunRow& row : rows)
-      for (const Answered& one : answered_of(row.measured, row.variant))
-        told |= one.named() == name && (!one.is_guessing || !one.refused.empty());
-    if (!told) out += (out.empty() ? "" : ", ") + title_of(name, names);
-  }
-  return out.empty() ? "" : "No run can be told from guessing on: " + out + ".";
 }
 
 class Tasks : public Measurement {
@@ -285,11 +173,11 @@ class Tasks : public Measurement {
     return row.measured != before;
   }
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
-    const auto have = answered_of(row.measured, row.variant);
+    const auto have = answered_tasks(row.measured, row.variant);
     std::vector<Work> out;
     for (const Task& task : tasks_)
-      if (std::ranges::none_of(have, [&](const Answered& one) {
-            return one.is_of(task, run, settings_, sum_of(task));
+      if (std::ranges::none_of(have, [&](const AnsweredTask& one) {
+            return is_of(one, task, run, settings_, sum_of(task));
           }))
         out.push_back({.what = "asking " + task.name,
                        .asked = {{"task", task.name}, {"version", task.version}, {"last", false}}});
@@ -303,7 +191,7 @@ class Tasks : public Measurement {
     const auto task = std::ranges::find_if(
         tasks_, [&](const Task& one) { return one.name == name && one.version == version; });
     if (!open_ || open_->directory != run.directory) open_ = open_run(run);
-    Answered out = asked_of(run, *open_, *task, settings_, sum_of(*task), control.progress);
+    AnsweredTask out = asked_of(run, *open_, *task, settings_, sum_of(*task), control.progress);
     if (work.asked["last"]) open_.reset();  // the next training needs the memory
     return write_json(out);
   }
@@ -314,7 +202,7 @@ class Tasks : public Measurement {
   }
 
   json read_row(const json& row, const std::string& where) const override {
-    return list_json(answered_of(row, where));
+    return list_json(answered_tasks(row, where));
   }
   json read_folder(const std::string& run_directory) const override {
     const auto kept = read_kept_object(run_directory, kFile);
@@ -323,37 +211,17 @@ class Tasks : public Measurement {
 
   std::vector<Section> sections(std::span<const RunRow> rows,
                                 const Comparison& comparison) const override {
-    std::vector<std::string> names;
-    for (const RunRow& row : rows)
-      for (const Answered& one : answered_of(row.measured, row.variant))
-        if (std::ranges::find(names, one.named()) == names.end()) names.push_back(one.named());
-    if (names.empty()) return {};
-    const auto variants = summarize(rows);
-    Section out{.title = "Zero-shot accuracy, %",
-                .tables = {accuracy_table(variants, comparison, names)},
-                .note =
-                    "Mean ± standard deviation over seeds; of a single run its 95 % interval "
-                    "over the items (Wilson). Guessing: a choice at random. Last: how far the "
-                    "widest interval of a run reaches."};
-    if (const auto text = guessing_text(rows, names); !text.empty())
-      out.remarks.push_back({.text = text, .tone = Tone::warning});
-    std::set<std::string> refused;
-    for (const RunRow& row : rows)
-      for (const Answered& one : answered_of(row.measured, row.variant))
-        if (!one.refused.empty())
-          refused.insert(row.label + ", " + one.task + ": not asked: " + one.refused);
-    for (const auto& text : refused) out.remarks.push_back({.text = text, .tone = Tone::warning});
-    return {out};
+    return accuracy_sections(rows, comparison);
   }
 
  private:
   /// The row's results that the study asks for, in the study's order.
   json in_order(const FinishedRun& run, const json& row) const {
-    std::vector<Answered> out;
-    const auto have = answered_of(row, run.directory);
+    std::vector<AnsweredTask> out;
+    const auto have = answered_tasks(row, run.directory);
     for (const Task& task : tasks_)
-      for (const Answered& one : have)
-        if (one.is_of(task, run, settings_, sum_of(task))) out.push_back(one);
+      for (const AnsweredTask& one : have)
+        if (is_of(one, task, run, settings_, sum_of(task))) out.push_back(one);
     return list_json(out);
   }
 
