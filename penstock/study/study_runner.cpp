@@ -1,4 +1,4 @@
-// Runs a study: the order of its runs, and the runs that earlier calls finished.
+// Runs a study: the order of its runs and of their measurements.
 #include "penstock/study/study_runner.h"
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/study/runs/ended_runs.h"
 #include "penstock/study/runs/results_file.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/tables/closed_tables.h"
@@ -23,20 +23,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file in the folder of a run that diverged. It keeps later calls from training the run again.
-constexpr const char* kDivergedFile = "diverged.json";
-
 class Session {
  public:
   Session(const StudyConfig& study, const StudyOptions& options, const StudyHooks& hooks)
       : study_(study),
         options_(options),
         hooks_(hooks),
-        plans_(study, options.output, hooks, rows_),
+        ended_({.kept_rows = options.kept_rows,
+                .reported = options.report_only ? results_path() : "",
+                .retry_diverged = options.retry_diverged,
+                .repairs = study.trains() && !options.report_only,
+                .progress = options.progress}),
+        plans_(study, options.output, hooks, ended_.rows()),
         comparison_(study.comparison) {
-    if (!options.kept_rows.empty()) kept_ = read_kept_runs(options.kept_rows);
-    if (const auto path = results_path(); options.report_only && fs::exists(path))
-      reported_ = read_results(path).diverged;
     // Resolves all variants now, so that a mistake in the last one shows before hours of training.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
@@ -55,12 +54,12 @@ class Session {
   void measure_finished() {
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
-        if (rows_.contains({variant.name, seed})) measure(variant, seed, /*train=*/false);
+        if (ended_.is_finished({variant.name, seed})) measure(variant, seed, /*train=*/false);
   }
 
   /// Throws Error if there is nothing to report: an empty report would replace the existing one.
   void check_anything_to_report() const {
-    PENSTOCK_CHECK(!rows_.empty() || !diverged_.empty(), options_.output,
+    PENSTOCK_CHECK(ended_.count() > 0, options_.output,
                    ": holds no finished run of this study with these settings; report it with the "
                    "settings that its runs were trained with, which their config.toml names");
   }
@@ -78,7 +77,7 @@ class Session {
             if (!run(variant, seed)) return false;
             publish();
           }
-          if (!rows_.contains({variant.name, seed})) continue;  // it diverged
+          if (!ended_.is_finished({variant.name, seed})) continue;  // it diverged
           if (!measure(variant, seed, /*train=*/true)) return false;
         }
       }
@@ -95,6 +94,7 @@ class Session {
   }
 
   StudyResults results() const {
+    KeptRuns ended = ended_.in_order(study_);
     return {.name = study_.name,
             .title = study_.title,
             .claim = study_.claim,
@@ -102,8 +102,8 @@ class Session {
             .command = options_.command,
             .planned_runs = planned_runs(),
             .comparison = comparison_,
-            .rows = in_order(rows_),
-            .diverged = in_order(diverged_),
+            .rows = std::move(ended.rows),
+            .diverged = std::move(ended.diverged),
             .tables = tables_};
   }
 
@@ -112,18 +112,8 @@ class Session {
  private:
   std::string results_path() const { return (fs::path(options_.output) / "results.json").string(); }
 
-  template <class T>
-  std::vector<T> in_order(const std::map<RunKey, T>& runs) const {
-    std::vector<T> out;
-    for (const auto& variant : study_.variants)
-      for (const std::int64_t seed : study_.seeds)
-        if (const auto it = runs.find({variant.name, seed}); it != runs.end())
-          out.push_back(it->second);
-    return out;
-  }
-
   bool is_missing(const Variant& variant, std::int64_t seed) const {
-    return !rows_.contains({variant.name, seed}) && !diverged_.contains({variant.name, seed});
+    return ended_.is_missing({variant.name, seed});
   }
 
   /// Whether this run can start. The run that it needs for its number of steps or its first weights
@@ -131,24 +121,13 @@ class Session {
   bool may_run(const Variant& variant, std::int64_t seed) {
     for (const std::string& needed :
          {variant.match_compute, variant.from_model ? std::string() : variant.from})
-      if (!needed.empty() && !rows_.contains({needed, seed})) {
+      if (!needed.empty() && !ended_.is_finished({needed, seed})) {
         say(fmt::format("{}, seed {}: left out, the run of {} that it needs diverged",
                         variant.label, seed, needed));
         ++left_out_;
         return false;
       }
     return true;
-  }
-
-  /// Records that a run diverged. The other runs go on: a study may test which rates diverge.
-  void note_diverged(const Variant& variant, std::int64_t seed, const std::string& hash,
-                     const std::string& reason) {
-    say(fmt::format("{}, seed {}: diverged: {}", variant.label, seed, reason));
-    diverged_[{variant.name, seed}] = {.variant = variant.name,
-                                       .label = variant.label,
-                                       .seed = seed,
-                                       .config_hash = hash,
-                                       .reason = reason};
   }
 
   /// The turn of a variant: variants that need other variants have a later turn.
@@ -167,62 +146,7 @@ class Session {
         for (const std::int64_t seed : study_.seeds)
           if (turn_of(variant) == turn)
             if (const auto planned = plans_.plan(variant, seed))
-              take_ended(variant, seed, *planned);
-  }
-
-  /// Records a run that finished or diverged. Returns false for other runs.
-  /// @param retried  whether the run was just trained; retry_diverged then has no effect
-  bool take_ended(const Variant& variant, std::int64_t seed, const PlannedRun& planned,
-                  bool retried = false) {
-    if (take_finished(variant, seed, planned)) return true;
-    if (options_.retry_diverged && !retried) return false;
-    const auto reason = divergence(variant, seed, planned);
-    if (reason) note_diverged(variant, seed, planned.hash, *reason);
-    return reason.has_value();
-  }
-
-  /// Why the run diverged; no value if it did not.
-  std::optional<std::string> divergence(const Variant& variant, std::int64_t seed,
-                                        const PlannedRun& planned) const {
-    if (const auto kept = read_kept_object(planned.directory, kDivergedFile))
-      return field_of<std::string>(*kept, "reason", planned.directory + "/" + kDivergedFile);
-    // If the run's folder exists, kept rows are ignored, because the run may have been started
-    // again. An earlier version recorded the divergence only in results.json. A report must not
-    // lose it.
-    for (const DivergedRun& run : fs::exists(planned.directory) ? reported_ : kept_.diverged)
-      if (run.variant == variant.name && run.seed == seed &&
-          (run.config_hash.empty() || run.config_hash == planned.hash))
-        return run.reason;
-    return std::nullopt;
-  }
-
-  bool take_finished(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
-    try {
-      if (is_finished(planned.directory)) {
-        take(variant, seed, planned, read_run(planned.directory));
-        return true;
-      }
-    } catch (const DamagedResult&) {
-      if (!study_.trains() || options_.report_only) throw;
-      say(concat(planned.directory,
-                 "/finished.json was damaged; it is put aside as finished.json.damaged"));
-      put_result_aside(planned.directory);
-    }
-    // The folder of a run has its measurements. A kept row has its own.
-    const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
-      return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
-    });
-    if (kept == kept_.rows.end()) return false;
-    take(variant, seed, planned, *kept);
-    return true;
-  }
-
-  void take(const Variant& variant, std::int64_t seed, const PlannedRun& planned, RunRow row) {
-    row.variant = variant.name;
-    row.label = variant.label;
-    row.seed = seed;
-    row.config_hash = planned.hash;
-    rows_[{variant.name, seed}] = std::move(row);
+              ended_.take(variant, seed, *planned);
   }
 
   /// Makes the study's measurements that the row lacks. Measurements with a training of their own
@@ -236,7 +160,7 @@ class Session {
                           .model = hooks_.model(planned->recipe),
                           .directory = planned->directory,
                           .checkpoint = study_.eval_checkpoint};
-    RunRow& row = rows_.at({variant.name, seed});
+    RunRow& row = ended_.row({variant.name, seed});
     bool changed = false;
     for (const auto& one : study_.measurements) changed |= one->prune(run, row);
     for (const bool trains : {false, true}) {
@@ -319,7 +243,7 @@ class Session {
       const bool complete = hooks_.train_side_by_side(asked);
       for (const auto& [key, variant] : runs)
         if (const auto planned = plans_.plan(*variant, key.second))
-          take_ended(*variant, key.second, *planned, /*retried=*/true);
+          ended_.take(*variant, key.second, *planned, /*retried=*/true);
       publish();
       if (!complete) return false;
     }
@@ -331,25 +255,24 @@ class Session {
   bool run(const Variant& variant, std::int64_t seed) {
     auto planned = plans_.plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
-    if (take_ended(variant, seed, *planned)) return true;
+    if (ended_.take(variant, seed, *planned)) return true;
     if (!variant.from.empty() && !fs::exists(planned->start())) {
       say(fmt::format("{}, seed {}: {} {}", variant.label, seed,
                       variant.upcycle.empty() ? "beginning with" : "upcycling", variant.from));
       plans_.begin(variant, seed, *planned);
       planned = plans_.plan(variant, seed);
     }
-    say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + diverged_.size() + 1,
+    say(fmt::format("[{}/{}] {}, seed {}{}", ended_.count() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
                     fs::exists(planned->directory) ? " (resuming)" : ""));
-    fs::remove(fs::path(planned->directory) / kDivergedFile);
+    EndedRuns::forget_divergence(*planned);
     try {
       if (!hooks_.train(planned->recipe, planned->directory)) return false;
     } catch (const DivergedError& error) {
-      write_kept_object({{"reason", error.what()}}, planned->directory, kDivergedFile);
-      note_diverged(variant, seed, planned->hash, error.what());
+      ended_.diverged(variant, seed, *planned, error.what());
       return true;
     }
-    PENSTOCK_CHECK(take_finished(variant, seed, *planned), planned->directory,
+    PENSTOCK_CHECK(ended_.take_finished(variant, seed, *planned), planned->directory,
                    ": the training ended without finished.json; look at metrics.jsonl there");
     return true;
   }
@@ -357,12 +280,9 @@ class Session {
   const StudyConfig& study_;
   const StudyOptions& options_;
   const StudyHooks& hooks_;
-  std::map<RunKey, RunRow> rows_;
+  EndedRuns ended_;
   RunPlans plans_;
   Comparison comparison_;
-  KeptRuns kept_;
-  std::vector<DivergedRun> reported_;  // with report_only: in the existing results.json
-  std::map<RunKey, DivergedRun> diverged_;
   int left_out_ = 0;
   std::vector<Table> tables_;
 };
