@@ -22,8 +22,9 @@ CheckpointSearch search_once(FileSystem& fs, const std::string& run_directory) {
 }  // namespace
 
 bool is_run_directory(const std::string& path) {
+  // An empty path names nothing, while "" / "checkpoints" is a folder of the current one.
   const std::filesystem::path folder(path);
-  return std::filesystem::is_directory(folder / "checkpoints") &&
+  return !path.empty() && std::filesystem::is_directory(folder / "checkpoints") &&
          !std::filesystem::exists(folder / "config.json");
 }
 

@@ -42,6 +42,28 @@ class LiveRun : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
+/// The current directory while it lives.
+class InDirectory {
+ public:
+  explicit InDirectory(const fs::path& path) : before_(fs::current_path()) {
+    fs::current_path(path);
+  }
+  ~InDirectory() { fs::current_path(before_); }
+  InDirectory(const InDirectory&) = delete;
+  InDirectory& operator=(const InDirectory&) = delete;
+
+ private:
+  fs::path before_;
+};
+
+TEST_F(LiveRun, IsARunDirectoryByItsCheckpointsAndNotByThoseOfTheCurrentFolder) {
+  save(1);
+  const InDirectory here(run());
+  EXPECT_TRUE(is_run_directory(run()));
+  EXPECT_TRUE(is_run_directory("."));
+  EXPECT_FALSE(is_run_directory(""));
+}
+
 /// Calls `train(n)` after the n-th listing of a directory, as if another process trained.
 class TrainingOnWhenListed : public testing::ForwardingFileSystem {
  public:
