@@ -68,10 +68,10 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--spin-counts", nargs="+", default=["usual", "300000"])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=6, help="timed steps, of which the median counts")
+    parser.add_argument("--steps", type=int, default=6, help="number of timed steps; their median is the result")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true",
-                        help="exit with 1 where several threads with the program's own spin count are more than 3 %% "
+                        help="exit with 1 if several threads with the program's own spin count are more than 3 %% "
                              "slower than one beside the same loads")
     arguments = parser.parse_args()
     results = measure(arguments)
@@ -89,7 +89,8 @@ def check(results):
     for (load, threads), speed in sorted(usual.items()):
         alone = usual.get((load, 1))
         if threads > 1 and alone and speed < 0.97 * alone:
-            sys.exit(f"beside {load} busy loops {threads} threads make {speed:.0f} tokens/s, one makes {alone:.0f}")
+            sys.exit(f"beside {load} busy loops {threads} threads make {speed:.0f} tokens/s, but one thread makes "
+                     f"{alone:.0f}")
 
 
 def show(results):

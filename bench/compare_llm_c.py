@@ -42,7 +42,7 @@ def write_checkpoint(path):
 def compile_peer(checkout, directory):
     source = os.path.abspath(os.path.join(checkout, "train_gpt2.c"))
     if not os.path.isfile(source):
-        sys.exit(f"compare_llm_c.py: {checkout} has no train_gpt2.c; it is to be a checkout of llm.c")
+        sys.exit(f"compare_llm_c.py: {checkout} has no train_gpt2.c; give a checkout of llm.c")
     program = os.path.join(directory, "llm_c_step")
     subprocess.run(["cc", "-Ofast", "-march=native", "-fopenmp", "-DOMP", "-w", f'-DLLM_C_SOURCE="{source}"',
                     os.path.join(HERE, "llm_c_step.c"), "-lm", "-o", program], check=True)
@@ -70,10 +70,10 @@ def has_bf16(penstock):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkout", help="of llm.c")
+    parser.add_argument("checkout", help="folder of a checkout of llm.c")
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=3, help="timed steps in a round, of each")
+    parser.add_argument("--steps", type=int, default=3, help="timed steps of each program in a round")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     precisions = ["fp32"] + (["bf16"] if has_bf16(arguments.penstock) else [])

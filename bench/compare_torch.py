@@ -123,14 +123,17 @@ def print_table(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
-    parser.add_argument("--pairs", type=int, default=5, help="rounds")
-    parser.add_argument("--steps", type=int, default=10, help="Penstock's timed steps in a round")
-    parser.add_argument("--peer-steps", type=int, default=5, help="the twin's")
+    parser.add_argument("--pairs", type=int, default=5, help="number of rounds")
+    parser.add_argument("--steps", type=int, default=10, help="timed steps of Penstock in a round")
+    parser.add_argument("--peer-steps", type=int, default=5, help="timed steps of the twin in a round")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--core-type", default="SKYLAKEX", help="what OpenBLAS is told")
-    parser.add_argument("--no-default", action="store_true", help="leave out the twin in default settings")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of both")
-    parser.add_argument("--threads", type=int, default=0, help="0: the physical cores, and the twin's choice")
+    parser.add_argument("--core-type", default="SKYLAKEX", help="core type that OpenBLAS is set to")
+    parser.add_argument("--no-default", action="store_true",
+                        help="do not measure the twin with OpenBLAS's default settings")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision of both programs")
+    parser.add_argument("--threads", type=int, default=0,
+                        help="threads of each program; 0: one for each physical core in Penstock, PyTorch's default "
+                             "in the twin")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     refuse_reference_blas(run_json([arguments.penstock, "bench", "machine", "--json"]))

@@ -170,7 +170,7 @@ def rank_load(run):
 
 def wait_for_all(processes):
     if any([process.wait() for process in processes]):
-        sys.exit("links.py: a process failed; its message stands above")
+        sys.exit("links.py: a process failed; see its message above")
 
 
 def seconds_alone(options, folder):
@@ -233,10 +233,12 @@ def main():
     parser.add_argument("--recipe", default=os.path.join(ROOT, "recipes/bench/e8k1.toml"))
     parser.add_argument("--gigabits", type=float, nargs="*", default=[10, 1])
     parser.add_argument("--layouts", nargs="*", default=["data", "zero=1", "expert=2"])
-    parser.add_argument("--micro-batches", type=int, default=2, help="of 16 sequences")
+    parser.add_argument("--micro-batches", type=int, default=2,
+                        help="number of micro-batches that 16 sequences are divided into")
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of the recipe")
-    parser.add_argument("--free-cores", action="store_true", help="there are cores that do not compute")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override keys of the recipe")
+    parser.add_argument("--free-cores", action="store_true",
+                        help="the machine has cores besides those that the processes compute on")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.corpus = os.path.abspath(options.corpus)

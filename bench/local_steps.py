@@ -66,8 +66,9 @@ def main():
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
     parser.add_argument("--recipe", default=os.path.join(ROOT, "recipes/demo/topk.toml"))
     parser.add_argument("--local-steps", type=int, nargs="*", default=[1, 10, 50])
-    parser.add_argument("--outer", nargs="*", default=["0.7,0.9"], help="learning rates and momenta of outer steps")
-    parser.add_argument("--steps", type=int, default=300, help="0: no losses")
+    parser.add_argument("--outer", nargs="*", default=["0.7,0.9"],
+                        help="pairs of learning rate and momentum of the outer step")
+    parser.add_argument("--steps", type=int, default=300, help="steps of a training; 0: measure no losses")
     parser.add_argument("--link", default="1gbit")
     parser.add_argument("--link-steps", type=int, default=50)
     parser.add_argument("--json", action="store_true")

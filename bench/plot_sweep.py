@@ -92,8 +92,8 @@ table{border-collapse:collapse}td,th{padding:.15em .8em;text-align:right;border-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", nargs="+", help="JSON of `penstock bench layer --sweep-… --json`")
-    parser.add_argument("--out", required=True, help="HTML file")
+    parser.add_argument("sweeps", nargs="+", help="JSON file written by `penstock bench layer --sweep-… --json`")
+    parser.add_argument("--out", required=True, help="HTML file to write")
     arguments = parser.parse_args()
     sweeps = []
     for path in arguments.sweeps:

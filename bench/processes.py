@@ -60,13 +60,15 @@ def main():
     parser.add_argument("--recipes", nargs="*", default=[
         os.path.join(ROOT, "recipes/bench", name + ".toml") for name in ("dense", "e8k1", "remoe-e8")])
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8], help="of 16 sequences")
+    parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8],
+                        help="number of micro-batches that 16 sequences are divided into")
     parser.add_argument("--layouts", nargs="*", default=["data"])
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of the recipe")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override keys of the recipe")
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--first", type=int, default=3, help="steps that are not counted")
+    parser.add_argument("--first", type=int, default=3, help="number of first steps that are not counted")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peer", action="store_true", help="also PyTorch's DistributedDataParallel over Gloo, in turn")
+    parser.add_argument("--peer", action="store_true",
+                        help="measure PyTorch's DistributedDataParallel over Gloo too, in turn")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.corpus = os.path.abspath(options.corpus)

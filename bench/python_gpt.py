@@ -96,11 +96,12 @@ def compare(arguments, row, core_type):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--pairs", type=int, default=3, help="rounds")
-    parser.add_argument("--steps", type=int, default=4, help="timed, after two that are not")
+    parser.add_argument("--pairs", type=int, default=3, help="number of rounds")
+    parser.add_argument("--steps", type=int, default=4,
+                        help="number of timed steps, after two steps that are not timed")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--core-type", default="SKYLAKEX", help="what OpenBLAS is told")
-    parser.add_argument("--side", choices=SIDES, help="measures this one alone and prints JSON")
+    parser.add_argument("--core-type", default="SKYLAKEX", help="core type that OpenBLAS is set to")
+    parser.add_argument("--side", choices=SIDES, help="measure only this side and print JSON")
     arguments = parser.parse_args()
     if arguments.side:
         return print(json.dumps(measure(arguments.rows[0], arguments.side, arguments.steps, arguments.threads)))

@@ -58,7 +58,7 @@ def write_tensors(path, tensors):
 def rounded(tensor, bits=4, block=32):
     """Rounds a matrix to `bits` bits, in blocks of a row, between the block's least and largest number."""
     if tensor.shape[1] % block:
-        sys.exit(f"rows of {tensor.shape[1]} numbers are no blocks of {block}")
+        sys.exit(f"rows of {tensor.shape[1]} numbers cannot be divided into blocks of {block}")
     blocks = tensor.reshape(-1, block)
     low, high = blocks.min(1, keepdims=True), blocks.max(1, keepdims=True)
     step = numpy.maximum((high - low) / (2**bits - 1), 1e-30)
@@ -117,7 +117,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("corpus")
     parser.add_argument("--penstock", default=os.path.join(root, "build", "release", "bin", "penstock"))
-    parser.add_argument("--tokens", type=int, default=0, help="of the split that are measured; 0: all")
+    parser.add_argument("--tokens", type=int, default=0, help="number of tokens of the split that are measured; 0: all")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-quantised-") as folder:

@@ -70,7 +70,7 @@ def largest_rank(options, keys):
                         most = [max(pair) for pair in zip(most, found)]
             time.sleep(0.005)
         if launcher.returncode != 0:
-            sys.exit("rank_memory.py: a training failed; its message stands above")
+            sys.exit("rank_memory.py: a training failed; see its message above")
     return most
 
 
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--layouts", nargs="*", default=["data", "zero=1", "zero=2", "zero=3", "expert=2", "expert=2,zero=1",
                                                          "tensor=2", "pipeline=2"])
-    parser.add_argument("--micro-batches", type=int, default=2, help="of a step")
+    parser.add_argument("--micro-batches", type=int, default=2, help="number of micro-batches in a step")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.corpus = os.path.abspath(options.corpus)

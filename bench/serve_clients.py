@@ -82,7 +82,8 @@ class Client:
         if part and not self.seen.endswith(b"\r\n0\r\n\r\n"):
             return False
         if b"data: [DONE]" not in self.seen:
-            sys.exit(f"an answer was cut: {self.seen[-300:].decode(errors='replace')}")
+            sys.exit(f"the server closed the connection before the end of an answer: "
+                     f"{self.seen[-300:].decode(errors='replace')}")
         cell.tokens += int(self.seen.rsplit(b'"completion_tokens":', 1)[1].split(b",")[0])
         self.socket.close()
         return True
@@ -143,8 +144,8 @@ def main():
     parser.add_argument("--shared", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--vocabulary", type=int, default=256, help="ids of the prompts are below it")
-    parser.add_argument("--beside", type=int, metavar="PORT", help="of another server, to be asked in turn")
+    parser.add_argument("--vocabulary", type=int, default=256, help="prompts have token ids below this number")
+    parser.add_argument("--beside", type=int, metavar="PORT", help="port of another server, which is measured in turn")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     server = subprocess.Popen([arguments.penstock, "serve", arguments.model, "--port", "0", "--threads",

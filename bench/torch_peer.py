@@ -217,7 +217,7 @@ def main():
                               processes=1, micro_batches=1,
                               threads=len(os.sched_getaffinity(0))).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
-    parser.add_argument("--bf16", action="store_true", help="the forward pass under autocast")
+    parser.add_argument("--bf16", action="store_true", help="run the forward pass under autocast to bf16")
     args = parser.parse_args()
     if args.processes > 1 and "RANK" not in os.environ:
         sys.exit(start_ranks(args.processes))

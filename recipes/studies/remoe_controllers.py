@@ -99,7 +99,8 @@ def main():
     parser.add_argument("corpus")
     parser.add_argument("runs")
     parser.add_argument("rows", nargs="?")
-    parser.add_argument("--only", action="append", help="a controller, controller:cell or controller:cell:seed")
+    parser.add_argument("--only", action="append",
+                        help="run only this CONTROLLER, CONTROLLER:CELL or CONTROLLER:CELL:SEED")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     arguments = parser.parse_args()
     rows = []
