@@ -57,7 +57,7 @@ def differences(f):
 def main():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jacobian_expected.h")
     with open(path, "w", encoding="utf-8") as file:
-        file.write("// Written by jacobian.py, which says what it is. [d, d] row by row.\n"
+        file.write("// Written by jacobian.py, which describes the matrices; do not edit. Each is [d, d], row by row.\n"
                    "// clang-format off\n#pragma once\n\n"
                    "#include <vector>\n\n"
                    "namespace penstock::analysis::expected {\n\n"

@@ -1,4 +1,4 @@
-// Written by jacobian.py, which says what it is. [d, d] row by row.
+// Written by jacobian.py, which describes the matrices; do not edit. Each is [d, d], row by row.
 // clang-format off
 #pragma once
 

@@ -99,7 +99,7 @@ def blocks(size, places, count):
 def main():
     print("// Written by blocks.py; do not edit.\n// clang-format off\n#pragma once\n")
     print("#include <string>\n#include <vector>\n\nnamespace penstock::testing {\n")
-    print("/// A type's number, some blocks, and the bits of their numbers as f32, all as hexadecimal bytes.")
+    print("/// The name of a GGUF type, some blocks of this type, and their values in f32. Blocks and values are hexadecimal bytes.")
     print("struct BlocksCase {\n  const char* name;\n  std::string blocks, values;\n};")
     print("inline const std::vector<BlocksCase> kBlocks = {")
     for read, size, places, count in TYPES:

@@ -7,7 +7,7 @@
 
 namespace penstock::testing {
 
-/// A type's number, some blocks, and the bits of their numbers as f32, all as hexadecimal bytes.
+/// The name of a GGUF type, some blocks of this type, and their values in f32. Blocks and values are hexadecimal bytes.
 struct BlocksCase {
   const char* name;
   std::string blocks, values;

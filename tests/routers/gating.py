@@ -175,7 +175,7 @@ def main():
                              (2, 4.0, True), (1, 0.0, False)):
         case(k, factor, after, lambda z: topk_capacity(z, k, factor, after))
     print("};\n")
-    print("/// Evaluation: every second expert asks for room. Training: the draws of seed 5 decide which ask.")
+    print("/// In evaluation each token asks for a place at its second expert. In training the draws of seed 5 decide which tokens ask.")
     for name, draws in (("kGShardEvaluation", None), ("kGShardTraining", "seeded")):
         print(f"inline const std::vector<CapacityCase> {name} = {{")
         if draws:
@@ -185,7 +185,7 @@ def main():
         for factor in (4.0, 1.0, 0.75, 0.5):
             case(2, factor, True, lambda z: gshard(z, factor, draws))
         print("};")
-    print("\n/// Loss at coefficient 1 and its gradients [T, E]; `clean` with the noise held fixed.")
+    print("\n/// The loss at coefficient 1 and its gradients [T, E] with respect to the clean logits, for fixed noise, and to the scale.")
     print("struct VariationCase {\n  std::int64_t k;\n  double loss;\n"
           "  std::vector<double> clean_grad, scale_grad;\n};")
     for name, loss in (("kLoad", load_loss), ("kImportance", importance_loss)):
@@ -196,8 +196,8 @@ def main():
             value.backward()
             print(f"    {{{k}, {value.item():.17g}, {flat(clean.grad)}, {flat(scale.grad)}}},")
         print("};")
-    print("\n/// A bias of the choice, and the bias after a step at rate 0.01 in which the layer had\n"
-          "/// the tokens of this case.")
+    print("\n/// The gates under a bias of the selection. `moved` is the bias after one step of loss-free balancing at rate\n"
+          "/// 0.01, for a layer whose experts had `counts` tokens.")
     print("struct BiasCase {\n  std::int64_t k;\n  const char* softmax;\n  bool renormalise;\n"
           "  std::vector<double> bias;\n  std::vector<std::int64_t> counts;\n"
           "  std::vector<double> moved;\n  std::vector<double> weights, weights_grad;  ///< [T, E]\n};")

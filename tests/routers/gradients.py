@@ -283,8 +283,8 @@ def main():
     print(f"inline const std::vector<std::int64_t> kTokenIds = {{{', '.join(map(str, IDS))}}};")
     print(f"inline constexpr std::int64_t kSequence = {SEQUENCE};\n")
     print("struct SelectorCase {\n  std::string selector;\n  double k;\n  Options options;\n"
-          "  std::vector<double> weights;  ///< [T, E], or a blend's [segments, E]\n"
-          "  std::vector<double> grad;     ///< [T, E], of sum(weights * probe)\n};")
+          "  std::vector<double> weights;  ///< [T, E], or [segments, E] for a selector that blends experts\n"
+          "  std::vector<double> grad;     ///< [T, E], gradient of sum(weights * probe)\n};")
     print("inline const std::vector<SelectorCase> kSelectorCases = {")
     for name, k, given, choose in SELECTORS:
         z = CLEAN.clone().requires_grad_()
@@ -293,11 +293,11 @@ def main():
               f"     {flat(gradient((weights * PROBE[:len(weights)]).sum(), z))}}},")
     print("};\n")
     print("struct BalancerCase {\n  std::string balancer;\n  Options options;\n  std::int64_t rank;\n"
-          "  std::vector<double> others;  ///< counts of another rank and its tokens; or none\n"
+          "  std::vector<double> others;  ///< another rank's tokens by expert and its number of tokens, or empty\n"
           "  std::string selector;\n  double k;\n  Options selector_options;\n"
           "  double loss;\n"
-          "  std::vector<double> grad;   ///< [T, E]\n"
-          "  std::vector<double> joint;  ///< [T, E], of loss + sum(weights * probe)\n};")
+          "  std::vector<double> grad;   ///< [T, E], gradient of the loss\n"
+          "  std::vector<double> joint;  ///< [T, E], gradient of loss + sum(weights * probe)\n};")
     print("inline const std::vector<BalancerCase> kBalancerCases = {")
     for name, given, coefficient, rank, others, (selector, k, chosen, choose), formula in BALANCERS:
         z = CLEAN.clone().requires_grad_()

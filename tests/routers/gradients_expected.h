@@ -13,8 +13,8 @@ struct SelectorCase {
   std::string selector;
   double k;
   Options options;
-  std::vector<double> weights;  ///< [T, E], or a blend's [segments, E]
-  std::vector<double> grad;     ///< [T, E], of sum(weights * probe)
+  std::vector<double> weights;  ///< [T, E], or [segments, E] for a selector that blends experts
+  std::vector<double> grad;     ///< [T, E], gradient of sum(weights * probe)
 };
 inline const std::vector<SelectorCase> kSelectorCases = {
     {"topk", 1, {{"softmax", std::string("before")}},
@@ -104,13 +104,13 @@ struct BalancerCase {
   std::string balancer;
   Options options;
   std::int64_t rank;
-  std::vector<double> others;  ///< counts of another rank and its tokens; or none
+  std::vector<double> others;  ///< another rank's tokens by expert and its number of tokens, or empty
   std::string selector;
   double k;
   Options selector_options;
   double loss;
-  std::vector<double> grad;   ///< [T, E]
-  std::vector<double> joint;  ///< [T, E], of loss + sum(weights * probe)
+  std::vector<double> grad;   ///< [T, E], gradient of the loss
+  std::vector<double> joint;  ///< [T, E], gradient of loss + sum(weights * probe)
 };
 inline const std::vector<BalancerCase> kBalancerCases = {
     {"load-balance", {{"coefficient", 0.5}}, 0, {}, "topk", 1, {{"softmax", std::string("before")}},

@@ -166,6 +166,6 @@ for scorer, options, parameters, frozen, formula in CASES:
           f'     {braces(h.grad)},\n     {table(trained)}}},')
 print("};\n")
 scale = F.softplus(hidden @ values(3, E, D).T) + 0.01
-print(f"/// softplus(hidden · W_nᵀ) + 0.01 of the noisy scorer above. [{T}, {E}]")
+print(f"/// The noise scale [{T}, {E}] of the noisy scorer above: softplus(hidden · W_nᵀ) + 0.01.")
 print(f"inline const std::vector<double> kNoiseScale = {braces(scale)};\n")
 print("}  // namespace penstock::testing")
