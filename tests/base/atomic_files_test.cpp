@@ -117,7 +117,8 @@ TEST(AtomicFile, DiskFullAfterEveryByte) {
       EXPECT_NE(what.find((temp.path() / "f").string()), std::string::npos) << what;
     }
     EXPECT_EQ(fs.read(temp.path() / "f"), "old");
-    EXPECT_EQ(fs.list(temp.path()), std::vector<std::string>{"f"}) << "a leftover at " << room;
+    EXPECT_EQ(fs.list(temp.path()), std::vector<std::string>{"f"})
+        << "the failed write left another file; room on the disk: " << room;
   }
 }
 
@@ -243,7 +244,7 @@ TEST(AtomicFile, RefusesLinksInACircle) {
   stdfs::create_symlink("one", two);
   try {
     write_file_atomically(real_file_system(), one, "text");
-    FAIL() << "written";
+    FAIL() << "the file was written";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
               concat(one.string(),

@@ -80,7 +80,7 @@ TEST(RealFileSystem, AFullDeviceIsADiskFullError) {
   const auto file = real_file_system().open("/dev/full", OpenMode::kAppend);
   try {
     file->write(bytes_of("x"));
-    FAIL() << "written to a full device";
+    FAIL() << "writing to a full device succeeded";
   } catch (const DiskFullError& error) {
     EXPECT_NE(std::string(error.what()).find("disk full"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("/dev/full"), std::string::npos);

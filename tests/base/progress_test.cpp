@@ -76,7 +76,7 @@ std::string shown_on_terminal(unsigned short columns, const std::string& text,
 TEST(Progress, StaysWithinTheTerminal) {
   const std::string text = "step 3/20  loss 5.1  12% of peak  9s left";
   const std::string wide = shown_on_terminal(80, text, 79);
-  if (wide.empty()) GTEST_SKIP() << "no pseudo-terminal";
+  if (wide.empty()) GTEST_SKIP() << "this system has no pseudo-terminal";
   EXPECT_EQ(wide, "\r\033[K" + text);
   EXPECT_EQ(shown_on_terminal(20, text), "\r\033[Kstep 3/20  loss 5.1");
   EXPECT_EQ(shown_on_terminal(19, text), "\r\033[Kstep 3/20");
@@ -86,7 +86,7 @@ TEST(Progress, StaysWithinTheTerminal) {
 
 TEST(Progress, ALineThatCannotBeWrittenIsNoError) {
   std::FILE* full = std::fopen("/dev/full", "w");
-  if (!full) GTEST_SKIP() << "no /dev/full";
+  if (!full) GTEST_SKIP() << "this system has no /dev/full";
   EXPECT_NO_THROW(print_line(full, "lost"));
   EXPECT_NO_THROW(ProgressLine(full).show("lost"));
   EXPECT_TRUE(std::ferror(full));

@@ -117,7 +117,7 @@ class Handoff : public ::testing::Test {
   void refused(const ModelConfig& config, const char* part, const HandoffOptions& options = {}) {
     try {
       handed(config, options);
-      ADD_FAILURE() << "accepted: " << part;
+      ADD_FAILURE() << "accepted, without this message: " << part;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }

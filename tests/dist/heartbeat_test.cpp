@@ -42,7 +42,8 @@ TEST(Beats, NameTheFirstThatWasLostEverAfter) {
   for (const int rank : {0, 1, 2}) beats.heard(rank, 10 + rank, begun);
   beats.ended(1);
   beats.hung_up(11);
-  EXPECT_FALSE(beats.most_silent(begun)->lost()) << "it said so before";
+  EXPECT_FALSE(beats.most_silent(begun)->lost())
+      << "a rank that had said that it ends was reported lost";
   beats.hung_up(12);
   beats.hung_up(10);
   beats.lose({.rank = 0, .state = RankState::failed});
@@ -106,7 +107,7 @@ TEST(Heartbeat, MissesARankThatFallsSilent) {
     other.beat(7);
     std::this_thread::sleep_for(20ms);
   }
-  EXPECT_FALSE(mine.heartbeat->lost()) << "it was there";
+  EXPECT_FALSE(mine.heartbeat->lost()) << "the rank was reported lost while it sent heartbeats";
   const auto lost = mine.lost_within(10s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 7);

@@ -76,7 +76,7 @@ TEST(KeyServer, SaysWhereItCannotListen) {
   const KeyServer server("127.0.0.1", 0);
   try {
     KeyServer("127.0.0.1", server.port());
-    FAIL() << "two servers on one port";
+    FAIL() << "a second server listens on the same port";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("cannot listen on MASTER_ADDR = 127.0.0.1"),
               std::string::npos)

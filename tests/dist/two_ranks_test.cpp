@@ -198,7 +198,7 @@ TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
   try {
     ProcessGroup::join({.rank = 0, .size = 3, .address = "127.0.0.1", .port = table.port()},
                        {.start_timeout = std::chrono::seconds(1)});
-    FAIL() << "a group of three with one rank";
+    FAIL() << "a group of three ranks was formed by one rank";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "of 3 ranks these did not arrive in 1 s: 1, 2; were they started?");
   }
@@ -236,7 +236,7 @@ TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
   EXPECT_THROW(ProcessGroup::join(same, hasty), Error);  // the other rank does not arrive
   try {
     ProcessGroup::join(same, hasty);
-    FAIL() << "two ranks 0";
+    FAIL() << "two ranks joined as rank 0";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("rank 0 is there twice"), std::string::npos)
         << error.what();
@@ -251,7 +251,7 @@ TEST(Transport, IsAskedForOnlyByGroupsOfSeveral) {
   }
   try {
     ProcessGroup::join({.size = 2, .address = "127.0.0.1"});
-    FAIL() << "a group without a transport";
+    FAIL() << "a group was formed without a transport";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("install libgloo-dev"), std::string::npos);
   }

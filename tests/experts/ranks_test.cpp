@@ -256,7 +256,7 @@ TEST_F(ExpertRanks, RefuseAnUnevenShare) {
   on_ranks(3, [](const dist::ProcessGroup& group) {
     try {
       Experts(kExperts, kWidth, kInner, {}, group);
-      ADD_FAILURE() << "8 experts on 3 ranks";
+      ADD_FAILURE() << "8 experts were divided among 3 ranks";
     } catch (const Error& error) {
       EXPECT_EQ(std::string(error.what()),
                 "8 experts cannot be shared evenly by 3 ranks; take a number of ranks that divides "

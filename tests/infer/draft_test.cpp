@@ -56,7 +56,7 @@ TEST(Draft, TheTextIsThatWithoutADraft) {
   for (const char* method : {"dense", "topk", "remoe"})
     for (const double temperature : {0.0, 1.2})
       for (const std::int64_t tokens : {1, 4, 15}) {
-        SCOPED_TRACE(concat(method, " at ", temperature, ", ", tokens, " drafted"));
+        SCOPED_TRACE(concat(method, " at ", temperature, ", ", tokens, " drafted tokens"));
         const auto model = drafting_model(tiny(method), 21);
         GenerateOptions options{.max_tokens = 40,
                                 .sampling = {.temperature = temperature, .seed = 5}};
@@ -137,7 +137,7 @@ void expect_refused(const std::shared_ptr<LanguageModel>& model, const GenerateO
                     const std::string& reason) {
   try {
     generate(model, *draft_bytes(), {"Abc"}, options);
-    ADD_FAILURE() << "not refused: " << reason;
+    ADD_FAILURE() << "the options were accepted, without this message: " << reason;
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
   }

@@ -31,7 +31,7 @@ struct ReluLayer {
   double lambda() {
     for (const auto& buffer : layer.named_buffers())
       if (buffer.key().find("lambda") != std::string::npos) return buffer->item<double>();
-    ADD_FAILURE() << "no lambda";
+    ADD_FAILURE() << "the layer has no buffer with lambda";
     return 0;
   }
   MoeLayer layer;

@@ -127,7 +127,8 @@ TEST(ExpertFfn, SameBitsInEveryRun) {
 }
 
 TEST(ExpertFfn, SameBitsForOneAndTwoThreads) {
-  if (!built_with("xsmm")) GTEST_SKIP() << "built without libxsmm: the BLAS cuts by threads";
+  if (!built_with("xsmm"))
+    GTEST_SKIP() << "built without libxsmm: the BLAS divides the work by the number of threads";
   const Case c = make_case(random_plan(4096, 8, 0.25), 4096, 8, 32, 160);
   set_threads(2);
   const Results two = run(c, torch::kFloat);

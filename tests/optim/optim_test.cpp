@@ -48,7 +48,7 @@ TEST(OptimizerConfig, WhatIsOpenFollowsFromTheRest) {
   OptimizerConfig contradiction{.lr = 1.0, .min_lr = 2.0};
   try {
     contradiction.complete(10, "train.");
-    ADD_FAILURE() << "accepted";
+    ADD_FAILURE() << "the options were accepted";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()), "train.min_lr = 2 is above train.lr = 1");
   }

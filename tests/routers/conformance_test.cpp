@@ -60,7 +60,7 @@ void expect_refused(const std::string& scorer, const std::string& selector, cons
                     const std::string& reason) {
   try {
     resolve({.scorer = scorer, .selector = selector, .balancers = balancers});
-    ADD_FAILURE() << "resolved although " << reason;
+    ADD_FAILURE() << "the parts were combined, without this message: " << reason;
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
   }

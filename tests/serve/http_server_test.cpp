@@ -304,7 +304,8 @@ TEST(HttpServer, OneThreadTakesNewcomersWhereThereAreNoMoreThreads) {
   }
   const Client third(server);
   third.send(get("/b"));
-  EXPECT_NE(third.read("/b").find("200 OK"), std::string::npos) << "there are more again";
+  EXPECT_NE(third.read("/b").find("200 OK"), std::string::npos)
+      << "the third request was not answered though threads can start again";
   echo.go_on = false;
   EXPECT_NE(busy.read("done").find("done"), std::string::npos);
 }

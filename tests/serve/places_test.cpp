@@ -27,18 +27,21 @@ TEST(Places, TheLongestWithoutARequestGivesWayAfterTheGrace) {
   ASSERT_TRUE(first && second);
   first->wait(kNow);
   second->wait(kNow + 1ms);
-  EXPECT_FALSE(first->gives_way(kNow + 1h)) << "nobody waits";
+  EXPECT_FALSE(first->gives_way(kNow + 1h))
+      << "the place gives way though nobody waits for a place";
 
   bool got = false;
   std::thread newcomer([&] { got = places.take().has_value(); });
   EXPECT_TRUE(is_asked_for(*first, kNow + 1000ms));
   first->work();  // a request came after all
-  EXPECT_FALSE(second->gives_way(kNow + 1000ms)) << "within the grace";
+  EXPECT_FALSE(second->gives_way(kNow + 1000ms)) << "the place gives way within the grace period";
   first->wait(kNow + 5ms);
-  EXPECT_FALSE(first->gives_way(kNow + 1h)) << "the other has waited for longer";
+  EXPECT_FALSE(first->gives_way(kNow + 1h))
+      << "the place gives way though the other place has been idle for longer";
   EXPECT_TRUE(second->gives_way(kNow + 1001ms));
-  EXPECT_TRUE(second->gives_way(kNow + 1001ms)) << "until it is gone";
-  EXPECT_FALSE(first->gives_way(kNow + 1h)) << "one newcomer, one place";
+  EXPECT_TRUE(second->gives_way(kNow + 1001ms))
+      << "the place does not give way any more, but it is not free yet";
+  EXPECT_FALSE(first->gives_way(kNow + 1h)) << "two places give way to one newcomer";
   second.reset();
   newcomer.join();
   EXPECT_TRUE(got);

@@ -11,7 +11,7 @@ void expect_refused(Parse parse, const std::string& body, const std::string& par
   SCOPED_TRACE(body.substr(0, 100));
   try {
     parse(body, RequestLimits());
-    ADD_FAILURE() << "taken";
+    ADD_FAILURE() << "the request was accepted";
   } catch (const RequestError& error) {
     EXPECT_EQ(error.status(), 400);
     EXPECT_EQ(error.parameter(), parameter) << error.what();
@@ -93,7 +93,7 @@ TEST(Request, WhatIsNoJsonIsRefused) {
   expect_refused(parse_completion, deep, "");
   try {
     parse_completion("{\"prompt\": ", {});
-    ADD_FAILURE() << "taken";
+    ADD_FAILURE() << "the request was accepted";
   } catch (const RequestError& error) {
     EXPECT_EQ(std::string(error.what()).rfind("the body is not JSON: parse error at line 1", 0), 0u)
         << error.what();

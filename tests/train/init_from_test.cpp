@@ -187,7 +187,7 @@ TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
   node.set("data.corpus", ConfigNode(options.out));
   try {
     run(node, "other");
-    FAIL() << "trained";
+    FAIL() << "the training ran";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("was made with another tokenizer"), std::string::npos)
         << error.what();
@@ -245,7 +245,7 @@ TEST_F(InitFrom, ARunIsNotTakenUpWithAnotherModelInItsPlace) {
   file.close();
   try {
     run(continued(4), "child");
-    FAIL() << "taken up";
+    FAIL() << "the run continued";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("child: began with the model of hash "),
               std::string::npos)

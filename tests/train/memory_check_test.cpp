@@ -131,7 +131,7 @@ TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {
   EXPECT_NO_THROW(check_training_memory(recipe, shared, other));
   try {
     check_training_memory(recipe, shared, first);
-    FAIL() << "rank 0 cannot evaluate";
+    FAIL() << "the check passed though rank 0 has too little memory to evaluate";
   } catch (const Error& error) {
     const std::string said = error.what();
     EXPECT_NE(said.find(" more to exchange, to save and to evaluate and this machine has "),

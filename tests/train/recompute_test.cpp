@@ -131,7 +131,7 @@ TEST_F(Recompute, ABudgetThatCannotBeMetIsRefused) {
   recipe.train.memory_budget = "10 KiB";
   try {
     Trainer trainer(recipe, corpus_);
-    FAIL() << "10 KiB were enough";
+    FAIL() << "the training started with a budget of 10 KiB";
   } catch (const Error& error) {
     const std::string said = error.what();
     EXPECT_NE(said.find("train.memory_budget = \"10 KiB\""), std::string::npos) << said;

@@ -70,7 +70,7 @@ TEST(RunIdentity, AMethodThatTheNamedPartsOutvoteIsRefused) {
   const std::string text = to_toml(written_out(recipe({})));
   try {
     recipe({"model.router.method=hash"}, text);
-    FAIL() << "the method was taken and changed nothing";
+    FAIL() << "the method was accepted though it changes nothing";
   } catch (const Error& error) {
     const std::string said = error.what();
     EXPECT_EQ(said.find("--set model.router.method=hash: model.router.method would change nothing"),

@@ -162,7 +162,7 @@ TEST_F(TrainRun, ALossThatIsNotFiniteSavesTheLastStateAndSaysWhere) {
 
 TEST_F(TrainRun, EachRunOfAProcessHasItsOwnPeakMemory) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer keeps what was freed";
+  GTEST_SKIP() << "AddressSanitizer keeps freed memory";
 #endif
   const auto peak = [&](const std::string& name) {
     return read_metrics(real_file_system(), path(name + "/metrics.jsonl"))

@@ -224,7 +224,7 @@ TEST(ExportGguf, ReadingATensorKeepsNoPagesOfTheFile) {
                   .check_tokens = 0});
     const GgufSource source(file);
     const std::int64_t before = resident_file_bytes();
-    if (before < 0) GTEST_SKIP() << "the system does not tell";
+    if (before < 0) GTEST_SKIP() << "the system does not tell how much of a file is in memory";
     // 32 MiB in F32, 8 in Q8_0.
     const at::Tensor embeddings = source.tensor("model.embed_tokens.weight");
     EXPECT_LT(resident_file_bytes() - before, 2 << 20) << file;
@@ -261,7 +261,7 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
   writer.commit();
   try {
     GgufSource((temp.path() / "odd.gguf").string()).tokenizer();
-    FAIL() << "pieces without rows";
+    FAIL() << "a tokenizer of 256 pieces was read for 200 rows of embeddings";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("tokenizer.ggml.tokens"), std::string::npos);
   }
@@ -309,7 +309,7 @@ TEST(ExportGguf, RowsThatAreNoBlocksAreRefusedByName) {
   config.d_ffn = 44;
   try {
     exported(temp, config, "", ExportDtype::kQ8_0);
-    FAIL() << "44 is no multiple of 32";
+    FAIL() << "a width of 44, which is no multiple of 32, was exported";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("ffn_down_exps"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("44"), std::string::npos);
@@ -341,7 +341,7 @@ TEST(ExportGguf, RoutersFoldOrSayWhy) {
   const TempDirectory temp;
   try {
     exported(temp, biased);
-    FAIL() << "a bias has no place";
+    FAIL() << "the model was exported though the format has no tensor for the bias";
   } catch (const NotPortableError& error) {
     EXPECT_EQ(std::string(error.what()).find("needs a bias"), 0u);
   }

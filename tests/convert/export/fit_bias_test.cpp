@@ -62,7 +62,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   ExportOptions options{.model = model, .out = (temp.path() / "hf").string(), .sample = text};
   try {
     export_model(options);
-    FAIL() << "exported with a bias that the format has not";
+    FAIL() << "the model was exported though the format has no tensor for the bias";
   } catch (const NotPortableError& error) {
     const std::string said = error.what();
     EXPECT_NE(said.find("model.router.hypernetwork.bias = false"), std::string::npos) << said;

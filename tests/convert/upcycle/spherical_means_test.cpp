@@ -50,7 +50,7 @@ TEST(SphericalMeans, AreTheMiddlesOfBundles) {
     EXPECT_EQ(means.sizes.sum().item<std::int64_t>(), 6);  // the row of length 0 is in no cluster
     return;
   }
-  FAIL() << "no seed of eight found the bundles";
+  FAIL() << "none of eight seeds found the three clusters";
 }
 
 /// Conditions of a result: each row's centre is the nearest one, and each centre is its rows' mean.

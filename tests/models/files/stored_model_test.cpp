@@ -139,7 +139,8 @@ void expect_near(const std::string& path, bool codes) {
   EXPECT_EQ(near.equal(exact), !codes) << path;
   // A token between two experts may go to the other one.
   EXPECT_LT((near - exact).norm().item<double>() / exact.norm().item<double>(), 0.2) << path;
-  EXPECT_TRUE(losses(*rounding).equal(losses(*open_model(source)))) << "of many tokens";
+  EXPECT_TRUE(losses(*rounding).equal(losses(*open_model(source))))
+      << "the losses of a long text differ";
 }
 
 TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {

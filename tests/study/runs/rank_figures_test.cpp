@@ -59,7 +59,8 @@ TEST(RankFigures, AreOnThePageOfARunOfSeveralProcesses) {
   EXPECT_TRUE(has(four, "<h2>Processes</h2>"));
   EXPECT_TRUE(has(four, "4 processes; 25.0 % of the steps"));
   EXPECT_TRUE(has(four, "Process 2 was the slowest most often, in 67 % of the steps"));
-  EXPECT_TRUE(has(four, "2.33 s")) << "the third's mean of 3, 3 and 1";
+  EXPECT_TRUE(has(four, "2.33 s"))
+      << "the mean seconds of the third process are not (3 + 3 + 1) / 3";
   EXPECT_TRUE(has(four, "2 of 2"));
   for (const char* chart : {"communication", "rank_seconds", "rank_load"})
     EXPECT_TRUE(has(four, std::string("<canvas id=\"") + chart)) << chart;

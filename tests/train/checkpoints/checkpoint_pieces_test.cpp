@@ -119,7 +119,8 @@ TEST(CheckpointPieces, AreEarlierOrNewAfterACrashAnywhere) {
       expect_step(store.load(search.found->step), search.found->step);
       new_ones += search.found->step == 2;
       for (const auto& name : fs.list(temp.path() / "run/checkpoints"))
-        EXPECT_TRUE(name.starts_with("step-")) << "a leftover: " << name;
+        EXPECT_TRUE(name.starts_with("step-"))
+            << "a file of an unfinished checkpoint is left: " << name;
     }
   }
   EXPECT_GT(crashes, 60);

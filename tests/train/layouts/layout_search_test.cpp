@@ -80,7 +80,7 @@ TEST(LayoutSearch, SaysWhatTakesTheLeastWhereNothingFits) {
 TEST(LayoutSearch, SaysWhyARecipeTakesNone) {
   try {
     search_layouts(searched_recipe(), 1024, 0, kSpeeds);
-    ADD_FAILURE() << "two layers and eight micro-batches were divided by 1,024";
+    ADD_FAILURE() << "a layout of 1,024 ranks was found for two layers and eight micro-batches";
   } catch (const Error& error) {
     const std::string what = error.what();
     EXPECT_TRUE(what.starts_with("the recipe takes no layout of 1024 ranks: ")) << what;

@@ -222,7 +222,7 @@ TEST_F(OuterOptimizerRanks, HaveOneLambdaInEveryStep) {
       expect_same_bits(found[2][step], found[0][step], method);
     }
     EXPECT_FALSE(torch::equal(found[0][5].front(), found[0][0].front()))
-        << method << " stood still";
+        << method << ": the weights did not change";
   }
 }
 

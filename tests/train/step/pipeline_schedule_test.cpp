@@ -77,7 +77,7 @@ class Player {
   void do_it(int stage, const StageAction& action) {
     const Pass pass = pass_of(stage, action);
     const auto [part, piece, backward] = pass;
-    EXPECT_TRUE(done_.insert(pass).second) << "twice";
+    EXPECT_TRUE(done_.insert(pass).second) << "a stage does the same pass twice";
     ++next_[at(stage)];
     const int from = backward ? piece + 1 : piece - 1, to = backward ? piece - 1 : piece + 1;
     if (from >= 0 && from < pieces())

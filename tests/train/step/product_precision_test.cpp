@@ -153,7 +153,7 @@ TEST_F(ProductPrecisionTest, IsRefusedWhereTheProcessorHasNone) {
   recipe.run.emulate_bf16 = false;
   try {
     Trainer trainer(recipe, *corpus_);
-    FAIL() << "trained without bf16 products";
+    FAIL() << "the training started without bf16 products";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("run.emulate_bf16 = true"), std::string::npos);
   }
