@@ -20,27 +20,27 @@ def check_routing(shell):
              "train.checkpoint_every=2", "--set", "train.keep_last=9")
     arguments = ("both", "--data", "two", "--split", "validation")
     done = json.loads(shell.ok("analyse", *arguments, "--json", "--html", "both.html"))
-    shell.expect("nothing refused", done["refused"] == {}, done["refused"])
+    shell.expect("no measure is refused", done["refused"] == {}, done["refused"])
     steps = [one["step"] for one in done["snapshots"]]
     between = done["flips"]["between"]
-    shell.expect("flips", [(one["from"], one["to"]) for one in between] == list(zip(steps, steps[1:])), between)
+    shell.expect("flips between checkpoints", [(one["from"], one["to"]) for one in between] == list(zip(steps, steps[1:])), between)
     for one in between:
-        shell.expect("flips", 0 <= one["rate"] <= 1 and abs(one["count"] - 4 * one["rate"]) < 1e-12, one)
-        shell.expect("flips", abs(sum(one["layers"]) / 2 - one["rate"]) < 1e-12, one)
+        shell.expect("flips between checkpoints", 0 <= one["rate"] <= 1 and abs(one["count"] - 4 * one["rate"]) < 1e-12, one)
+        shell.expect("flips between checkpoints", abs(sum(one["layers"]) / 2 - one["rate"]) < 1e-12, one)
     frequency = done["token_frequency"]
     for bins in (frequency["by_frequency"], frequency["by_surprisal"]):
-        shell.expect("places", sum(one["places"] for one in bins) == frequency["places"], bins)
+        shell.expect("number of places", sum(one["places"] for one in bins) == frequency["places"], bins)
     chosen = next(one for one in done["snapshots"] if one["step"] == done["step"])
     shell.expect("layers", len(frequency["layers"]) == 2 and "frequency_partial" in frequency["correlation"])
     for layer, table in enumerate(done["token_experts"]):
         for expert in table["experts"]:
             share = sum(one["share"] for one in expert["commonest"])
             load = chosen["layers"][layer]["load"]["share"][expert["expert"]]
-            shell.expect("shares", (0 < share <= 1 + 1e-9) if load > 0 else share == 0, expert)
-            shell.expect("surest", all(one["share"] <= 1 and one["count"] >= 16 for one in expert["surest"]))
+            shell.expect("share of an expert that has load", (0 < share <= 1 + 1e-9) if load > 0 else share == 0, expert)
+            shell.expect("surest tokens of an expert", all(one["share"] <= 1 and one["count"] >= 16 for one in expert["surest"]))
     domains = done["domains"]
     shell.expect("domains", [one["domain"] for one in domains["domains"]] == ["digits", "text"], domains)
-    shell.expect("marks", domains["marks"] == {"share": 0.25, "load": 0.25, "inactive": 1 / 64}, domains["marks"])
+    shell.expect("marks of the domains", domains["marks"] == {"share": 0.25, "load": 0.25, "inactive": 1 / 64}, domains["marks"])
     shell.expect("divergence", len(domains["divergence"]) == 2 and min(domains["divergence"]) >= 0, domains)
     for layer in domains["domains"][0]["layers"]:
         shell.expect("load", abs(sum(layer["load"]) - layer["active"]) < 1e-9, layer)
@@ -48,8 +48,8 @@ def check_routing(shell):
     text = shell.ok("analyse", *arguments)
     for part in ("Flips of the routing between checkpoints", "Active experts, frequency and surprisal",
                  "Tokens of each expert", "Experts by domain"):
-        shell.expect("page", part in page, part)
-        shell.expect("text", part in text, text)
+        shell.expect("text of the page", part in page, part)
+        shell.expect("text of the output", part in text, text)
     one = json.loads(shell.ok("analyse", "both/checkpoints/step-6", *arguments[1:], "--json"))
     shell.expect("one model has no flips", one["flips"]["between"] == [] and "run directory" in one["refused"]["flips"],
                  one["refused"])

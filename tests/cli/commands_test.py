@@ -49,7 +49,7 @@ def check_outputs(shell, source):
         shell.expect("metrics", all(isinstance(line.get(key), float) for line in lines[1:]), key)
     shell.expect("validation", all("validation" in lines[step] for step in (0, 3, 6)))
     with open(os.path.join(shell.directory, "run/report.html")) as page:
-        shell.expect("text on the page", page.read().count("<mark>") == 2)
+        shell.expect("number of marks on the page", page.read().count("<mark>") == 2)
     for name in ("config.toml", "finished.json", "report.html", "samples.json", "checkpoints/step-6/config.json",
                  "checkpoints/step-6/model.safetensors", "checkpoints/step-6/tokenizer.json"):
         shell.expect("run directory", os.path.exists(os.path.join(shell.directory, "run", name)), name)

@@ -47,7 +47,7 @@ def programs_are_called_for_plain_text(shell):
     stand_in(shell, "llama-tokenize", json.dumps(ids))
     stand_in(shell, "llama-perplexity", f"Final estimate: PPL = {ours:.4f} +/- 0.1")
     done = compare(shell)
-    shell.expect("the same", done.returncode == 0 and "DIFFERENT" not in done.stdout, done.stdout + done.stderr)
+    shell.expect("equal results", done.returncode == 0 and "DIFFERENT" not in done.stdout, done.stdout + done.stderr)
     for name, options in {"llama-tokenize": ["--no-escape"],
                           "llama-perplexity": ["--no-escape", "-ctk f32", "-ctv f32"]}.items():
         for option in options:
@@ -55,7 +55,7 @@ def programs_are_called_for_plain_text(shell):
     stand_in(shell, "llama-perplexity", f"Final estimate: PPL = {ours * 1.0016:.4f} +/- 0.1")
     stand_in(shell, "llama-tokenize", json.dumps(ids[:-1] + [ids[-1] + 1]))
     done = compare(shell)
-    shell.expect("others", done.returncode == 1 and done.stdout.count("DIFFERENT") == 2, done.stdout)
+    shell.expect("different results", done.returncode == 1 and done.stdout.count("DIFFERENT") == 2, done.stdout)
 
 
 def what_is_missing_is_named(shell):
@@ -95,15 +95,15 @@ def modes_are_compared_item_by_item(shell):
         file.write(f"#!/bin/sh\nexec {sys.executable} {HERE}/llama_modes.py {shell.program} wide \"$@\"\n")
     os.chmod(path, 0o755)
     done = tasks(shell)
-    shell.expect("the same", done.returncode == 0 and done.stdout.count(": same") == 3 and
+    shell.expect("equal results", done.returncode == 0 and done.stdout.count(": same") == 3 and
                  "--winogrande: 5 items, 1 left out" in done.stdout, done.stdout + done.stderr)
     os.environ["WRONG"] = "1"
     done = tasks(shell)
     del os.environ["WRONG"]
-    shell.expect("others", done.returncode == 1 and done.stdout.count("DIFFERENT") == 3, done.stdout + done.stderr)
+    shell.expect("different results", done.returncode == 1 and done.stdout.count("DIFFERENT") == 3, done.stdout + done.stderr)
     os.remove(path)
     done = tasks(shell)
-    shell.expect("missing", done.returncode == 1 and "bin/llama-perplexity: no such program" in done.stderr, done.stderr)
+    shell.expect("a missing program", done.returncode == 1 and "bin/llama-perplexity: no such program" in done.stderr, done.stderr)
 
 
 if __name__ == "__main__":

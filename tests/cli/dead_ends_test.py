@@ -144,7 +144,7 @@ def check_output_paths(shell):
                  "alone for those there are\n", done.stderr)
     shell.expect("no folder ~", not os.path.exists(os.path.join(shell.directory, "~")))
     shell.mistake(1, ["write $HOME/nothere.txt"], "data", "prepare", "~/nothere.txt", "--out", "c")
-    shell.expect("nothing is left", not [name for name in os.listdir(shell.directory) if "trial" in name])
+    shell.expect("no trial file is left", not [name for name in os.listdir(shell.directory) if "trial" in name])
     write(shell, "trace.safetensors", "mine")
     shell.mistake(1, ["is there already"], "trace", "run", "--text", "gate", "--out", "trace.safetensors")
     write(shell, "empty.txt", "")
@@ -169,14 +169,14 @@ def check_links(shell):
                          "moved": "elsewhere/moved", "circle": "circle", "lost": "nothing/here"}.items():
         os.symlink(target, at(link))
     shell.ok("analyse", "run", "--data", "corpus", "--html", "page.html")
-    shell.expect("a page", "<html" in open(at("elsewhere/page.html")).read(1000) and os.path.islink(at("page.html")))
+    shell.expect("a page behind a link", "<html" in open(at("elsewhere/page.html")).read(1000) and os.path.islink(at("page.html")))
     shell.ok("export", "dense", "--format", "gguf", "--out", "m.gguf", "--check-tokens", "0")
     shell.expect("a dangling link", os.path.isfile(at("elsewhere/m.gguf")) and os.path.islink(at("m.gguf")))
     for folder in ("folder", "moved"):
         shell.ok("data", "prepare", "text.txt", "--out", folder)
         shell.expect(folder, os.path.isfile(at(f"elsewhere/{folder}/corpus.json")) and os.path.islink(at(folder)))
     shell.ok("train", "recipe.toml", *SMALL, "--out", "lost", "--quiet")
-    shell.expect("a run", os.path.isfile(at("nothing/here/finished.json")) and os.path.islink(at("lost")))
+    shell.expect("a run behind a dangling link", os.path.isfile(at("nothing/here/finished.json")) and os.path.islink(at("lost")))
     for command in (("analyse", "run", "--data", "corpus", "--html"), ("data", "prepare", "text.txt", "--out"),
                     ("export", "dense", "--format", "gguf", "--out"), ("upcycle", "dense", "--out")):
         shell.mistake(1, ["penstock: circle: is a symbolic link that leads back to itself; name another place, or "
@@ -185,7 +185,7 @@ def check_links(shell):
     os.symlink(os.path.join(checkpoint, "config.json"), at("inside.jsonl"))
     shell.mistake(1, ["inside.jsonl: is a file of a model; name another"], "eval", "dense", "--text", "text.txt",
                   "--per-token", "inside.jsonl")
-    shell.expect("nothing is aside", not [name for name in os.listdir(at("elsewhere")) + os.listdir(shell.directory)
+    shell.expect("no temporary file is left", not [name for name in os.listdir(at("elsewhere")) + os.listdir(shell.directory)
                                           if "tmp-" in name])
 
 
@@ -207,10 +207,10 @@ def check_finetuned_run(shell):
     write(shell, "letters/dev.tsv", "sentence\tlabel\n" + rows[:400].rsplit("\n", 1)[0] + "\n")
     said = shell.ok("finetune", "run", "--data", "letters", "--set", "epochs=1", "--set", "lr=0", "--out", "tuned",
                     "--quiet")
-    shell.expect("nothing learnt", "note: nothing that shows was learnt" in said, said)
+    shell.expect("a note says that nothing was learnt", "note: nothing that shows was learnt" in said, said)
     page = open(os.path.join(shell.directory, "tuned/report.html")).read()
-    shell.expect("its page", "majority class" in page and "nothing that shows was learnt" in page)
-    shell.expect("its events", len(os.listdir(os.path.join(shell.directory, "tuned/events"))) == 1)
+    shell.expect("the page says that nothing was learnt", "majority class" in page and "nothing that shows was learnt" in page)
+    shell.expect("file of events", len(os.listdir(os.path.join(shell.directory, "tuned/events"))) == 1)
     os.remove(os.path.join(shell.directory, "tuned/report.html"))
     shell.expect("report", shell.ok("report", "tuned").strip() == "tuned/report.html")
     about = json.loads(shell.ok("info", "tuned", "--json"))["finetuning"]

@@ -229,13 +229,13 @@ def check_kept_answers(shell):
         if process.returncode == 0:  # the evaluation ended before the signal
             break
         interrupted += 1
-        shell.expect("killed", process.returncode == code, f"{process.returncode} {said}")
+        shell.expect("a killed evaluation keeps its answers", process.returncode == code, f"{process.returncode} {said}")
         shell.expect("Ctrl-C", signum != signal.SIGINT or "kept in killed.jsonl.part" in said, said)
-        shell.expect("killed", not before or "taken up" in said, said)
+        shell.expect("a killed evaluation keeps its answers", not before or "taken up" in said, said)
         now = kept()
-        shell.expect("killed", now[:len(before)] == before and len(now) > len(before), f"{len(before)} {len(now)}")
+        shell.expect("a killed evaluation keeps its answers", now[:len(before)] == before and len(now) > len(before), f"{len(before)} {len(now)}")
         before = now
-    shell.expect("killed", interrupted >= 1)
+    shell.expect("a killed evaluation keeps its answers", interrupted >= 1)
     shell.mistake(1, ["killed.jsonl.part", "another evaluation", "other requests of sides@1.0"], *own, "killed.jsonl",
                   "--limit", "5000")
     shell.mistake(1, ["killed.jsonl.part", "another model"], "eval", "topk", *own[2:], "killed.jsonl")
@@ -247,11 +247,11 @@ def check_kept_answers(shell):
     shell.mistake(1, ["killed.jsonl.part", "is damaged", "remove the file"], *own, "killed.jsonl")
     with open(part, "wb") as file:
         file.write(content)
-    shell.expect("taken up", json.loads(shell.ok(*own, "killed.jsonl")) == json.loads(whole))
+    shell.expect("answers are taken up", json.loads(shell.ok(*own, "killed.jsonl")) == json.loads(whole))
     with open(os.path.join(shell.directory, "killed.jsonl"), "rb") as mine, \
             open(os.path.join(shell.directory, "whole.jsonl"), "rb") as other:
-        shell.expect("taken up", mine.read() == other.read())
-    shell.expect("taken up", not os.path.exists(part))
+        shell.expect("answers are taken up", mine.read() == other.read())
+    shell.expect("answers are taken up", not os.path.exists(part))
 
 
 def check_compare(shell):

@@ -39,7 +39,7 @@ def check_eval(shell):
         shell.mistake(2, ["--split: ", "validation"], *command, "--split", "tests")
         shell.mistake(2, ["--sequence-length: must be 0 or more, not -1"], *command, "--sequence-length", "-1")
     usual = json.loads(shell.ok(*evaluate, "--streams", "-1", "--memory", "-1", "--sequence-length", "0", "--json"))
-    shell.expect("as not given", usual == scores, usual)
+    shell.expect("-1 and 0 mean the default", usual == scores, usual)
 
 
 def check_eval_text(shell):

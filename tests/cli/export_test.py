@@ -36,19 +36,19 @@ def exports(shell):
         shell.expect(f"{name}: log-probability", off < (1e-2 if rounded else 1e-6), off)
     said = shell.ok("export", "topk", "--format", "gguf", "--dtype", "q4_k", "--out", "mixed.gguf")
     shell.expect("rows of 32 are q8_0", "q8_0 (rows that are no multiple of 256)" in said, said)
-    shell.expect("and so is the file", ", q8_0: no tensor could be of q4_k\n" in said and
+    shell.expect("the file has the type of its tensors", ", q8_0: no tensor could be of q4_k\n" in said and
                  "but for weights rounded to q8_0\n" in said, said)
     certificate = json.load(open(os.path.join(shell.directory, "mixed.gguf.certificate.json")))
-    shell.expect("its certificate", (certificate["dtype"], certificate["asked_dtype"]) == ("q8_0", "q4_k"), certificate)
+    shell.expect("types in the certificate", (certificate["dtype"], certificate["asked_dtype"]) == ("q8_0", "q4_k"), certificate)
     off = abs(log_probability(shell, "mixed.gguf") / wanted - 1)
     shell.expect("mixed.gguf: log-probability", off < 1e-2, off)
     said = shell.ok("export", "topk", "--format", "gguf", "--dtype", "q4_k", "--text", "text.txt", "--check-tokens", "16",
                     "--importance-tokens", "64", "--out", "weighed.gguf")
     shell.expect("importance", "weigh as the squares of inputs over 64 tokens of text.txt" in said, said)
     printed = shell.ok("export", "topk", "--format", "hf", "--architecture", "qwen2moe", "--out", "again")
-    shell.expect("printed", "certificate: exact" in printed and "same experts 1.0000" in printed, printed)
-    shell.expect("config", "qwen2_moe" in open(os.path.join(shell.directory, "again", "config.json")).read())
-    shell.expect("nothing is aside", not any("tmp-" in name for name in os.listdir(shell.directory)))
+    shell.expect("verdict in the output", "certificate: exact" in printed and "same experts 1.0000" in printed, printed)
+    shell.expect("class in config.json", "qwen2_moe" in open(os.path.join(shell.directory, "again", "config.json")).read())
+    shell.expect("no temporary file is left", not any("tmp-" in name for name in os.listdir(shell.directory)))
 
 
 def relu_routed(shell):
@@ -56,14 +56,14 @@ def relu_routed(shell):
     certificate = json.loads(shell.ok("export", "run", "--format", "hf", "--out", "own", "--json"))
     shell.expect("own class", certificate["architecture"] == "penstock" and certificate["verdict"] == "exact", certificate)
     files = os.listdir(os.path.join(shell.directory, "own"))
-    shell.expect("its files", {"configuration_penstock.py", "modeling_penstock.py"} <= set(files), files)
+    shell.expect("files of the class", {"configuration_penstock.py", "modeling_penstock.py"} <= set(files), files)
     done = json.loads(shell.ok("handoff", "run", "--calibration", "corpus", "--k", "2", "--out", "handed", "--json"))
     shell.expect("handoff", done["k"] == 2 and len(done["layers"]) == 2 and done["gates"] in ("kept", "all"), done)
     with open(os.path.join(shell.directory, "adapt.toml"), "w") as file:  # without [model]: init_from has it
         file.write(harness.RECIPE[harness.RECIPE.index("[data]"):])
     shell.ok("train", "adapt.toml", "--out", "adapted", "--quiet", "--set", "train.init_from=handed")
     certificate = json.loads(shell.ok("export", "adapted", "--format", "gguf", "--out", "adapted.gguf", "--json"))
-    shell.expect("handed off", certificate["verdict"] == "exact", certificate)
+    shell.expect("verdict on the handed-off model", certificate["verdict"] == "exact", certificate)
     shell.mistake(1, ["nothing to hand off"], "handoff", "topk", "--calibration", "corpus", "--out", "no")
     handoff = ("handoff", "run", "--calibration", "corpus", "--out", "no")
     shell.mistake(1, ["--k 9", "at most 4"], *handoff, "--k", "9")
@@ -92,7 +92,7 @@ def interrupted(shell):
         shell.expect(f"{name}: is gone", not os.path.exists(path))
     shell.ok("export", "topk", "--format", "hf", "--out", "kept")
     shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "kept")
-    shell.expect("what was there stays", os.path.exists(os.path.join(shell.directory, "kept", "config.json")))
+    shell.expect("the folder that existed is kept", os.path.exists(os.path.join(shell.directory, "kept", "config.json")))
 
 
 def mistakes(shell):
@@ -117,7 +117,7 @@ def mistakes(shell):
     shell.mistake(2, ["--shard-size: must be 1e-09 or more, not 0"], *hf, "--shard-size", "0")
     shell.mistake(2, ["--shard-size: must be 1000000000 or less, not 1e10"], *hf, "--shard-size", "1e10")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
-    shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
+    shell.expect("nothing is written", not os.path.exists(os.path.join(shell.directory, "new")))
 
 
 if __name__ == "__main__":

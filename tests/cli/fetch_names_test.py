@@ -24,20 +24,20 @@ def check_rows_of_tasks(test):
     test.fails("cut", ["100 bytes are kept"], "rows", *right, dataset="copa")
     test.server.reset(content)
     done = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("members", done["resumed_from"] == 100 and "--task-data " + test.path("rows") in done["next"], done)
-    test.expect("members", test.left("rows") == ["COPA", "COPA.zip.fetched.json"], test.left("rows"))
+    test.expect("members of the archive", done["resumed_from"] == 100 and "--task-data " + test.path("rows") in done["next"], done)
+    test.expect("members of the archive", test.left("rows") == ["COPA", "COPA.zip.fetched.json"], test.left("rows"))
     for name, text in members.items():
         with open(test.path(f"rows/{name}")) as file:
-            test.expect("members", file.read() == text, name)
-    test.expect("members", test.left("rows/COPA") == ["train.jsonl", "val.jsonl"], test.left("rows/COPA"))
+            test.expect("members of the archive", file.read() == text, name)
+    test.expect("members of the archive", test.left("rows/COPA") == ["train.jsonl", "val.jsonl"], test.left("rows/COPA"))
     again = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("again", again["already_there"] and again["sha256"] == done["sha256"] and
+    test.expect("a second call fetches nothing", again["already_there"] and again["sha256"] == done["sha256"] and
                 len(test.server.requests) == 1, again)
     test.fails("other sum", ["COPA.zip.fetched.json", done["sha256"], "0" * 64], "rows", "--sha256", "0" * 64,
                dataset="copa")
     os.remove(test.path("rows/COPA/val.jsonl"))
     again = json.loads(test.fetch("rows", *right, dataset="copa").stdout)
-    test.expect("one is missing", not again["already_there"] and test.left("rows/COPA") == ["train.jsonl", "val.jsonl"],
+    test.expect("a missing member is unpacked again", not again["already_there"] and test.left("rows/COPA") == ["train.jsonl", "val.jsonl"],
                 again)
     with open(test.path("rows/COPA/val.jsonl"), "a") as file:
         file.write("more")
@@ -53,16 +53,16 @@ def check_rows_of_tasks(test):
                hashlib.sha256(lacking).hexdigest(), dataset="copa")
     test.server.reset(content[:60])
     test.fails("torn", ["COPA.zip"], "torn", "--sha256", hashlib.sha256(content[:60]).hexdigest(), dataset="copa")
-    test.expect("torn", "COPA.zip.fetched.json" not in test.left("torn"), test.left("torn"))
+    test.expect("an archive cut short", "COPA.zip.fetched.json" not in test.left("torn"), test.left("torn"))
 
 
 def check_first_sum_is_kept(test):
     """If no checksum of a file is published, the next call compares with the checksum of the first download."""
     test.server.reset(b"{}\n")
     plain = test.fetch("race", dataset="race").stdout
-    test.expect("no sum", "checksum unverified" in plain and "the next call compares with" in plain, plain)
+    test.expect("no checksum is known", "checksum unverified" in plain and "the next call compares with" in plain, plain)
     again = test.fetch("race", "--json", dataset="race")
-    test.expect("no sum", json.loads(again.stdout)["already_there"], again)
+    test.expect("no checksum is known", json.loads(again.stdout)["already_there"], again)
     with open(test.path("race/race_high_test.jsonl"), "w") as file:
         file.write("{ }\n")
     test.fails("no sum", ["race_high_test.jsonl", "when it was fetched"], "race", dataset="race")
@@ -75,7 +75,7 @@ def check_names(test):
     test.fails("several", ["--url", "one data set", "hellaswag-val, hellaswag-train"], "x", dataset="hellaswag")
     test.fails("none", ["task wsc", "wsc.jsonl", "docs/tasks.md"], "x", dataset="wsc")
     none = subprocess.run([test.program, "data", "fetch"], capture_output=True, text=True)
-    test.expect("no name", none.returncode == 2 and "--all" in none.stderr, none.stderr)
+    test.expect("no name was given", none.returncode == 2 and "--all" in none.stderr, none.stderr)
 
 
 def check_prepared(test):
@@ -90,7 +90,7 @@ def check_prepared(test):
     fetched = json.loads(done.stdout)["path"]
     prepared = subprocess.run([test.program, "data", "prepare", fetched, "--out", test.path("corpus"), "--json"],
                               capture_output=True, text=True, timeout=60)
-    test.expect("prepared", prepared.returncode == 0 and '"enwik8"' in prepared.stdout, prepared.stderr)
+    test.expect("preparing the fetched file", prepared.returncode == 0 and '"enwik8"' in prepared.stdout, prepared.stderr)
 
 
 def checks(test):

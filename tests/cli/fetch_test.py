@@ -19,14 +19,14 @@ from fetch_server import noise, run, zipped
 def check_whole(test, content):
     test.server.reset(content)
     result = test.succeeds("whole", "whole")
-    test.expect("whole", result["bytes"] == len(content) and result["resumed_from"] == 0, result)
-    test.expect("whole", result["checksum"] == "given" and not result["already_there"], result)
-    test.expect("whole", result["sha256"] == hashlib.sha256(content).hexdigest(), result)
-    test.expect("whole", test.path("whole/text8.zip") in result["next"], result)
+    test.expect("a whole download", result["bytes"] == len(content) and result["resumed_from"] == 0, result)
+    test.expect("a whole download", result["checksum"] == "given" and not result["already_there"], result)
+    test.expect("a whole download", result["sha256"] == hashlib.sha256(content).hexdigest(), result)
+    test.expect("a whole download", test.path("whole/text8.zip") in result["next"], result)
     again = test.succeeds("again", "whole")
-    test.expect("again", again["already_there"] and len(test.server.requests) == 1, test.server.requests)
+    test.expect("a second call fetches nothing", again["already_there"] and len(test.server.requests) == 1, test.server.requests)
     plain = test.fetch("whole", "--sha256", "none").stdout
-    test.expect("none", "checksum unverified" in plain and result["sha256"] in plain, plain)
+    test.expect("no checksum was given", "checksum unverified" in plain and result["sha256"] in plain, plain)
     test.server.reset(content, send_length=False)
     test.succeeds("without a length", "unsized")
     test.server.reset(content, status=302)
@@ -41,7 +41,7 @@ def check_resumed(test, content, other):
     keep = f"{cut:,} bytes are kept"
     test.server.reset(content, cut_after=cut)
     test.fails("cut", ["broke off", keep, "run the same command again"], "resumed")
-    test.expect("cut", test.left("resumed") == ["text8.zip.part", "text8.zip.part.json"], test.left("resumed"))
+    test.expect("a download cut short", test.left("resumed") == ["text8.zip.part", "text8.zip.part.json"], test.left("resumed"))
     result = test.succeeds("resumed", "resumed")
     test.expect("resumed", result["resumed_from"] == cut, result)
     test.expect("resumed", test.server.requests[1].get("Range") == f"bytes={cut}-", test.server.requests)
@@ -85,8 +85,8 @@ def check_links(test, content):
     test.fails("cut behind a link", ["1,000 bytes are kept", "store/mine.zip.part"], "linked")
     test.expect("cut behind a link", test.left("store") == ["mine.zip.part", "mine.zip.part.json"], test.left("store"))
     test.server.reset(content)
-    test.expect("link", test.succeeds("link", "linked")["resumed_from"] == 1000)
-    test.expect("link", os.path.islink(test.path("linked/text8.zip")) and test.left("store") == ["mine.zip"],
+    test.expect("the target is a link", test.succeeds("link", "linked")["resumed_from"] == 1000)
+    test.expect("the target is a link", os.path.islink(test.path("linked/text8.zip")) and test.left("store") == ["mine.zip"],
                 test.left("store"))
     os.symlink("text8.zip", test.path("store/text8.zip"))
     test.fails("circle", ["symbolic link that leads back to itself"], "store")
@@ -146,7 +146,7 @@ def check_errors(test, content):
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x"
         test.fails("refused", [url, "connect", "--url"], "refused", url=url)
     test.fails("protocol", ["file:///etc/hostname"], "protocol", url="file:///etc/hostname")
-    test.expect("left", test.left("refused") + test.left("protocol") == [])
+    test.expect("nothing is left after an error", test.left("refused") + test.left("protocol") == [])
     test.fails("unknown", ["no data set, task or group 'enwik' is known", "'enwik8'"], "x", dataset="enwik")
 
 

@@ -90,7 +90,7 @@ def check_mistakes(shell):
     shell.mistake(2, ["--data"], "finetune", "run", "--out", "other")
     shell.mistake(2, ["--test-only"], "finetune", "run", "--test-only", "tuned")
     shell.mistake(2, ["--task"], *tune, "--task", "mnli")
-    shell.expect("a mistake leaves nothing", not os.path.exists(os.path.join(shell.directory, "other")))
+    shell.expect("a mistake leaves no folder", not os.path.exists(os.path.join(shell.directory, "other")))
 
 
 def main():

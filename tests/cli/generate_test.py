@@ -38,7 +38,7 @@ def text(shell):
     with open("/dev/full", "w") as full:
         unheard = subprocess.run([shell.program, "generate", "run", "--prompt", "the gate", "--tokens", "8"],
                                  cwd=shell.directory, stdout=subprocess.PIPE, stderr=full, text=True)
-    shell.expect("where the speed cannot be told", unheard.returncode == 0 and unheard.stdout == plain.stdout, unheard)
+    shell.expect("standard error is closed", unheard.returncode == 0 and unheard.stdout == plain.stdout, unheard)
     shell.ok("generate", "run", "--tokens", "5")  # a new document
 
 
@@ -47,17 +47,17 @@ def several(shell):
     texts = out["completions"]
     shell.expect("prompts and texts", [(t["prompt"], t["sample"]) for t in texts] ==
                  [(p, s) for p in ("A", "longer") for s in range(3)], texts)
-    shell.expect("ends", all(t["finish"] in ("length", "end-of-document", "context") and
+    shell.expect("how texts end", all(t["finish"] in ("length", "end-of-document", "context") and
                              len(t["tokens"]) <= 25 for t in texts), texts)
     shell.expect("keys", set(out) >= {"model", "step", "folded", "prompt_tokens",
                                       "prompt_tokens_per_second", "generated_tokens_per_second"}, list(out))
     alone = generate(shell, "run", "--prompt", "longer", *WARM)["completions"][0]
-    shell.expect("a text alone", alone == texts[3], alone)
+    shell.expect("a text generated alone", alone == texts[3], alone)
     other = generate(shell, "run", "--prompt", "longer", *WARM[:3], "8", *WARM[4:])["completions"][0]
     shell.expect("another seed", other["tokens"] != alone["tokens"], other)
     plain = shell.ok("generate", "run", "--prompt", "A", "--batch", "2", *WARM)
     shell.expect("headings", plain.count("== prompt 1, text ") == 2, plain)
-    shell.expect("folded", generate(shell, "run", "--prompt", "A", "--fold", *WARM)["folded"] is True)
+    shell.expect("--fold", generate(shell, "run", "--prompt", "A", "--fold", *WARM)["folded"] is True)
 
 
 def mistakes(shell):

@@ -40,7 +40,7 @@ def check_training(shell):
     text = open(os.path.join(shell.directory, "mine.toml")).read()
     shell.expect("the recipe is commented", "# peak" in text or text.count("\n#") > 50, text[:200])
     shell.ok("train", "mine.toml", *SHORT)
-    shell.expect("it trained", os.path.exists(os.path.join(shell.directory, "runs/mine/finished.json")))
+    shell.expect("the recipe of init trains a model", os.path.exists(os.path.join(shell.directory, "runs/mine/finished.json")))
     shell.mistake(1, ("mine.toml: is there already", "--out"), "init", "--data", "corpus", "--out", "mine.toml")
 
 
@@ -65,7 +65,7 @@ def check_text(shell):
     """For a text file in place of a corpus, `init` first names the command that makes a corpus from it."""
     said = shell.ok("init", "--data", "text.txt", "--time", "2s", "--out", "of-text.toml")
     shell.expect("data prepare", "  penstock data prepare text.txt --out corpora/text\n" in said, said)
-    shell.expect("its corpus", 'corpus = "corpora/text"' in
+    shell.expect("the recipe names the corpus", 'corpus = "corpora/text"' in
                  open(os.path.join(shell.directory, "of-text.toml")).read())
 
 
@@ -86,12 +86,12 @@ def check_terminal(shell):
     if not has_terminals():
         return
     said, code = on_terminal(shell, "war\ntrain\ncorpus\n2s\n", "init", "--out", "asked.toml")
-    shell.expect("questions", code == 0 and "'war' is none of" in said and "asked.toml is written" in said, said)
+    shell.expect("answers to init's questions", code == 0 and "'war' is none of" in said and "asked.toml is written" in said, said)
     said, code = on_terminal(shell, "")
     for part in ("recipes", "asked.toml", "corpora", "corpus", "runs/mine", "penstock init"):
         shell.expect("an overview with " + part, code == 0 and part in said, said)
     help_text = shell.run().stderr + shell.run().stdout
-    shell.expect("elsewhere the help", "Usage: penstock" in help_text or "--help" in help_text, help_text[:300])
+    shell.expect("penstock without a terminal prints its help", "Usage: penstock" in help_text or "--help" in help_text, help_text[:300])
 
 
 def main(program):

@@ -47,7 +47,7 @@ def check_pages(shell):
     shell.expect("commands", ("train",) in commands and ("data", "prepare") in commands, commands)
     pages = {f"man/man1/{'-'.join(('penstock', *command))}.1" for command in ((), *commands)} | {"man/man5/penstock-recipe.5"}
     found = {os.path.relpath(os.path.join(path, name), folder) for path, _, names in os.walk(folder) for name in names}
-    shell.expect("pages", {name for name in found if name.startswith("man/")} == pages, found ^ pages)
+    shell.expect("list of pages", {name for name in found if name.startswith("man/")} == pages, found ^ pages)
     for page in sorted(pages):
         path = os.path.join(folder, page)
         for reader in (["mandoc", "-T", "lint", "-W", "warning", path],
@@ -71,7 +71,7 @@ def check_date(shell):
     done = subprocess.run([shell.program, "manual", "dated"], cwd=shell.directory, capture_output=True, text=True,
                           env={**os.environ, "SOURCE_DATE_EPOCH": "86400"})
     with open(os.path.join(shell.directory, "dated/man/man1/penstock.1"), encoding="utf-8") as file:
-        shell.expect("date", " 1 1970-01-02 " in file.readline(), done.stderr)
+        shell.expect("date of the page", " 1 1970-01-02 " in file.readline(), done.stderr)
 
 
 def check_bash(shell):
@@ -127,7 +127,7 @@ def check_zsh(shell):
 
     until("ready> ")
     os.write(terminal, b"PS1='now> '; fpath=($PWD/manual/completions $fpath); autoload -U compinit; compinit -u; echo lo''aded\n")
-    shell.expect("zsh begins", until("loaded"), seen)
+    shell.expect("zsh starts", until("loaded"), seen)
     for typed, expected in (("penstock trac", "penstock trace "), ("penstock data pre", "penstock data prepare "),
                             ("penstock train --temp", "--template "), ("penstock train --template remo", "--template remoe "),
                             ("penstock train --set train.precision=bf", "train.precision=bf16")):

@@ -26,7 +26,7 @@ def main():
             done = subprocess.run(["node", os.path.join(source, "tests/cli/openai_client.mjs"),
                                    f"http://127.0.0.1:{server.port}/v1"], env=environment, capture_output=True, text=True,
                                   timeout=120)
-            shell.expect("the client", done.returncode == 0, done.stdout + done.stderr)
+            shell.expect("OpenAI's client", done.returncode == 0, done.stdout + done.stderr)
             shell.expect("a stream that was left is no longer written", server.waits_for(0), server.state())
         return shared.finish(shell)
 

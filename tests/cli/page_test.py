@@ -55,7 +55,7 @@ def main():
             done = subprocess.run(["node", os.path.join(source, "tests/cli/page_check.js"), shutil.which("chromium"),
                                    f"http://127.0.0.1:{served.port}/", f"http://127.0.0.1:{viewed.port}/", folder],
                                   env=environment, capture_output=True, text=True, timeout=400)
-            shell.expect("the pages", done.returncode == 0, done.stdout + done.stderr)
+            shell.expect("the check of the pages", done.returncode == 0, done.stdout + done.stderr)
         return shared.finish(shell)
 
 

@@ -45,9 +45,9 @@ def no_network(shell):
     environment = apt_of_our_own(shell, "echo 'E: no route' >&2; exit 100\n")
     done = subprocess.run([shell.program, "data", "prepare", "--system", "--more", "--out", "c"],
                           cwd=shell.directory, env=environment, capture_output=True, text=True, timeout=120)
-    shell.expect("no network", done.returncode == 1, done.stderr)
+    shell.expect("without a network", done.returncode == 1, done.stderr)
     for part in ("no route", "apt-get update", "--packages", "downloading git-doc"):
-        shell.expect("no network", part in done.stderr, f"{part!r} not in {done.stderr!r}")
+        shell.expect("without a network", part in done.stderr, f"{part!r} not in {done.stderr!r}")
 
 
 def interrupted_download(shell):
@@ -59,10 +59,10 @@ def interrupted_download(shell):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
-    shell.expect("interrupted", process.returncode == 130 and "nothing was written" in said, said)
-    shell.expect("no corpus", not os.path.exists(os.path.join(shell.directory, "c")))
+    shell.expect("an interrupted download", process.returncode == 130 and "nothing was written" in said, said)
+    shell.expect("no corpus is left", not os.path.exists(os.path.join(shell.directory, "c")))
     cache = os.path.join(shell.directory, "cache/penstock/packages")
-    shell.expect("no half package", not [name for name in os.listdir(cache) if name.endswith(".deb")])
+    shell.expect("no half package is left", not [name for name in os.listdir(cache) if name.endswith(".deb")])
     with open(pid_file) as file:
         downloader = int(file.read())
     for _ in range(200):

@@ -117,15 +117,15 @@ def check_groups(shell):
                      {"plain": 1, "data": 2, "tensor": 2, "matched": 2, "begun": 2}, ranks_in(shell, out))
         told = [line for line in done.stderr.splitlines() if ": begun on 2 ranks from rank " in line]
         firsts = {line.split("from ")[1] for line in told}
-        shell.expect("groups side by side", len(firsts) == processes // 2, told)
+        shell.expect("groups that train at the same time", len(firsts) == processes // 2, told)
     again = shell.run("study", "study.toml", "--out", "of-4", "--processes", "4")
-    shell.expect("nothing twice", again.returncode == 0 and "begun" not in again.stderr, again.stderr)
+    shell.expect("a second call trains nothing", again.returncode == 0 and "begun" not in again.stderr, again.stderr)
     report = json.loads(shell.ok("study", "study.toml", "--out", "of-4", "--processes", "4", "--json", "--report-only"))
-    shell.expect("a report of all", len(report["rows"]) == 10)
+    shell.expect("a report of all runs", len(report["rows"]) == 10)
     alone = json.loads(shell.ok("study", "study.toml", "--out", "of-4", "--json"))
     shell.expect("finished runs need no ranks", alone["rows"] == report["rows"])
     shell.ok("study", "study.toml", "--out", "only", "--processes", "2", "--only", "data:2")
-    shell.expect("one run alone", ranks_in(shell, "only") == {"data": 2}, ranks_in(shell, "only"))
+    shell.expect("a study of one run", ranks_in(shell, "only") == {"data": 2}, ranks_in(shell, "only"))
     shell.mistake(1, ("no seed 7",), "study", "study.toml", "--out", "only", "--processes", "2", "--only", "data:7")
     retried = shell.run("study", "study.toml", "--out", "of-4", "--processes", "2", "--retry-diverged")
     begun = [line for line in retried.stderr.splitlines() if "begun" in line]
@@ -147,7 +147,7 @@ def check_failing_run(shell):
                  "the same command goes on" in lines[-1], done.stderr)
     os.remove(blocked)
     again = shell.run("study", "study.toml", "--out", "blocked", "--processes", "4")
-    shell.expect("it goes on", again.returncode == 0, again.stderr)
+    shell.expect("the study continues", again.returncode == 0, again.stderr)
     expect_same(shell, "after a failure", "blocked", "alone")
 
 
@@ -161,7 +161,7 @@ def check_refusals(shell):
                   "--set", "parallel.tensor=3", "--set", "parallel.data=0")
     done = shell.run("study", "study.toml", "--out", "new", "--processes", "2", "--jobs", "2")
     shell.expect("jobs and processes", done.returncode != 0 and "excludes" in done.stderr, done.stderr)
-    shell.expect("nothing was made", not os.path.exists(os.path.join(shell.directory, "new/runs")))
+    shell.expect("no run was made", not os.path.exists(os.path.join(shell.directory, "new/runs")))
 
 
 def start(shell, out):
@@ -176,7 +176,7 @@ def wait_for_checkpoint(shell, out):
         if glob.glob(pattern):
             return
         time.sleep(0.05)
-    shell.expect("a checkpoint in a minute", False)
+    shell.expect("a checkpoint within a minute", False)
 
 
 def check_ends(shell):
@@ -190,7 +190,7 @@ def check_ends(shell):
     _, errors = study.communicate(timeout=60)
     shell.expect("a rank is killed", study.returncode == 1 and "rank 3 on " in errors and
                  "the same command goes on with what is missing" in errors, errors)
-    shell.expect("none outlives it", not alive(pids.values()))
+    shell.expect("all ranks end", not alive(pids.values()))
     study = start(shell, "broken")
     first = ""
     while study.poll() is None and ": begun" not in first:
@@ -201,7 +201,7 @@ def check_ends(shell):
     shell.expect("interrupted", study.returncode == 130 and "the state is saved. Continue with: penstock study "
                  "study.toml --out broken --processes 4" in errors, f"{study.returncode} {errors}")
     done = shell.run("study", "study.toml", "--out", "broken", "--processes", "4")
-    shell.expect("it goes on", done.returncode == 0, done.stderr)
+    shell.expect("the study continues", done.returncode == 0, done.stderr)
     expect_same(shell, "after a kill and an interrupt", "broken", "long")
 
 
@@ -224,7 +224,7 @@ def check_stopped(shell):
                      errors and "has not been heard of for" in errors, f"{rank.returncode} {errors}")
     ranks[3].send_signal(signal.SIGCONT)
     _, errors = ranks[3].communicate(timeout=60)
-    shell.expect("the one that was stopped knows it", ranks[3].returncode == 1 and "rank 3 on " in errors and
+    shell.expect("the rank that was stopped names itself", ranks[3].returncode == 1 and "rank 3 on " in errors and
                  "lost the others, which had not heard of it for" in errors, f"{ranks[3].returncode} {errors}")
 
 

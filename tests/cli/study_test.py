@@ -157,16 +157,16 @@ def check_reports(shell):
     for row in (hyper, remoe):
         layers = row["routers"]["entropy"]
         shell.expect("entropies", len(layers) == 2 and all(0 < one["mean"] <= 1.3863 for one in layers), layers)
-        shell.expect("step 0 differs", layers[0]["mean"] != layers[0]["initial_mean"], layers)
+        shell.expect("the entropy at step 0 differs", layers[0]["mean"] != layers[0]["initial_mean"], layers)
     tuned = hyper["finetuned"][0]
-    shell.expect("fine-tuned", [point["k"] for point in tuned["by_k"]] == [2, 4], tuned)
+    shell.expect("k of the fine-tuned model", [point["k"] for point in tuned["by_k"]] == [2, 4], tuned)
     pages = glob.glob(os.path.join(shell.directory, "studies/first/runs/*/finetune/sst2-*/report.html"))
     shell.expect("a page of each fine-tuning", len(pages) == 2, pages)
     for page in pages:
         with open(page) as file:
             text = file.read()
         shell.expect("a page of each fine-tuning", "majority class" in text and "Selection accuracy" in text, page)
-    shell.expect("fine-tuned without a k", [point["k"] for point in remoe["finetuned"][0]["by_k"]] == [None], remoe)
+    shell.expect("a fine-tuned model without a k", [point["k"] for point in remoe["finetuned"][0]["by_k"]] == [None], remoe)
     answers = remoe["tasks"]
     shell.expect("tasks", [(one["task"], one["n"], one["version"]) for one in answers] == [("arc_easy", 2, "1.0")], answers)
     text = shell.ok("study", "first.toml", "--quiet")
@@ -174,15 +174,15 @@ def check_reports(shell):
                  "Distributions at sample tokens"):
         shell.expect("study", part in text, part)
     again = rows_of(shell, "like.toml")
-    shell.expect("like takes up runs", again["hyper"]["seconds"] == hyper["seconds"], again)
-    shell.expect("like has no runs", not os.path.exists(os.path.join(shell.directory, "studies/like/runs")))
+    shell.expect("a study with like takes the other's runs", again["hyper"]["seconds"] == hyper["seconds"], again)
+    shell.expect("a study with like has no runs of its own", not os.path.exists(os.path.join(shell.directory, "studies/like/runs")))
     run = glob.glob(os.path.join(shell.directory, "studies/first/runs/hyper-*"))[0]
     finished = json.load(open(os.path.join(run, "finished.json")))
     scores = json.loads(shell.ok("eval", run, "--data", "corpus", "--json"))
     shell.expect("eval repeats finished.json", abs(scores["loss"] - finished["validation"]["loss"]) < 1e-6,
                  f'{scores["loss"]} {finished["validation"]["loss"]}')
     other = json.loads(shell.ok("eval", run, "--data", "corpus", "--memory", "0", "--json"))
-    shell.expect("options come first", other["loss"] != scores["loss"])
+    shell.expect("options override the recipe", other["loss"] != scores["loss"])
     for axis in ("data", "tensor", "pipeline", "expert"):
         shell.mistake(1, ("2 processes", "the study has 1", "in 2 processes"), "study", "first.toml", "--out", "new",
                       "--set", f"parallel.{axis}=2")
@@ -194,14 +194,14 @@ def check_upcycled(shell):
     rows = rows_of(shell, "upcycled.toml")
     shell.expect("upcycled", set(rows) == {"parent", "continued", "vanilla", "heads", "collapsed", "no-z-loss"}, rows.keys())
     for name in ("vanilla", "heads", "collapsed"):
-        shell.expect("more parameters", rows[name]["total_parameters"] > 1.5 * rows["parent"]["total_parameters"])
+        shell.expect("an upcycled model has more parameters", rows[name]["total_parameters"] > 1.5 * rows["parent"]["total_parameters"])
     first = {name: row["curves"]["loss"]["values"][0] for name, row in rows.items()}
     shell.expect("heads and collapsed begin alike", abs(first["heads"] - first["collapsed"]) < 1e-5, first)
-    shell.expect("it goes on from the parent", first["continued"] < first["parent"], first)
+    shell.expect("continue-dense starts from the parent", first["continued"] < first["parent"], first)
     shell.expect("collapsed has its learning rate",
                  float(rows["collapsed"]["settings"]["model.router.lr_scale"]) != 1, rows["collapsed"]["settings"])
-    shell.expect("a coefficient changes no start", first["no-z-loss"] == first["heads"], first)
-    shell.expect("but the rest", rows["no-z-loss"]["curves"]["loss"]["values"][-1]
+    shell.expect("a coefficient does not change the first loss", first["no-z-loss"] == first["heads"], first)
+    shell.expect("a coefficient changes the last loss", rows["no-z-loss"]["curves"]["loss"]["values"][-1]
                  != rows["heads"]["curves"]["loss"]["values"][-1], rows["no-z-loss"]["curves"])
     coefficients = {name: float(rows[name]["settings"]["model.router.z-loss.coefficient"])
                     for name in ("heads", "no-z-loss")}
@@ -258,13 +258,13 @@ def in_terminal(shell, columns, *arguments):
     except OSError:  # the program's end closes the terminal
         pass
     os.close(leader)
-    shell.expect("in a terminal", process.wait(timeout=120) == 0)
+    shell.expect("the study in a terminal", process.wait(timeout=120) == 0)
     return said.decode().replace("\r\n", "\n")
 
 
 def check_width(shell):
     whole = shell.ok("study", "first.toml", "--report-only", "--quiet")
-    shell.expect("whole without a terminal", max(map(len, whole.splitlines())) > 100 and "memory" in whole, whole)
+    shell.expect("the whole table without a terminal", max(map(len, whole.splitlines())) > 100 and "memory" in whole, whole)
     if not has_terminals():
         return
     fitted = in_terminal(shell, 80, "study", "first.toml", "--report-only", "--quiet")
@@ -285,12 +285,12 @@ def check_tasks_again(shell):
         file.write(lines[0])
     shutil.copy(rows, rows.replace(".jsonl", "_train.jsonl"))
     said = shell.run("study", "first.toml").stderr
-    shell.expect("changed rows", said.count("asking arc_easy") == 2, said)
+    shell.expect("changed rows are asked again", said.count("asking arc_easy") == 2, said)
     said = shell.run("study", "first.toml").stderr
-    shell.expect("the same rows", "asking" not in said, said)
+    shell.expect("unchanged rows are not asked again", "asking" not in said, said)
     for name, row in rows_of(shell, "first.toml").items():
         task, = row["tasks"]
-        shell.expect("changed rows", task["n"] == 3 and task["acc_low"] < task["acc"] + 1e-9 < 1, f"{name} {task}")
+        shell.expect("changed rows are asked again", task["n"] == 3 and task["acc_low"] < task["acc"] + 1e-9 < 1, f"{name} {task}")
     write(shell.directory, "first.toml", FIRST.replace("task_data", "task_fewshot = 2\ntask_data"))
     answers = [row["tasks"][0] for row in rows_of(shell, "first.toml").values()]
     shell.expect("few-shot", [one["fewshot"] for one in answers] == [2] * len(answers), answers)

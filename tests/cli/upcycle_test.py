@@ -29,23 +29,23 @@ def upcycling(shell):
     for part in ("routers  {", "keys     {", "cosines", "penstock doctor moe"):
         shell.expect("upcycle prints", part in printed, printed)
     saved = read_json(shell, "moe", "upcycling.json")
-    shell.expect("starts as its parent", saved["renormalise"] and
+    shell.expect("the MoE starts with its parent's loss", saved["renormalise"] and
                  abs(saved["start_entropy"] - 0.87 * math.log(4)) < 1e-9, saved)
     shell.ok("upcycle", "dense", "--experts", "4", "--routers", "2", "--calibration", "text.txt", "--start",
              "published", "--out", "published")
     published = read_json(shell, "published", "upcycling.json")
-    shell.expect("as published", not published["renormalise"] and "start_entropy" not in published, published)
+    shell.expect("--start published", not published["renormalise"] and "start_entropy" not in published, published)
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--out", "one")
-    shell.expect("no start as the parent", one.count("does not begin as its parent") == 1, one)
+    shell.expect("a note says that the MoE does not begin as its parent", one.count("does not begin as its parent") == 1, one)
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--calibration", "text.txt", "--out",
                    "one-measured")
-    shell.expect("what gates sum to", "a token's gates sum to 0." in one, one)
+    shell.expect("a note says what the gates sum to", "a token's gates sum to 0." in one, one)
     near = shell.ok("upcycle", "dense", "--method", "remoe", "--scorer", "router-upcycling", "--experts", "4",
                     "--routers", "2", "--calibration", "text.txt", "--out", "near")
-    shell.expect("near the parent", "scaled to sum to 1 in the mean" in near and "entropy" not in near, near)
-    shell.expect("as the parent", "start:" not in printed, printed)
-    shell.expect("groups", [len(layer["keys"]) for layer in saved["layers"]] == [4, 4], saved)
-    shell.expect("map", len(saved["layers"][0]["similarity"]) == 4, saved)
+    shell.expect("a start near the parent", "scaled to sum to 1 in the mean" in near and "entropy" not in near, near)
+    shell.expect("a start as the parent prints no note", "start:" not in printed, printed)
+    shell.expect("number of keys", [len(layer["keys"]) for layer in saved["layers"]] == [4, 4], saved)
+    shell.expect("rows of the similarity map", len(saved["layers"][0]["similarity"]) == 4, saved)
     shell.ok("upcycle", "dense", "--method", "vanilla", "--experts", "4", "--match-logits",
              "--lr-scale", "match", "--calibration", "corpus", "--out", "matched",
              "--set", "model.router.load-balance.coefficient=0.5")
@@ -65,18 +65,18 @@ def upcycling(shell):
     shell.ok("upcycle", "dense", "--method", "vanilla", "--out", "slash/")
     shell.expect("a slash behind --out", sorted(os.listdir(os.path.join(shell.directory, "slash"))) ==
                  sorted(os.listdir(os.path.join(shell.directory, "matched"))))
-    shell.expect("leftovers", not any("tmp-" in name for name in os.listdir(shell.directory)))
+    shell.expect("no temporary files are left", not any("tmp-" in name for name in os.listdir(shell.directory)))
 
 
 def doctor(shell):
     healthy = json.loads(shell.ok("doctor", "moe", "--dense", "dense", "--data", "corpus", "--json"))
-    shell.expect("healthy", healthy["state"] == "ok", healthy)
-    shell.expect("layers", [layer["moe_layer"] for layer in healthy["layers"]] == [0, 1], healthy)
+    shell.expect("the doctor finds the model healthy", healthy["state"] == "ok", healthy)
+    shell.expect("layers in the doctor's report", [layer["moe_layer"] for layer in healthy["layers"]] == [0, 1], healthy)
     terms = [term["term"] for term in healthy["objective"]]
     shell.expect("terms of the loss", terms == ["cross-entropy", "load-balance", "z-loss"], healthy)
-    shell.expect("table", "healthy" in shell.ok("doctor", "moe", "--dense", "dense", "--text", "text.txt"))
+    shell.expect("the doctor's table", "healthy" in shell.ok("doctor", "moe", "--dense", "dense", "--text", "text.txt"))
     swapped = shell.run("doctor", "dense", "--dense", "moe")
-    shell.expect("swapped", swapped.returncode == 1 and "the MoE comes first" in swapped.stdout, swapped.stdout)
+    shell.expect("models in the wrong order", swapped.returncode == 1 and "the MoE comes first" in swapped.stdout, swapped.stdout)
 
     with open(os.path.join(shell.directory, "moe", "upcycling.json"), "w", encoding="utf-8") as file:
         file.write('{"scale": [')
@@ -95,7 +95,7 @@ def doctor(shell):
     shell.expect("a fault exits with 1", sick.returncode == 1, sick.stderr)
     fault = [check for check in json.loads(sick.stdout)["checks"] if check["state"] == "fault"]
     shell.expect("the tensor is named", len(fault) == 1 and name in fault[0]["finding"], sick.stdout)
-    shell.expect("with a remedy", bool(fault) and fault[0]["remedy"], sick.stdout)
+    shell.expect("the fault has a remedy", bool(fault) and fault[0]["remedy"], sick.stdout)
 
 
 def mistakes(shell):
@@ -145,7 +145,7 @@ def mistakes(shell):
                   "new")
     shell.mistake(1, ["experts already"], "upcycle", "matched", "--method", "vanilla", "--out", "new")
     shell.mistake(1, ["give one"], "doctor", "moe", "--text", "text.txt", "--data", "corpus")
-    shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
+    shell.expect("nothing is written", not os.path.exists(os.path.join(shell.directory, "new")))
 
 
 def no_room(shell):
@@ -159,7 +159,7 @@ def no_room(shell):
         vanilla = ("upcycle", "dense", "--method", "vanilla", "--out", "small/new")
         shell.mistake(1, ["--experts = 8: the model takes", "or try it all the same with --force\n"], *vanilla)
         shell.mistake(1, ["disk full"], *vanilla, "--force")
-        shell.expect("nothing is left", os.listdir(small) == [], os.listdir(small))
+        shell.expect("nothing is written", os.listdir(small) == [], os.listdir(small))
     finally:
         subprocess.run(["umount", small], check=True)
 
@@ -194,9 +194,9 @@ def first_steps(shell):
         return losses[-1] - losses[0], warnings
 
     rise, warnings = trained("parent")
-    shell.expect("the default start stays", rise < 0.05 and warnings == [], (rise, warnings))
+    shell.expect("the loss of the default start does not rise", rise < 0.05 and warnings == [], (rise, warnings))
     rise, warnings = trained("published")
-    shell.expect("the published start does not", rise > 0.5 and "auxiliary loss" in warnings, (rise, warnings))
+    shell.expect("the loss of the published start rises", rise > 0.5 and "auxiliary loss" in warnings, (rise, warnings))
 
 
 if __name__ == "__main__":
