@@ -117,7 +117,7 @@ def print_table(results):
               f"{r['peak_bytes'] / mib:6.0f} {r['torch_peak_bytes'] / mib:10.0f}")
     r = results[0]
     print(f"tokens/s; {r['threads']} threads, median of {r['pairs']} rounds; torch {r['torch']} with "
-          f"{r['blas']}, told {r['core_type']}, and in its default settings")
+          f"{r['blas']}, with OPENBLAS_CORETYPE={r['core_type']} and (default) without")
 
 
 def main():

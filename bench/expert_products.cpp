@@ -97,9 +97,10 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
   if (!penstock::ops::xsmm::supported()) return std::puts("libxsmm is missing"), 0;
   const double peak = penstock::ops::measure_peak_flops(threads, 0.5) / threads;
-  std::printf("%d threads, peak of one %.0f GFLOP/s; shares of it, the slowest thread's\n", threads,
-              peak * 1e-9);
-  std::printf("%-30s %9s %9s %9s %9s\n", "walks through", "0.5 MB", "4 MB", "16 MB", "96 MB");
+  std::printf("%d threads; share of one thread's peak (%.0f GFLOP/s), for the slowest thread\n",
+              threads, peak * 1e-9);
+  std::printf("%-30s %9s %9s %9s %9s\n", "bytes of one operand", "0.5 MB", "4 MB", "16 MB",
+              "96 MB");
   for (const Row& row : rows()) {
     std::printf("%-30s", row.name);
     for (const std::int64_t tiles : {4, 32, 128, 768}) {

@@ -23,7 +23,7 @@ double now() {
 
 int main(int argc, char** argv) {
   if (argc != 8) {
-    std::fprintf(stderr, "layer_pass D_MODEL D_FFN EXPERTS K METHOD TOKENS PASSES\n");
+    std::fprintf(stderr, "usage: layer_pass D_MODEL D_FFN EXPERTS K METHOD TOKENS PASSES\n");
     return 2;
   }
   const auto number = [&](int i) { return std::atoll(argv[i]); };

@@ -247,9 +247,9 @@ def main():
         print(json.dumps(rows, indent=1))
         return
     first = rows[0]["speeds"]
-    print(f"{os.path.basename(options.recipe)}: of each process {first['flops'] / 1e9:.1f} GFLOP/s, "
-          f"{first['memory-bandwidth'] / 1e9:.1f} GB/s of memory, {1e9 * first.get('exchange-cost', 0):.2f} ns of the "
-          f"processor for a byte; a step without exchange {rows[0]['alone_seconds']:.3f} s")
+    print(f"{os.path.basename(options.recipe)}: each process has {first['flops'] / 1e9:.1f} GFLOP/s, "
+          f"{first['memory-bandwidth'] / 1e9:.1f} GB/s of memory and takes {1e9 * first.get('exchange-cost', 0):.2f} ns "
+          f"of processor time per byte sent; a step without exchange takes {rows[0]['alone_seconds']:.3f} s")
     print(f"{'Gbit/s':>6s} {'measured link':>22s} {'layout':>16s} {'load':>5s} {'step':>8s} "
           f"{'estimate':>8s} {'error':>6s} "
           f"{'exchange':>8s} {'efficiency':>10s}")

@@ -121,7 +121,7 @@ int main() {
     std::puts("this processor has no AVX-512, or libxsmm is missing");
     return 0;
   }
-  std::puts("GFLOP/s of one thread: libxsmm's blocks, tiles, tiles that ask for c ahead");
+  std::puts("GFLOP/s of one thread: libxsmm's blocks, tiles, tiles that prefetch c");
   for (const Sizes& s : {Sizes{4096, 2048, 256}, Sizes{4096, 256, 1024}, Sizes{4096, 256, 2048}})
     std::printf("rows %ld, columns %ld, depth %ld: %.0f, %.0f, %.0f\n", s.rows, s.columns, s.depth,
                 gflops(s, by_blocks), gflops(s, by_tiles<false>), gflops(s, by_tiles<true>));

@@ -56,8 +56,8 @@ def main():
     arguments = parser.parse_args()
     program = os.path.join(arguments.build, "bin", "layer_pass")
     penstock.set_threads(1)
-    print(f"{'layer':10s} {'tiny, C++':>10s} {'Python':>9s} {'more':>6s} {'2048 tokens, C++':>17s} {'Python':>9s} "
-          f"{'more of it':>11s}")
+    print(f"{'layer':10s} {'tiny, C++':>10s} {'Python':>9s} {'added':>6s} {'2048 tokens, C++':>17s} {'Python':>9s} "
+          f"{'added':>11s}")
     for name, experts, k, method in ROWS:
         best = {}
         for _ in range(arguments.rounds):

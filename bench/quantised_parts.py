@@ -128,11 +128,11 @@ def main():
         print(json.dumps({"types": types, "kinds": kinds}, indent=1))
         return
     exact = types[0]["loss"]
-    print(f"{'type':20} {'MB':>8} {'loss':>9} {'more':>9} {'bits/byte':>10} {'same top':>9} {'same experts':>13}")
+    print(f"{'type':20} {'MB':>8} {'loss':>9} {'increase':>9} {'bits/byte':>10} {'same top':>9} {'same experts':>13}")
     for row in types:
         print(f"{row['type']:20} {row['bytes'] / 1e6:8.1f} {row['loss']:9.4f} {row['loss'] - exact:+9.4f} "
               f"{row['bits_per_byte']:10.4f} {row['same_top_token']:9.4f} {row['same_experts']:13.4f}")
-    print(f"{'as in q4_k alone':20} {'M':>8} {'loss':>9} {'more':>9}")
+    print(f"{'this kind in q4_k':20} {'M':>8} {'loss':>9} {'increase':>9}")
     for row in kinds:
         print(f"{row['kind']:20} {row['numbers'] / 1e6:8.2f} {row['loss']:9.4f} {row['loss'] - exact:+9.4f}")
 

@@ -21,9 +21,9 @@ for await (const chunk of await client.chat.completions.create({...ask, stream: 
   finish = chunk.choices[0]?.finish_reason ?? finish;
   usage = chunk.usage ?? usage;
 }
-expect("the stream says the same", text === whole.choices[0].message.content, [text, whole]);
-expect("its end", finish === whole.choices[0].finish_reason, finish);
-expect("its usage", usage?.total_tokens === whole.usage.total_tokens, usage);
+expect("the stream has the text of the whole answer", text === whole.choices[0].message.content, [text, whole]);
+expect("finish reason of the stream", finish === whole.choices[0].finish_reason, finish);
+expect("usage of the stream", usage?.total_tokens === whole.usage.total_tokens, usage);
 const completion = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 5, logprobs: 2});
 expect("a completion", completion.choices[0].logprobs.tokens.length === completion.usage.completion_tokens, completion);
 // The stream is aborted while more is to come. If its end has arrived, Node 20's fetch never returns from an abort.

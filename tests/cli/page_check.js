@@ -67,15 +67,15 @@ async function writes(browser) {
   await page.click("#go");
   await ended(1)(page);
   const tokens = await page.$$eval(".token:not(.of-prompt)", all => all.length);
-  expect("written tokens", tokens === 24, tokens);
+  expect("number of generated tokens", tokens === 24, tokens);
   const colours = await page.$$eval(".token", all => new Set(all.map(one => one.style.background)).size);
   expect("tokens in colours of several experts", colours > 2, colours);
-  expect("load over experts", (await page.$$eval(".load li", all => all.map(one => one.innerText))).some(text => !/: 0/.test(text)));
+  expect("the load of an expert is not zero", (await page.$$eval(".load li", all => all.map(one => one.innerText))).some(text => !/: 0/.test(text)));
   await page.hover(".token");
   const rows = () => page.$$eval("#detail-table tbody tr", all => all.map(row => row.innerText));
   const layers = await page.$eval("#layer", select => select.options.length);
   expect("hovering shows every layer", (await rows()).length === layers, await rows());
-  expect("with gates and logits", /\d: -?\d+\.\d\d/.test((await rows())[0]), await rows());
+  expect("hovering shows gates and logits", /\d: -?\d+\.\d\d/.test((await rows())[0]), await rows());
   await page.click("#numbers");
   await look(page, "written");
   return page;
@@ -108,7 +108,7 @@ async function compares(page) {
   await page.click("#compare");
   const second = "#choices fieldset:nth-child(2)";
   const names = await page.$$eval(`${second} option`, all => all.map(one => one.textContent));
-  expect("the folded model is there", names.some(name => name.endsWith("-folded")), names);
+  expect("the folded model can be chosen", names.some(name => name.endsWith("-folded")), names);
   await page.select(`${second} select`, String(names.findIndex(name => name.endsWith("-folded"))));
   await page.click("#go");
   await ended(2)(page);
@@ -119,7 +119,7 @@ async function compares(page) {
   await page.click("#go");
   await ended(2)(page);
   expect("one expert per token writes another text", (await said()).startsWith("The texts part"), await said());
-  expect("what differs is marked", (await page.$$(".token.differs")).length > 0);
+  expect("tokens that differ are marked", (await page.$$(".token.differs")).length > 0);
   await look(page, "compared");
 }
 
@@ -127,7 +127,7 @@ async function corpus(page) {
   expect("experts of tokens", (await page.$$("#token-experts tbody tr")).length > 5);
   await page.type("#token-filter", "t");
   const texts = await page.$$eval("#token-experts tbody th", all => all.map(one => one.textContent));
-  expect("the filter", texts.length > 0 && texts.every(text => text.includes("t")), texts);
+  expect("the filter keeps the texts that match", texts.length > 0 && texts.every(text => text.includes("t")), texts);
   expect("tokens of experts", (await page.$$("#expert-tokens tbody tr")).length > 1);
   expect("domains", (await page.$$("#domains tbody tr")).length > 0);
   await look(page, "corpus");
@@ -148,7 +148,7 @@ async function curves(browser) {
   for (const dark of [false, true]) {
     const page = await open(browser, new URL("/runs", viewed).href, {dark, phone: dark});
     await page.waitForSelector("#chart path");
-    expect("a row for each run", (await page.$$("#table tbody tr")).length > 0);
+    expect("the table has a row for each run", (await page.$$("#table tbody tr")).length > 0);
     await look(page, dark ? "curves-phone-dark" : "curves");
     await page.close();
   }
