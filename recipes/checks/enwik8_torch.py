@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the model of enwik8.toml in plain PyTorch on the same bytes, to tell a fault of Penstock from a
-property of the text. Prints the validation loss (nats per byte, last 5 %) every EVERY steps.
+"""Trains the model of enwik8.toml in plain PyTorch on the same bytes. The result shows whether a difference from
+the published curve is a fault of Penstock or a property of the text. The script prints the
+validation loss (nats per byte, last 5 %) every EVERY steps.
 
   recipes/checks/enwik8_torch.py enwik8_0_3500000.gz [--steps 100] [--every 100] [--bf16] [--threads 1]
 
 --bf16 rounds every activation, and every gradient that flows through one, to bfloat16, as the
-published run's mixed precision did. Shares no code or table with Penstock.
+published run's mixed precision did. The script shares no code and no table with Penstock.
 """
 import argparse
 import gzip
