@@ -32,6 +32,7 @@ RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector
     out.biases_choice |= balancer.biases_choice;
     out.keeps_thresholds |= balancer.keeps_thresholds;
     out.needs_matrix |= balancer.needs_matrix;
+    out.begins_at_k |= balancer.begins_at_k;
     out.pools_step |= balancer.pools_step;
   }
   out.causal |= out.keeps_thresholds;

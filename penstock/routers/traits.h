@@ -139,6 +139,7 @@ struct BalancerTraits {
   bool biases_choice = false;
   bool keeps_thresholds = false;
   bool needs_matrix = false;
+  bool begins_at_k = false;
   bool by_sequence = false;
   bool pools_step = false;
   bool of_layout = false;
@@ -159,6 +160,8 @@ struct BalancerTraits {
                "its option evaluation is \"batch\""});
     v("needs_matrix", needs_matrix,
       {.help = "computes its start from the matrix that the scorer folds into"});
+    v("begins_at_k", begins_at_k,
+      {.help = "about k experts per token are active from the first step on, not about half"});
     v("by_sequence", by_sequence, {.help = "counts the loads of each sequence separately"});
     v("pools_step", pools_step,
       {.help = "counts loads over all micro-batches of a step, before the training passes"});
@@ -182,6 +185,7 @@ struct RouterTraits : SelectorTraits {
   bool biases_choice = false;
   bool keeps_thresholds = false;
   bool needs_matrix = false;
+  bool begins_at_k = false;
   bool pools_step = false;
 
   template <class V>
@@ -197,6 +201,7 @@ struct RouterTraits : SelectorTraits {
     v("biases_choice", biases_choice);
     v("keeps_thresholds", keeps_thresholds);
     v("needs_matrix", needs_matrix);
+    v("begins_at_k", begins_at_k);
     v("pools_step", pools_step);
   }
 };

@@ -25,7 +25,9 @@ struct Config {
                "shift under which k of E experts are active for tokens of random direction"});
     shift.visit(v);
   }
-  void refine(BalancerTraits& traits) const { traits.needs_matrix = start == Start::target; }
+  void refine(BalancerTraits& traits) const {
+    traits.needs_matrix = traits.begins_at_k = start == Start::target;
+  }
 };
 
 constexpr double kMostQuantile = 1 - 1e-6;  // highest k/E for the start: a shift of 4.75 σ

@@ -43,6 +43,7 @@ struct Config {
   void refine(SelectorTraits& traits) const {
     // With a cap a gate depends on the logits of other experts too. No GateForm describes that.
     if (most > 0) traits.gates = GateForm::other;
+    traits.most_k = most;
     traits.estimates_gradient = leak > 0;
   }
 };

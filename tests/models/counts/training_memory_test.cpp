@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "tests/models/published_models.h"
+#include "tests/routers/parts.h"
 
 namespace penstock {
 namespace {
@@ -28,13 +29,19 @@ TEST(TrainingMemory, ActivationsByHand) {
   EXPECT_EQ(activations(topk), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
   // A perceptron as wide as the model keeps its GELU's input and output.
   EXPECT_EQ(activations(tiny("mlp", 4)), bytes(3 * (28 + 4 + 2 * 4 + 16 + 7) + 12, 60));
-  // ReLU routing begins with half of the four experts, or with k if k is larger.
+  // ReLU routing may have all four experts on in its first steps.
   ModelConfig remoe = tiny("remoe", 4);
-  EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
-  remoe.router.k = 3;
-  EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 48 + 21) + 12, 60));
+  EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 64 + 28) + 12, 60));
+  // At most two with a cap of two. With a start at k = 1, half of the experts are counted.
+  ModelConfig capped = tiny("remoe", 4), at_k = tiny("remoe", 4);
+  capped.router.parts = {{"relu", testing::node({{"most", std::int64_t{2}}})}};
+  EXPECT_EQ(activations(capped), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
+  at_k.router.balancers = {"threshold"};
+  EXPECT_EQ(activations(at_k), bytes(3 * (28 + 4 + 64 + 28) + 12, 60));
+  at_k.router.parts = {{"threshold", testing::node({{"start", std::string("target")}})}};
+  EXPECT_EQ(activations(at_k), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
   // Recomputed experts do not keep the 2·8.
-  EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 21) + 12, 60));
+  EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 28) + 12, 60));
   EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));
   // With experts in every second layer, the last layer is dense. During its backward pass, all
   // layers' numbers are kept.
