@@ -21,6 +21,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/run_settings.h"
+#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/same_tokenizer.h"
@@ -235,7 +236,7 @@ void print_tables(const AnalyseOptions& options) {
     if (!text.empty()) text += "\n";
     text += report::section_text({.tables = {study::closed_form_table(form, figures)}});
   }
-  fmt::print("{}", options.json ? all.dump(2) + "\n" : text);
+  fmt::print("{}", options.json ? json_text(all, 2) + "\n" : text);
 }
 
 void run_analyse(const AnalyseOptions& options) {
@@ -254,8 +255,7 @@ void run_analyse(const AnalyseOptions& options) {
   if (!options.html.empty())
     write_file_atomically(real_file_system(), options.html, report::analysis_page(result));
   if (options.json)  // a token may be part of a character
-    fmt::print("{}\n",
-               to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(result), 2));
   else
     fmt::print("{}{}", analysis_text(result),
                options.html.empty() ? "" : fmt::format("\npage: {}\n", options.html));

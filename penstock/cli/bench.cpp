@@ -14,6 +14,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
@@ -38,7 +39,7 @@ struct BenchRecipe {
 template <class Result>
 void print_result(const Result& result, bool json) {
   if (json)
-    fmt::print("{}\n", to_json(result).dump(2));
+    fmt::print("{}\n", json_text(to_json(result), 2));
   else
     fmt::print("{}", to_text(result));
 }
@@ -150,14 +151,13 @@ void add_layer(CLI::App& bench) {
                             ->add_option("--sweep-experts", options->sweep_experts,
                                          "one row for each of these numbers of experts")
                             ->delimiter(',')
-                            ->allow_extra_args(false)
                             ->excludes(experts);
-  command
-      ->add_option("--sweep-tokens", options->sweep_tokens,
-                   "one row for each of these numbers of tokens")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->excludes(sweep_experts);
+  one_value_each(sweep_experts);
+  one_value_each(command
+                     ->add_option("--sweep-tokens", options->sweep_tokens,
+                                  "one row for each of these numbers of tokens")
+                     ->delimiter(',')
+                     ->excludes(sweep_experts));
   add_timing(*command, options->bench, "passes");
   add_json(*command, options->json);
   command->footer(

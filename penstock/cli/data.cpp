@@ -12,6 +12,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -146,18 +147,16 @@ void add_text_options(CLI::App& command, DataArguments& options) {
       "domain's text in order; bytes:A,B,C: cut at exactly these bytes; a domain with too few "
       "documents, such as a single file, is also cut in order (default: " +
           prepare.split + ")");
-  command
-      .add_option("--validation", options.validation, "PATH or NAME=PATH of the validation split")
-      ->allow_extra_args(false);
-  command.add_option("--test", options.test, "PATH or NAME=PATH of the test split")
-      ->allow_extra_args(false);
+  one_value_each(command.add_option("--validation", options.validation,
+                                    "PATH or NAME=PATH of the validation split"));
+  one_value_each(command.add_option("--test", options.test, "PATH or NAME=PATH of the test split"));
 }
 
 /// The options of a file's format and of the amount of text to take.
 void add_reading_options(CLI::App& command, DataArguments& options) {
   PrepareOptions& prepare = options.prepare;
-  command.add_option("--domain", options.domains, "NAME=PATH: an input with this domain label")
-      ->allow_extra_args(false);
+  one_value_each(command.add_option("--domain", options.domains,
+                                    "NAME=PATH: an input with this domain label"));
   command.add_option("--field", prepare.read.field, "JSONL field that holds the text")
       ->capture_default_str();
   command.add_option("--domain-field", prepare.read.domain_field,

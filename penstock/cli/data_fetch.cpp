@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/fetch/fetch.h"
+#include "penstock/io/json_text.h"
 #include "penstock/tasks/data_sets.h"
 
 namespace penstock {
@@ -104,6 +106,21 @@ void list_datasets() {
   }
 }
 
+nlohmann::ordered_json datasets_json() {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const PublicDataset& set : public_datasets())
+    out.push_back({{"name", set.name},
+                   {"summary", set.summary},
+                   {"urls", set.urls},
+                   {"bytes", set.bytes},
+                   {"licence", set.licence},
+                   {"checksum_kind", set.sum.empty() ? "" : sha_name(set.sum_kind)},
+                   {"checksum", set.sum},
+                   {"checksum_source", set.sum_source},
+                   {"fetched", set.fetched}});
+  return out;
+}
+
 /// The data sets that the words name, each once.
 std::vector<std::string> chosen_datasets(const FetchArguments& arguments) {
   if (arguments.all) return tasks::all_data_sets();
@@ -116,6 +133,7 @@ std::vector<std::string> chosen_datasets(const FetchArguments& arguments) {
 }
 
 void run_fetch(const FetchArguments& arguments) {
+  if (arguments.list && arguments.json) return fmt::print("{}\n", json_text(datasets_json(), 2));
   if (arguments.list) return list_datasets();
   const std::vector<std::string> sets = chosen_datasets(arguments);
   const bool given = !arguments.fetch.url.empty() || !arguments.fetch.sha256.empty();

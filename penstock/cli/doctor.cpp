@@ -12,6 +12,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/doctor/doctor.h"
+#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {
@@ -89,7 +90,7 @@ void run_doctor(DoctorArguments arguments, int& exit_code) {
   const EndOnSignal guard("interrupted; nothing was written");
   const Diagnosis diagnosis = examine(model_argument(arguments.model).path, arguments.options);
   if (arguments.json)
-    fmt::print("{}\n", diagnosis_json(diagnosis).dump(2));
+    fmt::print("{}\n", json_text(diagnosis_json(diagnosis), 2));
   else
     print_diagnosis(diagnosis);
   exit_code = diagnosis.worst() == CheckState::fault ? 1 : 0;

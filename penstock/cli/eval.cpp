@@ -83,7 +83,7 @@ void run_tasks(EvalArguments a) {
 
 void run_eval(const CLI::App& command, EvalArguments a) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
-  if (a.list_tasks) return list_tasks();
+  if (a.list_tasks) return list_tasks(a.json);
   const bool of_tasks = given("--tasks") || given("--task"), of_requests = given("--requests");
   if (given("--protocol") && !of_tasks && !given("--text"))
     throw CLI::RequiresError("--protocol", "--text or --tasks");
@@ -155,13 +155,14 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
 
 /// --tasks and the options that only --tasks takes.
 void add_task_options(CLI::App& command, EvalArguments& a) {
-  CLI::Option* names = command
-                           .add_option("--tasks", a.tasks.tasks,
-                                       "zero-shot tasks and groups of tasks to measure, in place "
-                                       "of a corpus, separated by commas; --list-tasks shows them")
-                           ->delimiter(',');
-  CLI::Option* files = command.add_option(
-      "--task", a.tasks.files, "a task of your own: a TOML file (docs/tasks.md); may be repeated");
+  CLI::Option* names = one_value_each(
+      command
+          .add_option("--tasks", a.tasks.tasks,
+                      "zero-shot tasks and groups of tasks to measure, in place of a corpus, "
+                      "separated by commas; --list-tasks shows them")
+          ->delimiter(','));
+  CLI::Option* files = one_value_each(command.add_option(
+      "--task", a.tasks.files, "a task of your own: a TOML file (docs/tasks.md); may be repeated"));
   command.add_option(
       "--protocol", a.protocol,
       "protocol of the measurement; for tasks: lm-eval (default) or opencompass; for a text: "

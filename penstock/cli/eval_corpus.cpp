@@ -19,6 +19,7 @@
 #include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/eval/oracle.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/files/stored_model.h"
@@ -64,7 +65,7 @@ void print_by_active(std::span<const ActiveFigures> points) {
                point.figures.perplexity, point.figures.bits_per_byte,
                point.figures.flops_per_token / 1e6, point.figures.tokens_per_second);
   fmt::print("experts: mean per token and MoE layer; shift: of every logit, found on {} tokens\n",
-             grouped(kShiftTokens));
+             grouped(points.front().shift_tokens));
 }
 
 void print_oracle(const OracleRouting& oracle) {
@@ -118,7 +119,8 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
 /// Prints the results as text.
 std::string what_text(const EvaluateOptions& how) {
   std::string out = fmt::format("{} split", split_name(how.split));
-  if (how.max_tokens > 0) out += fmt::format(", at most {} tokens of it", grouped(how.max_tokens));
+  if (how.max_tokens > 0)
+    out += fmt::format(", at most {} tokens of it or one window", grouped(how.max_tokens));
   return out + fmt::format(", windows of {} tokens", how.sequence_length);
 }
 
@@ -128,7 +130,7 @@ void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
   auto out = to_json(measured.own);
   for (const KFigures& point : measured.figures) out["by_k"].push_back(to_json(point));
   for (const ActiveFigures& point : by_active) out["by_active_experts"].push_back(to_json(point));
-  if (!by_active.empty()) out["shift_tokens"] = kShiftTokens;
+  if (!by_active.empty()) out["shift_tokens"] = by_active.front().shift_tokens;
   if (oracle) out["oracle_routing"] = to_json(*oracle);
   out["model"] = model.path;
   out["folded"] = options.fold;
@@ -141,7 +143,7 @@ void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
     out["memory_length"] = how.memory_length >= 0 ? how.memory_length : config.xl.memory;
   out["causal"] = config.causal();
   out["by_thresholds"] = config.by_thresholds();
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 }  // namespace
@@ -163,7 +165,7 @@ void run_eval_ngram(const std::string& data, int order, Split split, bool json) 
                                       {"perplexity", totals.perplexity()},
                                       {"bits_per_byte", totals.bits_per_byte()},
                                       {"tokens", totals.tokens}};
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 void run_eval_corpus(const EvalCorpusOptions& options) {

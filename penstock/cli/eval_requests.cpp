@@ -14,6 +14,7 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/tasks/requests.h"
@@ -28,7 +29,7 @@ void answer(LanguageModel& model, const std::vector<tasks::TokenRequest>& reques
   for (std::size_t i = 0; i < requests.size(); ++i) {
     tasks::Row line = tasks::Row::object();
     tasks::add_score(line, requests[i], scores[i]);
-    fmt::print("{}\n", line.dump());
+    fmt::print("{}\n", json_text(line));
   }
   std::fflush(stdout);
 }

@@ -18,6 +18,7 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/files/fingerprint.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
@@ -223,7 +224,7 @@ void print_json(const EvalTasksOptions& options, const std::vector<EvaluatedTask
       out["compare"]["differences"][named(first[i].result)] =
           to_json(tasks::compare(first[i].result, second[i].result));
   }
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 void check_overwrites_nothing_read(const EvalTasksOptions& options,
@@ -270,7 +271,33 @@ void run_eval_tasks(const EvalTasksOptions& options) {
   print_choice_note(model.model->config());
 }
 
-void list_tasks() {
+namespace {
+
+nlohmann::ordered_json tasks_json() {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const tasks::TaskProtocol protocol : tasks::kTaskProtocols) {
+    nlohmann::ordered_json& of_protocol = out[std::string(word(protocol))];
+    of_protocol = {{"tasks", nlohmann::ordered_json::array()},
+                   {"groups", nlohmann::ordered_json::object()}};
+    for (const tasks::Task& task : tasks::all_tasks(protocol)) {
+      std::vector<std::string> metrics;
+      for (const tasks::Metric metric : task.metrics) metrics.emplace_back(word(metric));
+      of_protocol["tasks"].push_back({{"name", task.name},
+                                      {"version", task.version},
+                                      {"metrics", metrics},
+                                      {"source", task.source},
+                                      {"data_sets", task.data_sets}});
+    }
+    for (const tasks::Group& group : tasks::all_groups(protocol))
+      of_protocol["groups"][group.name] = group.tasks;
+  }
+  return out;
+}
+
+}  // namespace
+
+void list_tasks(bool json) {
+  if (json) return fmt::print("{}\n", json_text(tasks_json(), 2));
   for (const tasks::TaskProtocol protocol : tasks::kTaskProtocols) {
     fmt::print("protocol {}\n", word(protocol));
     for (const tasks::Task& task : tasks::all_tasks(protocol)) {

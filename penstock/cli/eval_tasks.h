@@ -28,6 +28,6 @@ struct EvalTasksOptions {
 void run_eval_tasks(const EvalTasksOptions& options);
 
 /// Prints the tasks and groups of every protocol.
-void list_tasks();
+void list_tasks(bool json);
 
 }  // namespace penstock

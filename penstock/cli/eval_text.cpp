@@ -17,6 +17,7 @@
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/text_windows.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
@@ -147,7 +148,7 @@ void run_eval_text(const EvalTextOptions& options) {
     write_file_atomically(real_file_system(), options.per_token,
                           per_token_lines(found.windows, found.scores));
   if (options.json)
-    fmt::print("{}\n", json_of(model, found, options).dump(2));
+    fmt::print("{}\n", json_text(json_of(model, found, options), 2));
   else
     print(model, found, options);
 }

@@ -14,6 +14,7 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/export/export_model.h"
+#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {
@@ -61,7 +62,7 @@ void run_export(ExportArguments arguments) {
   line.finish();
   guard.disarm();
   if (arguments.json)
-    fmt::print("{}\n", to_json(certificate).dump());
+    fmt::print("{}\n", json_text(to_json(certificate)));
   else
     print_certificate(certificate);
 }

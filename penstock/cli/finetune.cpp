@@ -24,6 +24,7 @@
 #include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/test_result.h"
+#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/report.h"
@@ -59,7 +60,7 @@ void print_test(const nlohmann::ordered_json& result) {
 
 void print_result(const nlohmann::ordered_json& result, bool json) {
   if (json)
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", json_text(result, 2));
   else
     print_test(result);
 }
@@ -122,11 +123,13 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->default_str(std::string(word(options->task)));
   auto* out = command->add_option("--out", options->out, "run directory");
   add_overrides(*command, options->overrides, "override a key: --set epochs=1");
-  command
-      ->add_option("--k", options->k,
-                   "experts per token in the test, such as 1,2,4; default: powers of two and all")
-      ->delimiter(',')
-      ->check(whole_number(1));
+  one_value_each(
+      command
+          ->add_option(
+              "--k", options->k,
+              "experts per token in the test, such as 1,2,4; default: powers of two and all")
+          ->delimiter(',')
+          ->check(whole_number(1)));
   auto* test_only =
       command->add_option("--test-only", options->test_only,
                           "test the best checkpoint of this run directory again; trains nothing");

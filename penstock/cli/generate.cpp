@@ -20,6 +20,7 @@
 #include "penstock/infer/draft_check.h"
 #include "penstock/infer/generate.h"
 #include "penstock/infer/session.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/ops/dispatch.h"
@@ -154,7 +155,7 @@ int run_generate(const GenerateArguments& arguments) {
     out["model"] = path;
     out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["folded"] = arguments.fold;
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", json_text(out, 2));
   }
   std::string ending;
   for (const Completion& text : generation.completions)
@@ -169,17 +170,12 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       .add_option("MODEL", arguments.model,
                   "model of any format, or run directory (its best checkpoint)")
       ->required();
-  command
-      .add_option("--prompt", arguments.prompts,
-                  "text to continue; may be repeated; without a prompt: a new document")
-      ->expected(1)
-      ->take_all();
-  command
-      .add_option(
-          "--prompt-file", arguments.prompt_files,
-          "file with a text to continue, - for standard input; a newline at the end is left out")
-      ->expected(1)
-      ->take_all();
+  one_value_each(
+      command.add_option("--prompt", arguments.prompts,
+                         "text to continue; may be repeated; without a prompt: a new document"));
+  one_value_each(command.add_option(
+      "--prompt-file", arguments.prompt_files,
+      "file with a text to continue, - for standard input; a newline at the end is left out"));
 }
 
 /// The options of how tokens are chosen and where a text ends.
@@ -211,9 +207,8 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       .add_option("--batch", options.samples, "number of texts per prompt, sampled independently")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
-  command.add_option("--stop", options.stop, "end before this text; may be repeated")
-      ->expected(1)
-      ->take_all();
+  one_value_each(
+      command.add_option("--stop", options.stop, "end before this text; may be repeated"));
 }
 
 /// The options of the computation, which do not change the text.

@@ -16,6 +16,7 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/handoff.h"
+#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {
@@ -63,7 +64,7 @@ void run_handoff(HandoffArguments arguments) {
   const HandoffReport report = hand_off(options, real_file_system(), arguments.out, shown_on(line));
   line.finish();
   if (arguments.json)
-    fmt::print("{}\n", to_json(report).dump());
+    fmt::print("{}\n", json_text(to_json(report)));
   else
     print_report(arguments, report);
 }

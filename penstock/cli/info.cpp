@@ -17,6 +17,7 @@
 #include "penstock/cli/info/recipe_of_target.h"
 #include "penstock/cli/info/study.h"
 #include "penstock/finetune/run_record.h"
+#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/train/layouts/parallel_settings.h"
@@ -75,7 +76,7 @@ void print_info(const InfoOptions& options) {
     if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
     if (auto parallel = parallel_json(recipe, options.speeds); !parallel.is_null())
       figures["parallel"] = std::move(parallel);
-    fmt::print("{}\n", figures.dump(2));
+    fmt::print("{}\n", json_text(figures, 2));
     return;
   }
   print_figures(recipe, options.speeds);

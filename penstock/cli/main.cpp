@@ -12,6 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/failure_text.h"
 #include "penstock/cli/analyse.h"
+#include "penstock/cli/arguments/utf8_words.h"
 #include "penstock/cli/bench.h"
 #include "penstock/cli/completions/manual.h"
 #include "penstock/cli/data.h"
@@ -46,7 +47,7 @@ constexpr const char* kStart =
     "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
     "  penstock eval runs/remoe --data corpus\n"
     "  penstock generate runs/remoe --prompt 'The '\n"
-    "  penstock finetune runs/remoe --data sst2 --out runs/sst2\n"
+    "  penstock finetune runs/remoe --data sst2 --out runs/sst2   # files: docs/finetune.md\n"
     "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
     "Every subcommand has --help with examples.";
 
@@ -110,6 +111,8 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_commands(app, exit_code);
   try {
+    penstock::check_words_are_utf8(
+        std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
     if (argc == 1 && ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {
       std::fputs(penstock::overview(".").c_str(), stdout);
       return 0;

@@ -8,6 +8,7 @@
 
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/io/config_json.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/recipe_template.h"
@@ -146,9 +147,23 @@ nlohmann::ordered_json method_json(const std::string& name, const Method& method
           {"traits", to_json(write_config(router.traits))}};
 }
 
+/// The method and the parts of this name, as in routers_json().
+nlohmann::ordered_json one_json(const std::string& name) {
+  example_router(name);  // throws for an unknown name
+  const nlohmann::ordered_json all = routers_json();
+  nlohmann::ordered_json out;
+  for (const char* kind : {"methods", "scorers", "selectors", "balancers"}) {
+    out[kind] = nlohmann::ordered_json::object();
+    if (all.at(kind).contains(name)) out[kind][name] = all.at(kind).at(name);
+  }
+  return out;
+}
+
 void print_routers(const RoutersOptions& options) {
+  if (options.json)
+    return fmt::print("{}\n",
+                      json_text(options.name.empty() ? routers_json() : one_json(options.name), 2));
   if (!options.name.empty()) return print_one(options.name);
-  if (options.json) return fmt::print("{}\n", routers_json().dump(2));
   if (options.markdown) return print_markdown();
   fmt::print("methods (model.router.method)\n");
   for (const auto& [name, method] : method_registry().entries())

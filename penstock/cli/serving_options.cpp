@@ -23,12 +23,9 @@ void add_model_options(CLI::App& command, ServingArguments& arguments) {
   command.add_option(
       "--name", arguments.name,
       "name of the model in requests and answers; default: the name of its folder or file");
-  command
-      .add_option(
-          "--beside", arguments.beside,
-          "another model in the same server, named after its folder or file; may be repeated")
-      ->expected(1)
-      ->take_all();
+  one_value_each(command.add_option(
+      "--beside", arguments.beside,
+      "another model in the same server, named after its folder or file; may be repeated"));
   command.add_flag("--folded", arguments.folded,
                    "also serve the model with each router folded into one matrix, as NAME-folded");
   command.add_option(

@@ -22,6 +22,7 @@
 #include "penstock/cli/study_arguments.h"
 #include "penstock/cli/study_jobs.h"
 #include "penstock/dist/transport.h"
+#include "penstock/io/json_text.h"
 #include "penstock/report/report.h"
 #include "penstock/study/config/study_fields.h"
 #include "penstock/study/runs/results_file.h"
@@ -126,7 +127,7 @@ int finish(const StudyArguments& options, const GivenStudy& given, const study::
   const auto outcome = study::run_study(given.config, given.how, hooks);
   if (given.how.only) return outcome.interrupted ? 130 : 0;
   if (options.json)
-    fmt::print("{}\n", study::to_json(outcome.results).dump());
+    fmt::print("{}\n", json_text(study::to_json(outcome.results)));
   else
     print_outcome(outcome, given.config.trains(), given.how.output, options.wide);
   if (!outcome.interrupted) return 0;

@@ -13,6 +13,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {
@@ -56,8 +57,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_text) {
     const std::string text =
         tokenizer->decode(parse_ids(input, has_text ? "--text" : options.input));
     if (options.json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"text", text}}.dump(
-                             2, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print("{}\n", json_text(nlohmann::ordered_json{{"text", text}}, 2));
     else
       std::fwrite(text.data(), 1, text.size(), stdout);
     return;
@@ -73,7 +73,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_text) {
                                       {"bytes", input.size()},
                                       {"tokens", ids.size()},
                                       {"ids", ids}};
-  fmt::print("{}\n", out.dump());
+  fmt::print("{}\n", json_text(out));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/io/json_text.h"
 #include "penstock/layers/all_outputs.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"
@@ -237,7 +238,7 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
     report.without_tokenizer = written.without_tokenizer;
     nlohmann::ordered_json json = to_json(report);
     json["parent"] = source->origin();
-    return json.dump(1) + "\n";
+    return json_text(json, 1) + "\n";
   };
   std::vector<LazyTensor> tensors;
   for (const std::string& name : result.names())

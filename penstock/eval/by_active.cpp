@@ -15,12 +15,6 @@ constexpr double kTolerance = 0.005;  // relative error of the mean number of ex
 constexpr double kFarthest = 1024;    // largest shift
 constexpr int kHalvings = 40;
 
-double active_at(LanguageModel& model, const Corpus& corpus, EvaluateOptions& options,
-                 double shift) {
-  options.context.logit_shift = shift;
-  return counted_active(model.config(), evaluate(model, corpus, options).routing);
-}
-
 }  // namespace
 
 std::vector<double> parse_active_values(const std::string& text) {
@@ -62,16 +56,20 @@ nlohmann::ordered_json to_json(const ActiveFigures& figures) {
   return out;
 }
 
-double shift_for(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
-                 double active) {
+FoundShift shift_for(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+                     double active) {
   options.max_tokens =
       options.max_tokens > 0 ? std::min(options.max_tokens, kShiftTokens) : kShiftTokens;
   options.progress = nullptr;
+  std::int64_t tokens = 0;
   const auto off = [&](double shift) {
-    return active_at(model, corpus, options, shift) / active - 1;
+    options.context.logit_shift = shift;
+    const Evaluation found = evaluate(model, corpus, options);
+    tokens = found.total.tokens;
+    return counted_active(model.config(), found.routing) / active - 1;
   };
   double low = 0, high = 0, error = off(0);
-  if (std::abs(error) <= kTolerance) return 0;
+  if (std::abs(error) <= kTolerance) return {0, tokens};
   for (double reach = 0.125; error > 0 && reach <= kFarthest; reach *= 2) error = off(low = -reach);
   if (low == 0)
     for (double reach = 0.125; error < 0 && reach <= kFarthest; reach *= 2)
@@ -82,9 +80,9 @@ double shift_for(LanguageModel& model, const Corpus& corpus, EvaluateOptions opt
     const double middle = (low + high) / 2;
     error = off(middle);
     (error > 0 ? high : low) = middle;
-    if (std::abs(error) <= kTolerance) return middle;
+    if (std::abs(error) <= kTolerance) return {middle, tokens};
   }
-  return low < 0 && high == 0 ? low : high;
+  return {low < 0 && high == 0 ? low : high, tokens};
 }
 
 std::vector<ActiveFigures> evaluate_by_active(
@@ -98,12 +96,13 @@ std::vector<ActiveFigures> evaluate_by_active(
       options.progress = [&progress, value](double done, const LossTotals& sofar) {
         progress(value, done, sofar);
       };
-    const double shift = shift_for(model, corpus, options, value);
-    options.context.logit_shift = shift;
+    const FoundShift found = shift_for(model, corpus, options, value);
+    options.context.logit_shift = found.shift;
     const KPoint point = evaluate_at_k(model, corpus, options, 0);
     out.push_back({.wanted = value,
                    .reached = counted_active(model.config(), point.evaluation.routing),
-                   .shift = shift,
+                   .shift = found.shift,
+                   .shift_tokens = found.tokens,
                    .figures = point.figures});
   }
   return out;

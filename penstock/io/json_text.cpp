@@ -8,8 +8,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string compact(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+template <class Json>
+std::string dumped(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 bool one_line(const json& value) {
@@ -19,7 +20,7 @@ bool one_line(const json& value) {
 
 void append(const json& value, std::size_t depth, std::string& text) {
   if (one_line(value)) {
-    text += compact(value);
+    text += json_text(value);
     return;
   }
   const std::string indent = "\n" + std::string(depth + 1, ' ');
@@ -27,7 +28,7 @@ void append(const json& value, std::size_t depth, std::string& text) {
   const char* separator = "";
   for (auto it = value.begin(); it != value.end(); ++it) {
     text += separator + indent;
-    if (value.is_object()) text += compact(it.key()) + ": ";
+    if (value.is_object()) text += json_text(json(it.key())) + ": ";
     append(*it, depth + 1, text);
     separator = ",";
   }
@@ -36,6 +37,11 @@ void append(const json& value, std::size_t depth, std::string& text) {
 }
 
 }  // namespace
+
+std::string json_text(const json& value, int indent) { return dumped(value, indent); }
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return dumped(value, indent);
+}
 
 std::string readable_text(const json& value) {
   std::string text;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/io/json_text.h"
 #include "penstock/study/runs/run_reader.h"
 
 namespace penstock::report {
@@ -73,7 +74,7 @@ std::string LiveCurves::json() {
     try {
       Json one = run_json(run);
       if (one["finished"])
-        finished_[run.string()] = one.dump();
+        finished_[run.string()] = json_text(one);
       else
         finished = false;
       runs.push_back(std::move(one));
@@ -84,7 +85,7 @@ std::string LiveCurves::json() {
   out["finished"] = finished && (!of_study || results);
   out["report"] = of_study ? results : !runs.empty();
   out["runs"] = std::move(runs);
-  return out.dump();
+  return json_text(out);
 }
 
 }  // namespace penstock::report

@@ -8,6 +8,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/infer/generate.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/tasks/fewshot.h"
 #include "penstock/tasks/requests.h"
@@ -260,7 +261,7 @@ std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated)
       line["generated"] = result.generated;
       line["answers"] = item.answers;
     }
-    out += line.dump() + "\n";
+    out += json_text(line) + "\n";
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {
@@ -71,7 +72,7 @@ void MetricsLog::append(const Json& line) {
   PENSTOCK_ASSERT(step, "a line of metrics without a step");
   PENSTOCK_ASSERT(*step > last_step_, "step ", *step, " after step ", last_step_);
   // Unbuffered and in one piece. Names from outside may hold bytes that are not UTF-8.
-  file_->write(bytes_of(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
+  file_->write(bytes_of(json_text(line) + "\n"));
   last_step_ = *step;
 }
 

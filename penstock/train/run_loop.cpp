@@ -12,6 +12,7 @@
 #include "penstock/base/file_lock.h"
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
+#include "penstock/io/json_text.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
@@ -99,6 +100,11 @@ class RunLoop {
       PENSTOCK_CHECK(
           !files_.exists(directory_ + "/checkpoints"), directory_,
           ": holds checkpoints but no config.toml to say of what; choose another folder");
+      for (const auto& [file, what] :
+           {std::pair("corpus.json", "a corpus"), std::pair("config.json", "a model"),
+            std::pair("results.json", "a study")})
+        PENSTOCK_CHECK(!files_.exists(directory_ + "/" + file), directory_, ": holds ", what, " (",
+                       file, "); choose another folder for a run");
     }
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
@@ -113,7 +119,12 @@ class RunLoop {
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),
                    "); choose another folder to start again");
-    if (!search.found) return;
+    if (!search.found) {
+      if (const std::size_t lines = read_metrics(files_, log_path()).size(); lines > 0)
+        progress_.finish(concat("note: ", directory_, " has no checkpoint. Training begins again, ",
+                                "and replaces the log of ", lines, " steps"));
+      return;
+    }
     const CheckpointContents contents = open_checkpoint(files_, search.found->directory);
     task_.restore(*search.found, contents);
     saver_.restored();
@@ -202,7 +213,8 @@ class RunLoop {
                                  ? fmt::format("The state after step {} is saved", task_.step())
                                  : "No step was done";
     throw DivergedError(concat(directory_, ": step ", task_.step() + 1, " stopped: ", failure, ". ",
-                               kept, "; lower ", plan_.settings.keys, "lr, or look at the data"));
+                               kept, "; begin another run with a lower ", plan_.settings.keys,
+                               "lr, or look at the data"));
   }
 
   /// What follows the last step: its measurement, its line of the log and its checkpoint, if due.
@@ -278,7 +290,7 @@ class RunLoop {
     // Measured after the last checkpoint: a run that is killed here only measures again.
     Json result = task_.result(read_metrics(files_, log_path()), store_, measure_watch());
     result["seconds"] = seconds();
-    write_file_atomically(files_, result_path(), result.dump(2) + "\n");
+    write_file_atomically(files_, result_path(), json_text(result, 2) + "\n");
     if (const std::string summary = task_.summary(result); !summary.empty())
       progress_.finish(fmt::format("{}: {} steps, {}, {}", directory_, plan_.steps, summary,
                                    duration_text(seconds())));

@@ -34,6 +34,7 @@ def check_outputs(shell, source):
     for wrong in ("0", "-1", "inf", "fast"):
         shell.mistake(2, ["--latency", f"must be a number above 0, not '{wrong}'"], "info", "recipe.toml", f"--latency={wrong}")
     shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
+    shell.ok("train", "--set", "train.steps=2", "recipe.toml", "--out", "run_of_2", "--quiet")  # the option takes one word
     for form in ((), ("--json",)):
         shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))
     shell.expect("info in KiB", " KiB to train: weights " in shell.ok("info", "run"))
@@ -54,6 +55,14 @@ def check_outputs(shell, source):
                  "checkpoints/step-6/model.safetensors", "checkpoints/step-6/tokenizer.json"):
         shell.expect("run directory", os.path.exists(os.path.join(shell.directory, "run", name)), name)
     routers = json.loads(shell.ok("routers", "--json"))
+    one = json.loads(shell.ok("routers", "topk", "--json"))
+    shell.expect("routers NAME", one == {kind: {name: entry for name, entry in routers[kind].items() if name == "topk"}
+                                         for kind in ("methods", "scorers", "selectors", "balancers")}, one)
+    shell.expect("routers NAME", "topk" in one["methods"] and "topk" in one["selectors"], one)
+    sets = json.loads(shell.ok("data", "fetch", "--list", "--json"))
+    shell.expect("data fetch --list", any(one["name"] == "enwik8" and one["urls"] for one in sets), sets[:1])
+    tasks = json.loads(shell.ok("eval", "--list-tasks", "--json"))
+    shell.expect("--list-tasks", any(task["name"] == "piqa" for task in tasks["lm-eval"]["tasks"]), list(tasks))
     shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
     shell.expect("routers", "[model.router.topk.schedule]" in shell.ok("routers", "hyperrouter"))
     for kind in ("scorers", "selectors", "balancers"):
@@ -152,6 +161,16 @@ def check_mistakes(shell):
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
     shell.mistake(1, ["train.steps: 6 -> 7", "it cannot go on to more steps", "train.init_from = run"], "train", "recipe.toml", "--out",
                   "run", "--resume", "--set", "train.steps=7", "--set", "train.warmup_steps=1")
+    # A run, a study and a corpus keep folders of their own.
+    with open(os.path.join(shell.directory, "study.toml"), "w") as file:
+        file.write('name = "one"\ntitle = "one"\nbase = "recipe.toml"\nseeds = [1]\n[variants.a]\n')
+    shell.mistake(1, ["run: holds a run (config.toml)", "another folder"], "study", "study.toml", "--out", "run")
+    shell.mistake(1, ["corpus: holds a corpus (corpus.json)", "another folder"], "train", "recipe.toml", "--out", "corpus")
+    # Paths are UTF-8, because recipes and JSON hold them.
+    shell.mistake(1, ["'data.corpus=c\\xff' is not UTF-8"], "train", "recipe.toml", "--out", "no", "--set",
+                  os.fsdecode(b"data.corpus=c\xff"))
+    shell.mistake(1, ["'run\\xff' is not UTF-8"], "eval", os.fsdecode(b"run\xff"), "--data", "corpus", "--json")
+    shell.expect("not UTF-8", not os.path.exists(os.path.join(shell.directory, "no")))
     path = os.path.join(shell.directory, "run/checkpoints/step-6/model.safetensors")
     with open(path, "r+b") as file:
         file.seek(-4, os.SEEK_END)

@@ -291,7 +291,7 @@ TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
   const std::string said = error("run");
   EXPECT_TRUE(said.find("not finite") != said.npos || said.find("the loss is") != said.npos)
       << said;
-  EXPECT_NE(said.find("is saved; lower lr"), std::string::npos) << said;
+  EXPECT_NE(said.find("is saved; begin another run with a lower lr"), std::string::npos) << said;
   EXPECT_TRUE(CheckpointStore(real_file_system(), path("run")).latest().found);
 }
 

@@ -17,13 +17,19 @@ CLI::Option* add_threads(CLI::App& command, Count& threads) {
       ->check(whole_number(0, kMostThreads));
 }
 
+/// An option that takes one value each time it is given. The word after the value is not its own,
+/// so a positional argument may follow.
+inline CLI::Option* one_value_each(CLI::Option* option) {
+  return option->expected(1)->allow_extra_args(false)->take_all();
+}
+
 /// The option's name, which apply_overrides puts into errors.
 inline constexpr const char* kSetOption = "--set";
 
 /// --set KEY=VALUE, any number of times.
 inline CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides,
                                   const std::string& help) {
-  return command.add_option(kSetOption, overrides, help)->expected(1)->take_all();
+  return one_value_each(command.add_option(kSetOption, overrides, help));
 }
 
 /// --json: prints the result for programs.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "penstock/io/json_text.h"
 #include "penstock/train/layouts/layout_search.h"
 
 namespace penstock {
@@ -25,7 +26,7 @@ void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
       {"ranks", question.ranks},       {"memory", question.memory},
       {"taken", plan.taken},           {"fitting", plan.fitting},
       {"layouts", std::move(layouts)}, {"least_memory", layout_json(*plan.least)}};
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 /// The value with a unit in which it does not round to zero.

@@ -9,6 +9,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/recipe_of_target.h"
+#include "penstock/io/json_text.h"
 #include "penstock/study/config/study_config.h"
 
 namespace penstock {
@@ -30,7 +31,7 @@ void print_json(const study::StudyConfig& study) {
                                       {"scale", study.scale},
                                       {"seeds", study.seeds},
                                       {"variants", variants}};
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 void print_table(const study::StudyConfig& study, const std::string& file) {

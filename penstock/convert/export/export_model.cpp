@@ -18,6 +18,7 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/io/json_text.h"
 #include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"
@@ -238,7 +239,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   out.rounded = written.rounded;
   out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
   if (tokens.defined()) measure(options, tokens, out, progress);
-  write_file_atomically(real_file_system(), certificate_path(options), to_json(out).dump(2) + "\n");
+  write_file_atomically(real_file_system(), certificate_path(options),
+                        json_text(to_json(out), 2) + "\n");
   return out;
 }
 

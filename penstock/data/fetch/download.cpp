@@ -16,6 +16,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/links.h"
 #include "penstock/base/progress.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {
@@ -228,8 +229,7 @@ class Download {
       const nlohmann::ordered_json notes = {
           {"url", options_.url}, {"etag", validators.etag}, {"last_modified", validators.modified}};
       using Json = nlohmann::ordered_json;
-      write_file_atomically(fs_, notes_,
-                            notes.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+      write_file_atomically(fs_, notes_, json_text(notes, 1) + "\n");
     }
     file_ = fs_.open(part_, OpenMode::kAppend);
   }

@@ -10,6 +10,7 @@
 #include "penstock/data/fetch/download.h"
 #include "penstock/data/fetch/fetched_record.h"
 #include "penstock/data/fetch/unpack_members.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {
@@ -167,7 +168,7 @@ std::string to_json(const FetchResult& result) {
                                        {"checksum_source", result.checksum_source},
                                        {"next", result.next},
                                        {"notes", result.notes}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 }  // namespace penstock

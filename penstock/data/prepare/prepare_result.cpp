@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/prepare/prepare.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {
@@ -48,7 +49,7 @@ std::string to_json(const PrepareResult& result) {
                                 {"bytes", package.bytes}});
   json["notes"] = result.notes;
   // Domain names come from file names, which need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 }  // namespace penstock

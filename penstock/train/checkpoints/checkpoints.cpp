@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/io/json_text.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 
 namespace penstock {
@@ -95,7 +96,7 @@ void write_contents(FileSystem& fs, const std::filesystem::path& path, std::int6
   shared ? write_pieces(fs, contents, *shared) : write_whole(*directory, contents);
   directory->write(kConfig, contents.config_json);
   for (const auto& [name, text] : contents.files) directory->write(name, text);
-  directory->write(kTrainer, contents.trainer.dump(1) + "\n");
+  directory->write(kTrainer, json_text(contents.trainer, 1) + "\n");
   directory->write(kManifestName, manifest_text({.step = step,
                                                  .validation_loss = validation_loss,
                                                  .files = directory->digests()}));
