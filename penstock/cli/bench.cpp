@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/json_text.h"
 #include "penstock/bench/generate_bench.h"
 #include "penstock/bench/layer_bench.h"
 #include "penstock/bench/machine_bench.h"
@@ -14,7 +15,6 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
-#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"

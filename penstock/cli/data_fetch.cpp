@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/fetch/fetch.h"
-#include "penstock/io/json_text.h"
 #include "penstock/tasks/data_sets.h"
 
 namespace penstock {

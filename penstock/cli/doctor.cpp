@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/doctor/doctor.h"
-#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

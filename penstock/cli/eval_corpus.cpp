@@ -9,6 +9,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -19,7 +20,6 @@
 #include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/eval/oracle.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/files/stored_model.h"

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/tasks/requests.h"

@@ -11,6 +11,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -18,7 +19,6 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/files/fingerprint.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_options.h"
@@ -14,7 +15,6 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/export/export_model.h"
-#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -24,7 +25,6 @@
 #include "penstock/finetune/beats_guessing.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/test_result.h"
-#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/report.h"

@@ -13,6 +13,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
@@ -20,7 +21,6 @@
 #include "penstock/infer/draft_check.h"
 #include "penstock/infer/generate.h"
 #include "penstock/infer/session.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/ops/dispatch.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -16,7 +17,6 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/handoff.h"
-#include "penstock/io/json_text.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -17,7 +18,6 @@
 #include "penstock/cli/info/recipe_of_target.h"
 #include "penstock/cli/info/study.h"
 #include "penstock/finetune/run_record.h"
-#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/train/layouts/parallel_settings.h"

@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/io/config_json.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/recipe_template.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
@@ -22,7 +23,6 @@
 #include "penstock/cli/study_arguments.h"
 #include "penstock/cli/study_jobs.h"
 #include "penstock/dist/transport.h"
-#include "penstock/io/json_text.h"
 #include "penstock/report/report.h"
 #include "penstock/study/config/study_fields.h"
 #include "penstock/study/runs/results_file.h"

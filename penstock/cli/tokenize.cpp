@@ -11,9 +11,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
-#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/sample_windows.h"
-#include "penstock/io/json_text.h"
 #include "penstock/layers/all_outputs.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"

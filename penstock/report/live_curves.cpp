@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 #include "penstock/study/runs/run_reader.h"
 
 namespace penstock::report {

@@ -7,8 +7,8 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/infer/generate.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/tasks/fewshot.h"
 #include "penstock/tasks/requests.h"

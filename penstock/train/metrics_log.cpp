@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 
 namespace penstock {
 namespace {

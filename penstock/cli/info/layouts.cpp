@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 #include "penstock/train/layouts/layout_search.h"
 
 namespace penstock {

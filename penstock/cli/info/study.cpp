@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/recipe_of_target.h"
-#include "penstock/io/json_text.h"
 #include "penstock/study/config/study_config.h"
 
 namespace penstock {

@@ -9,6 +9,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
 #include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_gguf.h"
@@ -18,7 +19,6 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/io/json_text.h"
 #include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"

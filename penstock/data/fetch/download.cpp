@@ -14,9 +14,9 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
 #include "penstock/base/progress.h"
-#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {

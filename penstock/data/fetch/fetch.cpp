@@ -6,11 +6,11 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
 #include "penstock/data/fetch/download.h"
 #include "penstock/data/fetch/fetched_record.h"
 #include "penstock/data/fetch/unpack_members.h"
-#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,8 @@
 // Writes the result of a preparation as JSON.
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/json_text.h"
 #include "penstock/data/prepare/prepare.h"
-#include "penstock/io/json_text.h"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 
 namespace penstock::study {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

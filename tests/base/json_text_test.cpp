@@ -1,4 +1,4 @@
-#include "penstock/io/json_text.h"
+#include "penstock/base/json_text.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,12 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
+
+TEST(JsonText, ReplacesBytesThatAreNotUtf8) {
+  EXPECT_EQ(json_text(json{{"a", "b\xff"}}), "{\"a\":\"b\xEF\xBF\xBD\"}");
+  EXPECT_EQ(json_text(nlohmann::ordered_json{{"b", 1}, {"a", 2}}, 1),
+            "{\n \"b\": 1,\n \"a\": 2\n}");
+}
 
 TEST(JsonText, PutsAnArrayOfPlainValuesOnOneLine) {
   json value = json::parse(R"({"curve": [1.0, 0.1, null], "load": [[1, 2], [3, 4]], "none": {},
