@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/base/json_text.h"
+#include "penstock/io/readable_json.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/base/json_text.h"
+#include "penstock/io/readable_json.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/equal_compute.h"

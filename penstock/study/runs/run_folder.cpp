@@ -5,7 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/base/json_text.h"
+#include "penstock/io/readable_json.h"
 
 namespace penstock::study {
 namespace {

@@ -1,8 +1,10 @@
-#include "penstock/base/json_text.h"
+#include "penstock/io/readable_json.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "penstock/base/json_text.h"
 
 namespace penstock {
 namespace {

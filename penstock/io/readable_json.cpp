@@ -1,17 +1,14 @@
-#include "penstock/base/json_text.h"
+#include "penstock/io/readable_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "penstock/base/json_text.h"
 
 namespace penstock {
 namespace {
 
 using nlohmann::json;
-
-template <class Json>
-std::string dumped(const Json& value, int indent) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
 
 bool one_line(const json& value) {
   return value.empty() || !value.is_structured() ||
@@ -37,11 +34,6 @@ void append(const json& value, std::size_t depth, std::string& text) {
 }
 
 }  // namespace
-
-std::string json_text(const json& value, int indent) { return dumped(value, indent); }
-std::string json_text(const nlohmann::ordered_json& value, int indent) {
-  return dumped(value, indent);
-}
 
 std::string readable_text(const json& value) {
   std::string text;
