@@ -84,7 +84,6 @@ class Trainer {
 
  private:
   GradientSharing gradient_sharing() const;
-  std::string part_text() const;
   void check_weights();
   const std::vector<TensorShare>& shares();
   HeldState held_state();

@@ -47,13 +47,6 @@ std::map<std::string, at::Tensor> Trainer::model_tensors() {
   return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
 }
 
-/// Names the part of the model that this rank holds.
-std::string Trainer::part_text() const {
-  const ModelPart& part = model_->place().part;
-  const int stage = coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline;
-  return concat(stage, ".", part.tensor, ".", part.expert);
-}
-
 std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   engine_.optimizer().gather_weights();
   TensorMap all = engine_.tensors();
@@ -101,13 +94,17 @@ std::int64_t Trainer::largest_share_bytes() {
   return out;
 }
 
-/// Throws Error if ranks with the same part of the model have other weights. With zero = 3 there
-/// may be no weights of layers between passes. One copy in shared memory cannot differ.
+/// Throws Error if ranks that hold the same slice of a tensor have other numbers there. With zero =
+/// 3 there may be no weights of layers between passes. One copy in shared memory is compared by one
+/// of its ranks, because its other ranks cannot differ.
 void Trainer::check_weights() {
-  TensorMap compared;
-  for (const auto& [name, tensor] : held_tensors(*model_))
-    if (tensor.storage().nbytes() > 0 && !is_shared(tensor)) compared[name] = tensor;
-  check_same_weights(mesh_.world, compared, part_text());
+  std::vector<HeldWeights> compared;
+  for (const auto& [name, tensor] : held_tensors(*model_)) {
+    if (tensor.storage().nbytes() == 0) continue;
+    if (is_shared(tensor) && !exchange_.first_of_copies(name)) continue;
+    compared.push_back({name, exchange_.slice_of(name, tensor), tensor});
+  }
+  check_same_weights(mesh_.world, compared);
 }
 
 CheckpointShare Trainer::checkpoint_share() {

@@ -6,7 +6,9 @@
 
 #include <optional>
 
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/formats/torch_safetensors.h"
+#include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
@@ -38,6 +40,21 @@ class TrainerRanks : public ::testing::Test {
   std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
     return std::make_unique<Trainer>(recipe, *corpus_,
                                      dist::make_mesh(group, {.data = group.size()}));
+  }
+
+  /// A recipe whose ranks divide the model.
+  Recipe divided(const std::string& method, const ParallelConfig& parallel) const {
+    ConfigNode node = testing::small_recipe_node(method, 8, 16, "unused");
+    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    Recipe out = read_recipe(node);
+    out.parallel = parallel;
+    return out;
+  }
+  std::unique_ptr<Trainer> divided_trainer(const Recipe& recipe,
+                                           const dist::ProcessGroup& group) const {
+    return std::make_unique<Trainer>(recipe, *corpus_,
+                                     dist::make_mesh(group, layout_of(recipe, group.size())));
   }
 
   struct State {
@@ -172,6 +189,82 @@ TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
           << error.what();
     }
   });
+}
+
+/// A layout of several ranks, some of which hold the same slices of some tensors.
+struct DividedCase {
+  const char* name;
+  int ranks;
+  ParallelConfig parallel;
+};
+const std::vector<DividedCase> kWithReplicas = {
+    {"tensor", 2, {.tensor = 2}},
+    {"experts", 2, {.expert = 2}},
+    {"stages", 2, {.pipeline = 2}},
+    {"rows", 2, {.tensor = 2, .sequence = true}},
+    {"tensor and experts", 4, {.tensor = 2, .expert = 2}},
+    {"tensor and shared memory", 4, {.tensor = 2, .zero = 1}},
+    {"whole experts", 4, {.tensor = 2, .expert = 4, .whole_experts = true}}};
+
+TEST_F(TrainerRanks, HoldEqualReplicasInEveryLayout) {
+  for (const DividedCase& layout : kWithReplicas) {
+    const Recipe recipe = divided("remoe", layout.parallel);
+    on_ranks(layout.ranks, [&](const dist::ProcessGroup& group) {
+      const auto mine = divided_trainer(recipe, group);
+      while (mine->step() < 3) EXPECT_EQ(mine->advance().failure, "") << layout.name;
+      EXPECT_NO_THROW(mine->optimizer_tensors()) << layout.name;
+    });
+  }
+}
+
+TEST_F(TrainerRanks, DoNotSaveReplicasThatDriftedApart) {
+  // What rank 0 says once the last rank has changed a tensor whose name ends so.
+  const auto refusal = [&](const DividedCase& layout, const std::string& end, int steps) {
+    std::string said = "accepted";
+    on_ranks(layout.ranks, [&](const dist::ProcessGroup& group) {
+      const auto mine = divided_trainer(divided("remoe", layout.parallel), group);
+      while (mine->step() < steps) mine->advance();
+      const torch::NoGradGuard no_grad;
+      int changed = 0;
+      for (auto& [name, tensor] : held_tensors(mine->model()))
+        if (name.ends_with(end) && group.rank() + 1 == group.size() && changed++ == 0)
+          tensor.add_(1e-3);
+      EXPECT_EQ(changed > 0, group.rank() + 1 == group.size()) << end;
+      group.barrier("changed");  // ranks that share the memory read it from here on
+      try {
+        mine->optimizer_tensors();
+      } catch (const ReportedByRankZero&) {
+        EXPECT_GT(group.rank(), 0);
+      } catch (const Error& error) {
+        said = error.what();
+      }
+    });
+    return said;
+  };
+  const auto says = [](const std::string& said, const std::string& rank, const std::string& first,
+                       const std::string& tensor) {
+    EXPECT_TRUE(said.starts_with(rank + " on ")) << said;
+    EXPECT_NE(said.find("has another state of the weights than " + first + " on "),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find(tensor + ": "), std::string::npos) << said;
+  };
+  for (const DividedCase* two : {&kWithReplicas[0], &kWithReplicas[1]}) {  // tensor; experts
+    SCOPED_TRACE(two->name);
+    says(refusal(*two, "scorer.weight", 0), "rank 1", "rank 0", "scorer.weight");
+    says(refusal(*two, "layernorm.weight", 0), "rank 1", "rank 0", "layernorm.weight");
+    says(refusal(*two, "lambda", 0), "rank 1", "rank 0", "balancer_0.lambda");
+  }
+  const DividedCase &stages = kWithReplicas[2], &both = kWithReplicas[4],
+                    &shared = kWithReplicas[5];
+  says(refusal(stages, "lambda", 0), "rank 1", "rank 0", "balancer_0.lambda");
+  says(refusal(both, "scorer.weight", 0), "rank 3", "rank 0", "scorer.weight");
+  // Only the ranks with the same heads hold the same slice.
+  says(refusal(both, "qkv_proj.weight", 0), "rank 3", "rank 1", "qkv_proj.weight");
+  // No other rank holds these experts, so a change is no drift.
+  EXPECT_EQ(refusal(both, "experts.down", 0), "accepted");
+  // Ranks 1 and 3 have one copy in shared memory after a step. Ranks 0 and 2 have another.
+  says(refusal(shared, "scorer.weight", 1), "rank 1", "rank 0", "scorer.weight");
 }
 
 TEST_F(TrainerRanks, BeginInTheSameLayout) {

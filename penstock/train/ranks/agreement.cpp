@@ -4,10 +4,12 @@
 #include <link.h>
 #include <torch/types.h>
 
-#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <set>
+#include <span>
 #include <sstream>
+#include <unordered_map>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/failure_text.h"
@@ -44,23 +46,25 @@ std::string build_hash() {
   return fmt::format("{} ({:016x})", PENSTOCK_VERSION, hash.value());
 }
 
-/// Throws on all ranks if a rank's text differs from the text of the first rank of the same kind.
-/// @param kind     this rank's kind
-/// @param explain  makes the end of the message "another WHAT than rank 0 on ..." from both texts
+/// The error of a rank that has another `what` than a rank before it.
+/// @param difference  what the earlier rank has and what this rank has
+Error error_of_difference(const dist::ProcessGroup& group, std::size_t rank, std::size_t first,
+                          const std::string& what, const std::string& difference) {
+  return Error(concat(group.name(static_cast<int>(rank)), " has another ", what, " than ",
+                      group.name(static_cast<int>(first)), ": ", difference,
+                      "; all processes of a run must have the same"));
+}
+
+/// Throws on all ranks if a rank's text differs from rank 0's.
+/// @param explain  makes the difference from both texts
 void check_same(const dist::ProcessGroup& group, const std::string& what, const std::string& mine,
-                const std::function<std::string(const std::string&, const std::string&)>& explain,
-                const std::string& kind = "") {
-  const auto all = group.gather(mine), kinds = group.gather(kind);
+                const std::function<std::string(const std::string&, const std::string&)>& explain) {
+  const auto all = group.gather(mine);
   std::exception_ptr thrown;
-  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank) {
-    const auto first =
-        static_cast<std::size_t>(std::ranges::find(kinds, kinds[rank]) - kinds.begin());
-    if (all[rank] != all[first])
+  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank)
+    if (all[rank] != all[0])
       thrown = std::make_exception_ptr(
-          Error(concat(group.name(static_cast<int>(rank)), " has another ", what, " than ",
-                       group.name(static_cast<int>(first)), ": ", explain(all[first], all[rank]),
-                       "; all processes of a run must have the same")));
-  }
+          error_of_difference(group, rank, 0, what, explain(all[0], all[rank])));
   check_none_failed(group, group.rank() == 0 ? thrown : nullptr);
 }
 
@@ -70,6 +74,65 @@ std::string both(const std::string& first, const std::string& other) {
 
 Recipe recipe_from(const std::string& text) {
   return read_config<Recipe>(parse_toml(text, "a rank's recipe"));
+}
+
+/// What ranks tell each other about a tensor that they hold.
+struct WeightHashes {
+  std::uint64_t place = 0;    ///< of the tensor's name and the slice
+  std::uint64_t numbers = 0;  ///< of the bytes
+};
+
+std::uint64_t hash_of_place(const std::string& name, const Slice& slice) {
+  std::string text = name;
+  for (const auto& axis : slice.ranges) {
+    text += ';';
+    for (const IndexRange& range : axis) text += concat(' ', range.first, '-', range.last);
+  }
+  return xxh64(std::as_bytes(std::span(text)));
+}
+
+std::uint64_t hash_of_numbers(const at::Tensor& numbers) {
+  const at::Tensor whole = numbers.cpu().contiguous();
+  return xxh64({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
+}
+
+/// The hashes of all ranks, by rank.
+std::vector<std::vector<WeightHashes>> gather_hashes(const dist::ProcessGroup& group,
+                                                     const std::vector<HeldWeights>& held) {
+  std::vector<WeightHashes> mine;
+  for (const HeldWeights& each : held)
+    mine.push_back({hash_of_place(each.name, each.slice), hash_of_numbers(each.numbers)});
+  std::string sent(mine.size() * sizeof(WeightHashes), '\0');
+  if (!mine.empty()) std::memcpy(sent.data(), mine.data(), sent.size());
+  std::vector<std::vector<WeightHashes>> out;
+  for (const std::string& theirs : group.gather(sent)) {
+    auto& hashes = out.emplace_back(theirs.size() / sizeof(WeightHashes));
+    if (!hashes.empty()) std::memcpy(hashes.data(), theirs.data(), theirs.size());
+  }
+  return out;
+}
+
+/// A rank's tensor that differs from the same slice on a rank before it.
+struct DriftedWeights {
+  std::size_t first = 0, rank = 0;  ///< the two ranks
+  std::size_t index = 0;            ///< of the tensor, in the order of `rank`
+  std::uint64_t expected = 0, found = 0;
+};
+
+std::optional<DriftedWeights> first_drifted(const std::vector<std::vector<WeightHashes>>& all) {
+  struct Seen {
+    std::size_t rank;
+    std::uint64_t numbers;
+  };
+  std::unordered_map<std::uint64_t, Seen> seen;  // by place, on the first rank that has it
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (std::size_t i = 0; i < all[rank].size(); ++i) {
+      const WeightHashes& hashes = all[rank][i];
+      const Seen& first = seen.try_emplace(hashes.place, Seen{rank, hashes.numbers}).first->second;
+      if (first.numbers != hashes.numbers)
+        return DriftedWeights{first.rank, rank, i, first.numbers, hashes.numbers};
+    }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -119,15 +182,17 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
   check_same(group, "corpus", corpus_hash, both);
 }
 
-void check_same_weights(const dist::ProcessGroup& group,
-                        const std::map<std::string, at::Tensor>& weights, const std::string& part) {
+void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held) {
   if (group.size() == 1) return;
-  Xxh64 hash;
-  for (const auto& [name, value] : weights) {
-    const at::Tensor whole = value.cpu().contiguous();
-    hash.update({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
-  }
-  check_same(group, "state of the weights", fmt::format("{:016x}", hash.value()), both, part);
+  const std::optional<DriftedWeights> drifted = first_drifted(gather_hashes(group, held));
+  if (!drifted) return;  // all ranks find the same
+  const bool mine = static_cast<std::size_t>(group.rank()) == drifted->rank;
+  const std::string name =
+      group.broadcast_bytes(mine ? held[drifted->index].name : "", static_cast<int>(drifted->rank));
+  const Error error = error_of_difference(
+      group, drifted->rank, drifted->first, "state of the weights",
+      fmt::format("{}: {:016x} -> {:016x}", name, drifted->expected, drifted->found));
+  check_none_failed(group, group.rank() == 0 ? std::make_exception_ptr(error) : nullptr);
 }
 
 }  // namespace penstock

@@ -1,11 +1,10 @@
 // Checks between the processes of a run: that all of them could begin, that they begin with the
-// same program, recipe and text, and that their weights are still equal.
+// same program, recipe and text, and that the weights that they have in common are still equal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <exception>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include "penstock/base/error.h"
 #include "penstock/dist/group.h"
 #include "penstock/dist/mesh.h"
+#include "penstock/ops/slice.h"
 
 namespace penstock {
 
@@ -68,11 +68,16 @@ void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layo
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash);
 
-/// Throws, as check_none_failed(), if a rank's weights differ from those of the first rank that
-/// holds the same part of the model.
-/// @param part  name of the part of the model that this rank holds
-void check_same_weights(const dist::ProcessGroup& group,
-                        const std::map<std::string, at::Tensor>& weights,
-                        const std::string& part = "");
+/// A tensor of the model, of which a rank holds a slice.
+struct HeldWeights {
+  std::string name;
+  Slice slice;
+  at::Tensor numbers;  ///< of the slice
+};
+
+/// Throws, as check_none_failed(), if two ranks hold the same slice of a tensor and its numbers are
+/// not equal. The message names the tensor and both ranks.
+/// @param held  this rank's tensors. It may leave out some, which are then not compared on it.
+void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held);
 
 }  // namespace penstock

@@ -80,6 +80,15 @@ bool ModelExchange::divided() const {
   return layout.tensor * layout.pipeline * layout.expert > 1;
 }
 
+Slice ModelExchange::slice_of(const std::string& name, const at::Tensor& held) const {
+  return divided() ? slices_.at(name) : Slice::all(held.sizes().vec());
+}
+
+bool ModelExchange::first_of_copies(const std::string& name) const {
+  const bool of_replicas = mesh_.layout.divides_experts() && of_experts_.contains(name);
+  return (of_replicas ? mesh_.replicas : mesh_.data).rank() == 0;
+}
+
 GradientSharing ModelExchange::sharing() const {
   const int tensor = dist::coordinates_of(mesh_.layout, mesh_.world.rank()).tensor;
   GradientSharing out{.tree = true,

@@ -22,6 +22,13 @@ class ModelExchange {
   /// Whether any rank holds less than the whole model.
   bool divided() const;
 
+  /// The slice of a parameter or buffer that this rank holds.
+  /// @param held  the tensor on this rank
+  Slice slice_of(const std::string& name, const at::Tensor& held) const;
+  /// Whether this rank is the first of the ranks that may hold one copy of the tensor together, in
+  /// shared memory (shared_weights.h).
+  bool first_of_copies(const std::string& name) const;
+
   /// How the gradients of this model are summed in a tree: the groups, and the parameters that this
   /// rank counts in the global norm.
   GradientSharing sharing() const;
