@@ -132,11 +132,11 @@ void check_memory_budget(const Recipe& recipe, const RecomputeChoice& choice) {
                  "\", or lower train.micro_batch or train.sequence_length");
 }
 
-std::string recomputation_text(const RecomputeChoice& choice) {
+std::string recomputed_layers_text(const Recomputation& layers) {
   std::vector<std::int64_t> whole, experts, within;
-  for (std::size_t i = 0; i < choice.layers.size(); ++i) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
-    const Recomputed what = choice.layers[i];
+    const Recomputed what = layers[i];
     if (recomputes_layer(what)) whole.push_back(layer);
     if (what == Recomputed::experts) experts.push_back(layer);
     if (what == Recomputed::layer_and_experts) within.push_back(layer);
@@ -146,8 +146,13 @@ std::string recomputation_text(const RecomputeChoice& choice) {
   if (!whole.empty()) add(text_of_layers(whole) + " whole");
   if (!within.empty()) add("their experts once more");
   if (!experts.empty()) add("the experts of " + text_of_layers(experts));
-  if (out.empty()) return "nothing";
-  return fmt::format("{}; {:.0f} % more FLOPs", out, 100 * choice.again);
+  return out.empty() ? "nothing" : out;
+}
+
+std::string recomputation_text(const RecomputeChoice& choice) {
+  const std::string layers = recomputed_layers_text(choice.layers);
+  if (layers == recomputed_layers_text({})) return layers;
+  return fmt::format("{}; {:.0f} % more FLOPs", layers, 100 * choice.again);
 }
 
 }  // namespace penstock

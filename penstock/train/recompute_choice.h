@@ -50,8 +50,11 @@ double bytes_of_text(const std::string& text, const std::string& key);
 /// budget that training can meet.
 void check_memory_budget(const Recipe& recipe, const RecomputeChoice& choice);
 
-/// What is computed again: "layers 0-3 whole, the experts of layers 4-7; 14 % more FLOPs", or
-/// "nothing".
+/// The layers that are computed again: "layers 0-3 whole, the experts of layers 4-7", or "nothing".
+std::string recomputed_layers_text(const Recomputation& layers);
+
+/// What is computed again, and its cost: "layers 0-3 whole, the experts of layers 4-7; 14 % more
+/// FLOPs", or "nothing".
 std::string recomputation_text(const RecomputeChoice& choice);
 
 }  // namespace penstock

@@ -66,6 +66,7 @@ double TrainTask::memory_left() const {
 
 void TrainTask::meet_others() {
   check_same_beginning(group_, trainer_.recipe(), trainer_.text().content_hash());
+  check_same_passes(group_, trainer_.layout(), trainer_.model().recomputed(), threads_);
   const at::Tensor peak = at::full({1}, peak_flops_, at::kDouble);
   group_.all_reduce(peak, dist::Reduction::sum);
   peak_flops_ = peak.item<double>();

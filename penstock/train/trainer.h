@@ -35,6 +35,8 @@ class Trainer {
   std::int64_t step() const { return engine_.step(); }
   /// The recipe, with the corpus's vocabulary if it left that open.
   const Recipe& recipe() const { return recipe_; }
+  /// How the ranks divide the work.
+  const dist::Layout& layout() const { return mesh_.layout; }
   /// This rank's part of the model.
   LanguageModel& model() const { return *model_; }
   /// The corpus that validations read.

@@ -18,6 +18,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/recompute_choice.h"
 #include "penstock/train/run_identity.h"
 
 namespace penstock {
@@ -55,21 +56,36 @@ Error error_of_difference(const dist::ProcessGroup& group, std::size_t rank, std
                       "; all processes of a run must have the same"));
 }
 
-/// Throws on all ranks if a rank's text differs from rank 0's.
-/// @param explain  makes the difference from both texts
-void check_same(const dist::ProcessGroup& group, const std::string& what, const std::string& mine,
-                const std::function<std::string(const std::string&, const std::string&)>& explain) {
+/// Makes what an error says from the texts of the earlier rank and of the other rank.
+using Explain = std::function<std::string(const std::string& first, const std::string& other)>;
+/// The rank with which a rank is compared.
+using ComparedWith = std::function<int(int rank)>;
+
+/// Throws on all ranks if a rank's text differs from the text of the rank with which it is
+/// compared.
+void check_same(
+    const dist::ProcessGroup& group, const std::string& what, const std::string& mine,
+    const Explain& explain, const ComparedWith& compared_with = [](int) { return 0; }) {
   const auto all = group.gather(mine);
   std::exception_ptr thrown;
-  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank)
-    if (all[rank] != all[0])
+  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank) {
+    const auto first = static_cast<std::size_t>(compared_with(static_cast<int>(rank)));
+    if (all[rank] != all[first])
       thrown = std::make_exception_ptr(
-          error_of_difference(group, rank, 0, what, explain(all[0], all[rank])));
+          error_of_difference(group, rank, first, what, explain(all[first], all[rank])));
+  }
   check_none_failed(group, group.rank() == 0 ? thrown : nullptr);
 }
 
 std::string both(const std::string& first, const std::string& other) {
   return concat(first, " -> ", other);
+}
+
+/// The same after the keys from which the texts follow.
+Explain both_of(const std::string& keys) {
+  return [keys](const std::string& first, const std::string& other) {
+    return concat(keys, ": ", both(first, other));
+  };
 }
 
 Recipe recipe_from(const std::string& text) {
@@ -180,6 +196,19 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                return difference(recipe_from(first), recipe_from(other));
              });
   check_same(group, "corpus", corpus_hash, both);
+}
+
+void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layout,
+                       const Recomputation& recomputed, int threads) {
+  if (layout.tensor > 1 || layout.divides_experts())
+    check_same(group, "choice of layers to compute again", recomputed_layers_text(recomputed),
+               both_of("train.memory_budget, train.recompute_experts"));
+  if (layout.tensor > 1)
+    check_same(group, "number of threads", std::to_string(threads), both_of("run.threads"),
+               [&](int rank) {
+                 const dist::Coordinates at = coordinates_of(layout, rank);
+                 return rank_at(layout, {.data = at.data, .pipeline = at.pipeline});
+               });
 }
 
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held) {

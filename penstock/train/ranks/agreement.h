@@ -14,6 +14,7 @@
 #include "penstock/base/error.h"
 #include "penstock/dist/group.h"
 #include "penstock/dist/mesh.h"
+#include "penstock/models/counts/recomputation.h"
 #include "penstock/ops/slice.h"
 
 namespace penstock {
@@ -67,6 +68,15 @@ void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layo
 /// from rank 0's. Updates on different kinds of processors differ in the last bits.
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash);
+
+/// Throws, as check_none_failed(), if ranks that compute layers together would make other passes.
+/// A layer that is computed again repeats its exchanges. Where ranks divide layers by tensor or by
+/// experts, all ranks have to choose the same layers. Sums over rows are divided over threads,
+/// which decides their last bits. The ranks along `tensor` make the same sums, so they have to have
+/// the same number of threads.
+/// @param recomputed  what this rank computes again;  @param threads  of this process
+void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layout,
+                       const Recomputation& recomputed, int threads);
 
 /// A tensor of the model, of which a rank holds a slice.
 struct HeldWeights {
