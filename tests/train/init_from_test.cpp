@@ -6,18 +6,25 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/transport.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/content_hash.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/checkpoints/checkpoints.h"
+#include "penstock/train/initial_model.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/error_of.h"
+#include "tests/dist/ranks.h"
+#include "tests/ops/allocated_bytes.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -80,6 +87,68 @@ TEST_F(InitFrom, TheFirstStepHasTheModelsWeights) {
   EXPECT_FALSE(trainer.model_tensors()
                    .at("model.embed_tokens.weight")
                    .equal(expected.at("model.embed_tokens.weight")));
+}
+
+TEST_F(InitFrom, EachRankHasItsSlicesOfTheModel) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  const Recipe recipe = with_vocabulary(read_recipe(continued(4)), Corpus::open(corpus));
+  const auto whole = load_model(model.string());
+  const std::map<std::string, at::Tensor> expected = held_tensors(*whole);
+  for (const dist::Layout& layout :
+       {dist::Layout{.data = 2, .pipeline = 2, .expert = 2},
+        dist::Layout{.data = 2, .tensor = 2, .expert = 2},
+        dist::Layout{.data = 2, .tensor = 2, .expert = 4, .whole_experts = true}})
+    testing::on_ranks(4, [&](const dist::ProcessGroup& group) {
+      const ModelPlace place = place_in(recipe.model, dist::make_mesh(group, layout));
+      const auto slices = model_slices(recipe.model, place.part);
+      const auto held = held_tensors(*initial_model(recipe, place));
+      EXPECT_EQ(held.size(), slices.size());
+      std::size_t divided = 0;
+      for (const auto& [name, tensor] : held) {
+        const Slice& slice = slices.at(name);
+        divided += !slice.whole();
+        EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+        EXPECT_TRUE(tensor.equal(take(expected.at(name), slice))) << name << group.rank();
+      }
+      EXPECT_GE(divided, 2U);  // the two matrices of a layer's experts
+    });
+}
+
+TEST_F(InitFrom, ARankReadsNoMoreThanItsPart) {
+  ConfigNode node = recipe("topk", 4);
+  node.set("model.layers", ConfigNode(std::int64_t{8}));
+  run(node, "deep");
+  node = continued(4);
+  node.set("train.init_from", ConfigNode((folder / "deep/checkpoints/step-4").string()));
+  const Recipe recipe = with_vocabulary(read_recipe(node), Corpus::open(corpus));
+  const auto bytes_of = [](const LanguageModel& model) {
+    std::int64_t out = 0;
+    for (const auto& [name, tensor] : held_tensors(model))
+      out += static_cast<std::int64_t>(tensor.nbytes());
+    return out;
+  };
+  const std::int64_t whole = bytes_of(*load_model(recipe.train.init_from));
+  for (const int stage : {0, 1}) {
+    const ModelPlace place{.part = part_of_rank(recipe.model, {.pipeline = 2}, stage)};
+    const testing::AllocatedBytes allocated;
+    const auto part = initial_model(recipe, place);
+    EXPECT_LT(bytes_of(*part), 0.7 * static_cast<double>(whole));
+    EXPECT_LT(allocated.peak(), 0.9 * static_cast<double>(whole));
+  }
+}
+
+TEST_F(InitFrom, ARankNamesATensorOfItsPartThatIsNotFinite) {
+  const std::string name = "model.layers.1.self_attn.o_proj.weight";
+  TensorMap changed = tensors(model);
+  changed.at(name)[3][2] = std::numeric_limits<double>::infinity();
+  save_tensors(real_file_system(), model / "model.safetensors", changed);
+  const Recipe recipe = with_vocabulary(read_recipe(continued(4)), Corpus::open(corpus));
+  const auto load = [&](int stage) {
+    initial_model(recipe, {.part = part_of_rank(recipe.model, {.pipeline = 2}, stage)});
+  };
+  EXPECT_NO_THROW(load(0));  // another rank reads that layer
+  const std::string said = testing::error_of([&] { load(1); });
+  EXPECT_NE(said.find("tensor '" + name + "' holds NaN or infinity"), std::string::npos) << said;
 }
 
 TEST_F(InitFrom, AStoppedRunGoesOnBitwise) {

@@ -4,11 +4,13 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/formats/architectures.h"
+#include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/routers/written_out.h"
@@ -30,13 +32,18 @@ bool all_finite(const at::Tensor& tensor) {
   return true;
 }
 
-}  // namespace
-
-at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
-  at::Tensor tensor = source.tensor(name);
+/// The tensor of that name, or a slice of it. Throws Error that names the tensor if it holds NaN or
+/// infinity.
+at::Tensor checked(at::Tensor tensor, const ModelSource& source, const std::string& name) {
   PENSTOCK_CHECK(all_finite(tensor), source.origin(), ": tensor '", name,
                  "' holds NaN or infinity; such a model computes nothing, take an earlier one");
   return tensor;
+}
+
+}  // namespace
+
+at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
+  return checked(source.tensor(name), source, name);
 }
 
 std::string config_json_text(const ModelConfig& c) {
@@ -77,10 +84,19 @@ std::shared_ptr<LanguageModel> load_model(const ModelSource& source) {
   return load_model(source, source.config());
 }
 
-std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config) {
-  auto model = make_model(config);
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config,
+                                          const ModelPlace& place) {
+  auto model = make_model(config, place);
   const torch::NoGradGuard no_grad;
-  for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(source, name));
+  const std::map<std::string, at::Tensor> held = held_tensors(*model);
+  std::int64_t numbers = 0;
+  for (const auto& [name, tensor] : held) numbers += tensor.numel();
+  for (const FilePart& part : file_parts(model_tensors(config), config, place.part)) {
+    const at::Tensor read = checked(take(source.tensor(part.name), part.slice), source, part.name);
+    part.place_in(held.at(part.module)).copy_(read);
+    numbers -= part.numbers();
+  }
+  PENSTOCK_ASSERT(numbers == 0, "the description of a model's tensors misses some");
   model->eval();
   return model;
 }

@@ -24,8 +24,10 @@ std::string config_json_text(const ModelConfig& config);
 std::shared_ptr<LanguageModel> load_model(const std::string& model);
 /// The same for an open source.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source);
-/// The same with another config whose tensors have the same names and shapes.
-std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config);
+/// The same with another config whose tensors have the same names and shapes. Of each tensor only
+/// what the place holds is read and checked. Memory: the place's part of the model and one tensor.
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config,
+                                          const ModelPlace& place = {});
 
 /// A source's tensor. Throws Error that names the tensor if it holds NaN or infinity.
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name);

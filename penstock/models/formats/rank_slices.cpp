@@ -107,6 +107,10 @@ std::int64_t FilePart::numbers() const {
   return out;
 }
 
+at::Tensor FilePart::place_in(const at::Tensor& held) const {
+  return held.view(-1).narrow(0, offset, numbers()).view(slice.part_shape());
+}
+
 std::vector<FilePart> file_parts(const std::vector<ModelTensor>& tensors, const ModelConfig& config,
                                  const ModelPart& part) {
   const auto slice_of = [&](const ModelTensor& tensor) {

@@ -42,6 +42,9 @@ struct FilePart {
   std::int64_t offset = 0;  ///< position of its first number within the rank's part of `module`
   /// The count of numbers that the rank holds. They lie one after another.
   std::int64_t numbers() const;
+  /// The part of `held` that has these numbers, in the shape of the slice.
+  /// @param held  the rank's part of `module`, contiguous
+  at::Tensor place_in(const at::Tensor& held) const;
 };
 /// The parts of all tensors of which the part holds any number. REQUIRES: as model_slices().
 /// @param tensors  model_tensors(config)

@@ -125,8 +125,7 @@ at::TensorOptions HeldState::options(const std::string& name, int kind) const {
 void HeldState::load(const TensorMap& model, const TensorMap& moments) const {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, part] : parts_) {
-    const auto place = held_.at(part.module).view(-1).narrow(0, part.offset, part.numbers());
-    place.view(part.slice.part_shape()).copy_(take(model.at(name), part.slice));
+    part.place_in(held_.at(part.module)).copy_(take(model.at(name), part.slice));
     const auto found = pieces_.find(part.module);
     if (found == pieces_.end()) continue;
     for (const OptimizerPiece& piece : found->second) {

@@ -45,7 +45,7 @@ class HeldState {
 
  private:
   std::map<std::string, FilePart> parts_;
-  TensorMap held_;  // flattened
+  TensorMap held_;
   std::map<std::string, std::vector<OptimizerPiece>> pieces_;
   OptimizerConfig optimizer_;
 };
