@@ -291,20 +291,47 @@ def test_kubernetes(trial, reference):
         hosts.close()
 
 
+def sockets(hosts, host):
+    """Returns (state, local address, peer) of each TCP socket of the host. An address has its port behind a colon."""
+    listed = subprocess.run([hosts.ip, "netns", "exec", hosts.names[host], tool("ss", "iproute2"), "-Htan"],
+                            text=True, capture_output=True, check=True).stdout
+    return {(words[0], words[3], words[4]) for words in map(str.split, listed.splitlines())}
+
+
+def check_addresses(hosts, seen, meeting):
+    """Checks that ranks listened on their hosts' own addresses alone, and that the sockets of both hosts were seen.
+
+    `seen` has the sockets of each host. Gloo may close the socket on which a rank listens once it is connected, so
+    the second host shows by its connection to the meeting that its sockets are listed."""
+    listening = [{local for state, local, _ in found if state == "LISTEN"} for found in seen]
+    for own, found in zip(hosts.addresses, listening):
+        if any(local.rsplit(":", 1)[0] != own for local in found):
+            fail("the rank on", own, "listens on", found)
+    if meeting not in listening[0]:
+        fail("nobody listens on", meeting, "where ranks meet:", seen[0])
+    if not any(state == "ESTAB" and peer == meeting for state, _, peer in seen[1]):
+        fail("the second rank is not connected to", meeting, "but has", seen[1])
+
+
 def test_two_hosts(trial, reference):
-    hosts = Namespaces()
+    hosts, port = Namespaces(), 29411
     try:
-        run = trial.new_run()
-        ranks = hosts.start_ranks(processes.command(trial, run, 1), text=True, stdout=subprocess.DEVNULL,
+        run, seen = trial.new_run(), (set(), set())
+        ranks = hosts.start_ranks(processes.command(trial, run, 1), port, text=True, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE)
-        listening = subprocess.run([hosts.ip, "netns", "exec", hosts.names[0], "ss", "-Htln"],
-                                   text=True, capture_output=True).stdout
+
+        def begun():
+            for host, found in enumerate(seen):
+                found.update(sockets(hosts, host))
+            return processes.metrics(run)
+        trains = single.wait_for(begun, ranks[0], 120)
         for process in ranks:
             _, errors = process.communicate(timeout=300)
             if process.returncode != 0:
                 fail("a rank in a namespace ended with", process.returncode, errors[-2000:])
-        if any(address in listening for address in ("0.0.0.0:", "[::]:", "*:")):
-            fail("a rank listens on all interfaces:", listening)
+        if not trains:
+            fail("no line of metrics was seen while the ranks ran")
+        check_addresses(hosts, seen, f"{hosts.addresses[0]}:{port}")
         expect_end(run, 2, reference)
     finally:
         hosts.close()
