@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-STEPS = 40
+STEPS, EVAL_EVERY = 40, 8
 MODELS = {
     "decoder, remoe": """
 kv_heads = 2
@@ -55,7 +55,7 @@ steps = {steps}
 batch_sequences = 4
 sequence_length = 32
 checkpoint_every = 3
-eval_every = 8
+eval_every = {eval_every}
 eval_tokens = 256
 final_eval_tokens = 1024
 seed = 7
@@ -96,7 +96,7 @@ class Trial:
             [program, "data", "prepare", text, "--split", "contiguous:0.8,0.1,0.1", "--out", corpus],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with open(self.recipe, "w") as out:
-            out.write(SETTINGS.format(model=model, corpus=corpus, steps=STEPS))
+            out.write(SETTINGS.format(model=model, corpus=corpus, steps=STEPS, eval_every=EVAL_EVERY))
 
     def new_run(self):
         self.runs += 1

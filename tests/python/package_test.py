@@ -109,9 +109,11 @@ class Runs(Fixture):
         self.assertTrue(run.finished)
 
         def losses(path):
-            return [(line["step"], line.get("loss"), line.get("validation_loss")) for line in penstock.Run(path).metrics()]
+            return [(line["step"], line.get("loss"), line.get("validation", {}).get("loss"))
+                    for line in penstock.Run(path).metrics()]
 
         self.assertEqual(losses("mine"), losses("theirs"))
+        self.assertEqual([step for step, _, validation in losses("mine") if validation is not None], [0, 3, 6])
         mine, theirs = (read_tensors(f"{path}/checkpoints/step-6/model.safetensors") for path in ("mine", "theirs"))
         for name, tensor in theirs.items():
             self.assertTrue(torch.equal(mine[name], tensor), name)
