@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "penstock/base/error.h"
 #include "penstock/layers/recomputed.h"
 #include "penstock/models/pass_draws.h"
 
@@ -27,6 +28,17 @@ RoutingResult without_gradient(RoutingResult routing) {
   return routing;
 }
 
+/// The numbers of assignments of all experts, as Plan::offsets. Undefined without such a plan.
+at::Tensor offsets_of(const std::optional<RoutingResult>& routing) {
+  return routing ? routing->plan.offsets : at::Tensor();
+}
+
+void check_same_loads(const at::Tensor& first, const at::Tensor& second) {
+  PENSTOCK_ASSERT(first.defined() == second.defined() && (!first.defined() || first.equal(second)),
+                  "a layer that is computed again gives its experts other numbers of tokens than "
+                  "in the first pass");
+}
+
 }  // namespace
 
 std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
@@ -38,14 +50,20 @@ std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at
     context.generator =
         at::detail::createCPUGenerator(next_bits(at::detail::getDefaultCPUGenerator()));
   const auto first = std::make_shared<std::optional<RoutingResult>>();
-  const Piece piece = [layer, context,
+  const auto offsets = std::make_shared<at::Tensor>();
+  const Piece piece = [layer, context, offsets,
                        seen = std::weak_ptr(first)](const std::vector<at::Tensor>& given) {
     RoutingContext again = context;
     if (again.generator) again.generator = again.generator->clone();
     std::optional<RoutingResult> routed;
     std::vector<at::Tensor> out = layer(given, again, routed);
     if (routed && routed->loss.defined()) out.push_back(routed->loss);
-    if (const auto wanted = seen.lock()) *wanted = std::move(routed);  // only of the forward pass
+    if (const auto wanted = seen.lock()) {  // only in the forward pass
+      *offsets = offsets_of(routed);
+      *wanted = std::move(routed);
+    } else {
+      check_same_loads(*offsets, offsets_of(routed));
+    }
     return out;
   };
   std::vector<at::Tensor> out = recomputed(piece, inputs, parameters);

@@ -17,7 +17,8 @@ using LayerPass = std::function<std::vector<at::Tensor>(
 
 /// Runs layer(inputs, context, routing) and keeps only the inputs. Each run gets a copy of the
 /// context's generator in the same state (a seeded one if the context has none). Of the routing,
-/// only the loss has a gradient.
+/// only the loss has a gradient. The second run routes anew, from the same values. It fails an
+/// assertion if its plan has other numbers of assignments.
 /// @param layer  kept until the backward pass;  @param parameters  see recomputed()
 std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
                                     RoutingContext context,
