@@ -35,7 +35,7 @@ class ProcessGroup {
   ProcessGroup();
   /// Waits for all ranks and connects them. Throws Error that names the ranks that did not arrive,
   /// or says that this build has no transport. With several ranks the process ignores SIGPIPE from
-  /// then on, unless it has a handler.
+  /// then on, unless it has a handler, and its limit of open files is the hard limit.
   static ProcessGroup join(const Identity& identity, const GroupOptions& options = {});
   /// Says goodbye to this group, to its parent and to groups split from it. A rank that ends
   /// without leave() has failed: all others lose it within seconds, whatever they wait for.

@@ -9,6 +9,7 @@
 #include "penstock/dist/group.h"
 #include "penstock/dist/group_state.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/open_files.h"
 #include "penstock/dist/shared_memory.h"
 
 namespace penstock::dist {
@@ -41,6 +42,7 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   // Gloo's writes do not suppress SIGPIPE. If a rank is lost, or the reader of this rank's log
   // ends, the write has to fail, so that the rank can name the lost one or go on.
   ignore_broken_pipes();
+  raise_open_files();
   try {
     out.meet(identity, options);
   } catch (...) {

@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <thread>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/open_files.h"
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
@@ -36,6 +38,8 @@ KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout,
   const Addresses addresses = resolve_address(address, port);
   const auto end = Clock::now() + timeout;
   while ((descriptor_ = connect_to(addresses.get())) < 0) {
+    PENSTOCK_CHECK(!too_many_open_files(errno), "this rank cannot connect to rank 0 at ", server_,
+                   ": ", open_files_text(errno));
     PENSTOCK_CHECK(Clock::now() < end, "rank 0 cannot be reached at ", server_, " (", last_error(),
                    "): is it started, and is the port open between the machines?");
     if (options_.connecting) options_.connecting();
@@ -77,6 +81,8 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
   if (received != Received::all)
     throw LostTable(concat("the table of ranks at ", server_,
                            " hung up: has rank 0 ended, or does another program listen there?"));
+  PENSTOCK_CHECK(header[0] != kFull, "the table of ranks at ", server_,
+                 " takes no more connections: ", out);
   if (header[0] == kEnds)
     throw TableEnded(concat("the table of ranks at ", server_, " is closed: rank 0 has ended"),
                      silent_from(out));

@@ -1,5 +1,6 @@
 #include "penstock/dist/key_server.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/open_files.h"
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
@@ -23,8 +25,11 @@ constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
 /// How often the thread reads the clock, and the gap that shows that this process was stopped.
 constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 2 * kLook;
 
+int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
 /// A listening socket on the first of the addresses that belongs to this machine.
 int listen_on(const std::string& address, int port) {
+  raise_open_files();
   const Addresses addresses = resolve_address(address, port);
   std::string reason;
   for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
@@ -66,6 +71,7 @@ KeyServer::KeyServer(const std::string& address, int port)
     : listener_(listen_on(address, port)),
       wake_(::eventfd(0, EFD_CLOEXEC)),
       port_(port_of(listener_)),
+      spare_(open_spare()),
       thread_([this] { serve(); }) {}
 
 KeyServer::~KeyServer() {
@@ -78,14 +84,16 @@ KeyServer::~KeyServer() {
     send_all(connection.descriptor, last_word);
     ::close(connection.descriptor);
   }
-  ::close(listener_);
-  ::close(wake_);
+  for (const int descriptor : {listener_, wake_, spare_})
+    if (descriptor >= 0) ::close(descriptor);
 }
 
 void KeyServer::serve() {
   auto looked = Clock::now();
   while (true) {
-    std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    // poll() leaves out a negative descriptor.
+    std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {full_ ? -1 : listener_, POLLIN, 0}};
+    full_ = false;
     for (const Connection& connection : connections_)
       watched.push_back({connection.descriptor, POLLIN, 0});
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
@@ -111,10 +119,28 @@ void KeyServer::serve() {
 
 void KeyServer::accept_one() {
   const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor < 0) return;
+  if (descriptor < 0) {
+    if (too_many_open_files(errno)) turn_away(errno);
+    return;
+  }
   const timeval patience{.tv_sec = 5, .tv_usec = 0};  // with one that does not read its answers
   ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   connections_.push_back({.descriptor = descriptor});
+}
+
+void KeyServer::turn_away(int error) {
+  if (spare_ >= 0) ::close(spare_);
+  const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  full_ = descriptor < 0;
+  if (!full_) {
+    send_all(descriptor, reply(kFull, open_files_text(error)));
+    // Bytes that nobody has read would make the system withdraw the answer.
+    ::shutdown(descriptor, SHUT_WR);
+    char unread[4096];
+    ::recv(descriptor, unread, sizeof unread, MSG_DONTWAIT);
+    ::close(descriptor);
+  }
+  spare_ = open_spare();
 }
 
 bool KeyServer::receive(Connection& connection) {

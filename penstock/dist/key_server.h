@@ -19,7 +19,9 @@
 namespace penstock::dist {
 
 /// Keeps the table during its life. It listens on one address alone. Whoever can connect to that
-/// address can read and write the table: there is neither encryption nor a password.
+/// address can read and write the table: there is neither encryption nor a password. It has a
+/// connection for each client, so it raises the process's limit of open files to the hard limit. A
+/// client for which no file is left is told so.
 class KeyServer {
  public:
   /// @param port  0: any free port.  Throws Error if it cannot listen there.
@@ -37,6 +39,9 @@ class KeyServer {
   };
   void serve();
   void accept_one();
+  /// Accepts a connection in place of the spare file, tells the client why, and closes it.
+  /// @param error  errno of the attempt to accept it
+  void turn_away(int error);
   /// @return whether the connection stays open
   bool receive(Connection& connection);
   bool answer_all(Connection& connection);
@@ -45,6 +50,8 @@ class KeyServer {
   std::string answer_rank(char operation, const std::string& said, int connection);
 
   int listener_ = -1, wake_ = -1, port_ = 0;
+  int spare_ = -1;     // an open file, closed to accept a connection that is then turned away
+  bool full_ = false;  // not even that was possible: the listener rests for one turn
   std::vector<Connection> connections_;
   std::map<std::string, std::string> values_;
   Beats beats_;

@@ -44,7 +44,7 @@ class Segment {
   }
   ~Segment() {
     if (begin_) ::munmap(begin_, static_cast<std::size_t>(bytes_));
-    if (file_ >= 0) ::close(file_);
+    close();
   }
   static Segment make() {
     Segment out;
@@ -76,12 +76,18 @@ class Segment {
   }
   void map(std::int64_t bytes) {
     if (bytes <= bytes_) return;
-    void* const begin = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                               MAP_SHARED, file_, 0);
+    const auto size = static_cast<std::size_t>(bytes);
+    void* const begin =
+        begin_ ? ::mremap(begin_, static_cast<std::size_t>(bytes_), size, MREMAP_MAYMOVE)
+               : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     if (begin == MAP_FAILED) fail_as("memory to share");
-    if (begin_) ::munmap(begin_, static_cast<std::size_t>(bytes_));
     begin_ = begin;
     bytes_ = bytes;
+  }
+  /// Gives the descriptor back. The memory stays, and map() can still map more of the file. grow()
+  /// and open() in another process need the descriptor.
+  void close() {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
   }
   /// Has an effect only where the system's shmem_enabled is "advise".
   void prefer_large_pages() {
@@ -115,6 +121,7 @@ bool open_marked(Segment& segment, const std::int64_t* made, std::int64_t bytes)
   try {
     segment = Segment::open(made[0], made[1]);
     segment.map(bytes);
+    segment.close();
   } catch (const std::system_error&) {
     return false;
   }
@@ -215,6 +222,7 @@ class SharedMemory : public Transport {
     const std::int64_t* const made = all.front().data();
     const bool has = rank_ == 0 ? made[0] > 0 : open_marked(*memory, made, kHead + bytes);
     if (!all_say(has)) return {};
+    memory->close();
     memory->prefer_large_pages();
     return at::from_blob(
         memory->begin() + kHead, {bytes}, [memory](void*) {}, at::kByte);

@@ -15,9 +15,9 @@ namespace penstock::dist {
 /// A client's first bytes. A program that sends others is refused.
 inline constexpr char kGreeting[] = "penstock ranks 1\n";
 inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
-/// Messages: a rank is alive; a rank ends; a rank is lost; and the table's own message when its
-/// process ends it.
-inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!';
+/// Messages: a rank is alive; a rank ends; a rank is lost. The table's own messages: its process
+/// ends it; it has no room for a connection.
+inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!', kFull = '#';
 /// A reply's head: its kind, and the length of its body.
 inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 /// The largest length of a key or a value.

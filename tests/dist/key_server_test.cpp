@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "penstock/base/error.h"
+#include "tests/dist/open_files_limit.h"
 
 namespace penstock::dist {
 namespace {
@@ -70,6 +71,41 @@ TEST(KeyServer, TurnsAwayOtherProgramsAndImpossibleLengths) {
   EXPECT_TRUE(turned_away(server.port(), "GET / HTTP/1.1\r\n\r\n"));
   EXPECT_TRUE(turned_away(server.port(), "penstock ranks 1\ns\xff\xff\xff\xff\xff\xff\xff\xff"));
   EXPECT_EQ(KeyClient("127.0.0.1", server.port(), 1s).size(), 0);
+}
+
+/// The client takes the last file of the process, so the server has none for its connection.
+TEST(KeyServer, TellsAClientThatNoFileIsLeftForIt) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient before("127.0.0.1", server.port(), 1s);
+  before.set("a", "here");
+  for (int i = 0; i < 2; ++i) {
+    const testing::OpenFilesLimit one_more(testing::lowest_free_file() + 1);
+    KeyClient client("127.0.0.1", server.port(), 1s, {.patience = 5s});
+    try {
+      client.get("a");
+      FAIL() << "a connection without a file";
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find("takes no more connections: its process may have "), std::string::npos)
+          << said;
+      EXPECT_NE(said.find("`ulimit -Hn`"), std::string::npos) << said;
+    }
+    EXPECT_EQ(before.get("a"), "here");
+  }
+  EXPECT_EQ(KeyClient("127.0.0.1", server.port(), 1s).get("a"), "here");
+}
+
+TEST(KeyServer, SaysThatAClientHasNoFileLeft) {
+  const KeyServer server("127.0.0.1", 0);
+  const testing::OpenFilesLimit none(testing::lowest_free_file());
+  try {
+    KeyClient("127.0.0.1", server.port(), 1s);
+    FAIL() << "a connection without a file";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("this rank cannot connect to rank 0"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(KeyServer, SaysWhereItCannotListen) {

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <barrier>
+#include <filesystem>
 #include <thread>
 
 #include "penstock/base/error.h"
@@ -81,6 +82,34 @@ Pieces cut(const at::Tensor& bytes, std::int64_t pieces) {
   Pieces out;
   for (const at::Tensor& piece : bytes.split(each)) out.push_back(piece.clone());
   return out;
+}
+
+/// The files in memory that this process has open.
+int open_memories() {
+  int out = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the descriptor of the iterator itself, and those of other threads
+    const auto file = std::filesystem::read_symlink(entry.path(), gone);
+    out += file.string().starts_with("/memfd:penstock") ? 1 : 0;
+  }
+  return out;
+}
+
+/// Of other ranks' memory no file stays open. A message that needs more of it maps it without one.
+TEST(SharedMemory, KeepsOnlyARanksOwnTwoFilesOpen) {
+  on_threads([](Transport& transport, int) {
+    const auto gather = [&](std::int64_t bytes) {
+      std::vector<Pieces> received;
+      for (int rank = 0; rank < kRanks; ++rank) received.push_back({at::empty({bytes}, at::kByte)});
+      transport.all_gather(received, {at::ones({bytes}, at::kByte)});
+    };
+    for (const std::int64_t bytes : {100000, 200000, 300000, 400000}) gather(bytes);
+    const at::Tensor shared = transport.shared_bytes(100000);
+    gather(1);  // by then all ranks have closed the file of the shared memory
+    EXPECT_TRUE(shared.defined());
+    EXPECT_EQ(open_memories(), 2 * kRanks);
+    gather(1);  // the other ranks have counted
+  });
 }
 
 TEST(SharedMemory, CarriesPiecesOfAnySizeToEveryRank) {
