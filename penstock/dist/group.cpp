@@ -54,6 +54,17 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
   return out;
 }
 
+std::int64_t length_in(const at::Tensor& frame) {
+  std::int64_t out = 0;
+  std::memcpy(&out, frame.data_ptr<std::uint8_t>(), sizeof out);
+  return out;
+}
+
+std::string text_in(const at::Tensor& frame) {
+  const auto* text = reinterpret_cast<const char*>(frame.data_ptr<std::uint8_t>());
+  return {text + sizeof(std::int64_t), static_cast<std::size_t>(length_in(frame))};
+}
+
 }  // namespace
 
 ProcessGroup::ProcessGroup() : state_(std::make_shared<GroupState>()) {}
@@ -271,26 +282,13 @@ void ProcessGroup::barrier(const std::string& place) const {
 
 std::vector<std::string> ProcessGroup::gather(const std::string& mine) const {
   if (size() == 1) return {mine};
-  std::vector<std::string> out(static_cast<std::size_t>(size()));
+  at::Tensor all = all_gather(framed(mine, state_->capacity.bytes()));
   std::int64_t longest = 0;
-  at::Tensor all;
-  // Usually one pass: the capacity is that of the longest text so far, which all ranks know.
-  do {
-    state_->capacity = std::max(state_->capacity, longest + longest / 4);
-    all = all_gather(framed(mine, state_->capacity));
-    for (int other = 0; other < size(); ++other) {
-      std::int64_t length = 0;
-      std::memcpy(&length, all[other].data_ptr(), sizeof length);
-      longest = std::max(longest, length);
-    }
-  } while (longest > state_->capacity);
-  for (int other = 0; other < size(); ++other) {
-    const auto* bytes = all[other].data_ptr<std::uint8_t>();
-    std::int64_t length = 0;
-    std::memcpy(&length, bytes, sizeof length);
-    const auto* text = reinterpret_cast<const char*>(bytes + sizeof length);
-    out[static_cast<std::size_t>(other)].assign(text, static_cast<std::size_t>(length));
-  }
+  for (const at::Tensor& frame : all.unbind()) longest = std::max(longest, length_in(frame));
+  if (longest > state_->capacity.bytes()) all = all_gather(framed(mine, longest));
+  state_->capacity.add(longest);
+  std::vector<std::string> out;
+  for (const at::Tensor& frame : all.unbind()) out.push_back(text_in(frame));
   return out;
 }
 

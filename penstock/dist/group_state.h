@@ -11,6 +11,7 @@
 #include "penstock/dist/group_options.h"
 #include "penstock/dist/group_table.h"
 #include "penstock/dist/identity.h"
+#include "penstock/dist/text_capacity.h"
 #include "penstock/dist/transport.h"
 
 namespace penstock::dist {
@@ -25,7 +26,7 @@ struct GroupState {
   std::atomic<double> own_seconds = 0;
   std::string address;  // this machine's address on the route to rank 0
   GroupOptions options;
-  std::int64_t capacity = 256;  // bytes reserved for a rank's text in gather()
+  TextCapacity capacity;  // of gather()
   std::shared_ptr<GroupTable> table;
   std::shared_ptr<Transport> transport;
 };

@@ -170,7 +170,8 @@ TEST_P(Group, GathersAndBroadcasts) {
       EXPECT_TRUE(values.eq(root).all().item<bool>());
     }
     const int root = size - 1;
-    for (const std::size_t length : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
+    // Longer texts than before, shorter ones, and a long one after five short ones.
+    for (const std::size_t length : {0, 3, 5000, 10, 4900, 1, 1, 1, 1, 1, 5000}) {
       const std::string mine(length * static_cast<std::size_t>(group.rank()), 'x');
       const auto texts = group.gather(mine);
       ASSERT_EQ(std::ssize(texts), size);
