@@ -103,18 +103,20 @@ def test_info(trial):
     sent = parallel["bytes_per_step"]
     if "parallel" in alone or parallel["ranks"] != 4 or \
             parallel["parameter_bytes"] != bytes_of_weights or \
-            set(sent) != {"gradients", "summed_gradients"} or \
+            set(sent) != {"gradients", "summed_gradients", "records"} or \
             not least <= sent["gradients"] <= bytes_of_weights or parallel["exchange_bytes"] == 0:
         fail("info of four processes:", parallel)
     divided = json.loads(info(*four, "--set", "parallel.zero=1", "--json").stdout)["parallel"]
     if divided["optimizer_bytes"] >= parallel["optimizer_bytes"] or \
-            set(divided["bytes_per_step"]) != {"gradients", "weights"}:
+            set(divided["bytes_per_step"]) != {"gradients", "weights", "records"}:
         fail("info of four processes that divide moments:", divided)
     local = json.loads(info(*four, "--set", "parallel.local_steps=4", "--set", "train.checkpoint_every=8",
                             "--json").stdout)["parallel"]
-    if local["bytes_per_step"] != {"gradients": sent["gradients"] // 4,
-                                   "weights": sent["summed_gradients"] // 4} or \
-            local["exchange_seconds"] >= parallel["exchange_seconds"] / 3:
+    # Records are exchanged in each step, with three numbers of 8 bytes for the norm.
+    if local["bytes_per_step"] != {"gradients": sent["gradients"] // 4, "weights": sent["summed_gradients"] // 4,
+                                   "records": sent["records"] + 3 * 8} or \
+            local["exchange_seconds"] - local["record_seconds"] >= \
+            (parallel["exchange_seconds"] - parallel["record_seconds"]) / 3:
         fail("info of four processes that make local steps:", local)
     if "processes     4, each" not in info(*four).stdout or "\nprocesses" in info().stdout:
         fail("info does not say what processes take")

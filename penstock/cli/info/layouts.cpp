@@ -63,6 +63,7 @@ nlohmann::ordered_json estimate_json(const RankEstimate& rank) {
           {"compute_seconds", rank.compute_seconds},
           {"update_seconds", rank.update_seconds},
           {"exchange_seconds", rank.exchange_seconds},
+          {"record_seconds", rank.record_seconds},
           {"step_seconds", rank.step_seconds},
           {"communication", rank.communication()},
           {"efficiency", rank.efficiency()}};

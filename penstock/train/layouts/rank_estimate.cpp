@@ -4,12 +4,15 @@
 #include <cmath>
 #include <numeric>
 
+#include "penstock/dist/text_capacity.h"
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/models/formats/rank_slices.h"
+#include "penstock/ops/square_sums.h"
 #include "penstock/train/layouts/optimizer_estimate.h"
 #include "penstock/train/layouts/rank_traffic.h"
 #include "penstock/train/step/objective.h"
+#include "penstock/train/step/part_record.h"
 #include "penstock/train/step/pipeline_schedule.h"
 
 namespace penstock {
@@ -22,6 +25,11 @@ using rank_traffic::Sent;
 std::int64_t elements(const Slice& slice) {
   const auto shape = slice.part_shape();
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Whether all ranks are on one machine, where they share memory.
+bool on_one_machine(const dist::Layout& layout, const MachineSpeeds& speeds) {
+  return speeds.shared_memory && layout.ranks() <= speeds.node_ranks;
 }
 
 }  // namespace
@@ -90,7 +98,7 @@ OptimizerEstimate RankEstimator::optimizer_of(const ParallelConfig& parallel,
   SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
                     .ranks = layout.data,
                     .zero = static_cast<int>(parallel.zero),
-                    .one_machine = speeds.shared_memory && layout.ranks() <= speeds.node_ranks,
+                    .one_machine = on_one_machine(layout, speeds),
                     .passes = static_cast<int>(shape.passes),
                     .moment_bytes = moment_bytes(recipe_.train.optimizer.moments)};
   OptimizerEstimate out;
@@ -259,6 +267,25 @@ double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shap
          layout.tensor;
 }
 
+Sent RankEstimator::records(const ParallelConfig& parallel, const dist::Layout& layout,
+                            const Shape& shape, const OptimizerEstimate& optimizer,
+                            const MachineSpeeds& speeds) const {
+  // A part has an entry for each chunk of its layers.
+  const double record =
+      typical_record_bytes(shape.own * shape.chunks, shape.moe_layers * shape.passes / shape.chunks,
+                           static_cast<double>(recipe_.model.total_experts()));
+  const bool divides = parallel.zero > 0 && layout.data > 1;
+  const bool whole_models = layout.ranks() == layout.data && !layout.divides_experts();
+  double norms = 1, barriers = 0;
+  if (whole_models && parallel.local_steps == 1)
+    norms = divides ? std::ceil(optimizer.updated / ops::kSquarePiece) : 0;
+  if (divides && on_one_machine(layout, speeds))
+    barriers = layout.data - 1 + (layout.divides_experts() ? layout.expert_copies() - 1 : 0);
+  return rank_traffic::of_records(
+      static_cast<double>(dist::TextCapacity::after(std::llround(record))), norms, barriers, layout,
+      speeds);
+}
+
 RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
                                      const MachineSpeeds& speeds) const {
   const Shape shape = shape_of(parallel, layout);
@@ -275,17 +302,19 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   const Sent tokens = rank_traffic::of_tokens(
       4 * shape.moe_layers * passes, shape.rows / (layout.whole_experts ? layout.tensor : 1),
       recipe_.model.active_experts(), layout, speeds);
+  const Sent told = records(parallel, layout, shape, optimizer, speeds);
   for (const Sent& sent :
        {optimizer.gradients, optimizer.sums,
         rank_traffic::of_tensor(layer_sums + optimizer.share_sums,
                                 layer_sums * shape.rows + optimizer.shares, layout, speeds),
         rank_traffic::of_stages(2 * shape.own * shape.chunks, shape.held * shape.passes, layout,
                                 speeds),
-        tokens}) {
+        tokens, told}) {
     if (sent.bytes == 0) continue;
     out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
     out.exchange_seconds += sent.seconds(speeds);
   }
+  out.record_seconds = told.seconds(speeds);
   out.useful_seconds = flops_ / layout.ranks() / speeds.flops;
   double part = part_seconds(layout, shape.chunks, speeds.flops);
   if (layout.expert > 1)

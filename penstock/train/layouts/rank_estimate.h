@@ -19,6 +19,9 @@
 namespace penstock {
 
 struct OptimizerEstimate;
+namespace rank_traffic {
+struct Sent;
+}
 
 /// Each value is that of the rank where it is largest.
 struct RankEstimate {
@@ -33,13 +36,14 @@ struct RankEstimate {
   /// Additional bytes of rank 0 in an evaluation: gathered tensors, and the whole model from them.
   std::int64_t evaluation_bytes = 0;
   /// Bytes sent in a step, by kind: "gradients", "summed_gradients", "weights", "tensor", "stages",
-  /// "tokens". If ranks train apart: the mean of a step, with the outer step's bytes.
+  /// "tokens", "records". If ranks train apart: the mean of a step, with the outer step's bytes.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
   double useful_seconds = 0;    ///< of an even share of the step's FLOPs
   double compute_seconds = 0;   ///< of this rank's share of the step, with its idle time in a
                                 ///< pipeline
   double update_seconds = 0;    ///< of adding up its own gradients and of the optimizer
   double exchange_seconds = 0;  ///< if no exchange overlaps the computation
+  double record_seconds = 0;    ///< of these, of "records"
   double step_seconds = 0;
 
   std::int64_t memory_bytes() const { return memory.total() + exchange_bytes; }
@@ -83,6 +87,12 @@ class RankEstimator {
   /// apart, node_ranks / s ranks are on one machine. A rank sends the same number of bytes to every
   /// rank of the group. With parallel.local_steps = H a step has 1 / H of an outer step's exchange,
   /// and that exchange overlaps nothing.
+  ///
+  /// Nothing overlaps what all N ranks tell each other in each step. A rank sends each other rank
+  /// its record (typical_record_bytes(), and a quarter more) and numbers of 8 bytes for the norm:
+  /// one; with zero > 0 and whole models one for each ops::kSquarePiece parameters that it updates;
+  /// none where each rank has all gradients. Rank 0's order takes ⌈log2 N⌉ messages. With one copy
+  /// of the weights, the ranks that divide them meet once more.
   /// @param parallel  only zero, pipeline_chunks, overlap and local_steps are read.  REQUIRES:
   /// layout_of() accepts it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,
@@ -108,6 +118,9 @@ class RankEstimator {
                         const OptimizerEstimate& optimizer, double part,
                         const MachineSpeeds& speeds) const;
   double expert_flops(const dist::Layout& layout, const Shape& shape) const;
+  rank_traffic::Sent records(const ParallelConfig& parallel, const dist::Layout& layout,
+                             const Shape& shape, const OptimizerEstimate& optimizer,
+                             const MachineSpeeds& speeds) const;
   double part_seconds(const dist::Layout& layout, int chunks, double flops) const;
 
   Recipe recipe_;

@@ -65,4 +65,18 @@ Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layo
   return out;
 }
 
+Sent of_records(double record, double norms, double barriers, const dist::Layout& layout,
+                const MachineSpeeds& speeds) {
+  Sent out{"records"};
+  const int ranks = layout.ranks();
+  if (ranks == 1) return out;
+  constexpr double kWord = 8;  // bytes of an order, of a text's length and of a number of the norm
+  const double others = ranks - 1, levels = std::ceil(std::log2(ranks));
+  const double share = share_elsewhere(ranks, 1, speeds);
+  out.add(others * (kWord + record), share, others);
+  out.add(others * kWord * norms, share, norms > 0 ? others : 0);
+  out.add(kWord * (levels + barriers), share, levels + barriers);
+  return out;
+}
+
 }  // namespace penstock::rank_traffic

@@ -56,4 +56,12 @@ Sent of_stages(double messages, double numbers, const dist::Layout& layout,
 Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layout,
                const MachineSpeeds& speeds);
 
+/// What all ranks tell each other in a step, whatever they divide: the record of each to all
+/// others, the norm of their gradients, rank 0's order along a tree, and barriers.
+/// @param record  bytes of a rank's record with its reserve
+/// @param norms   numbers of a rank for the norm, f64; 0: no rank needs another's
+/// @param barriers  messages of a rank in barriers
+Sent of_records(double record, double norms, double barriers, const dist::Layout& layout,
+                const MachineSpeeds& speeds);
+
 }  // namespace penstock::rank_traffic

@@ -103,6 +103,16 @@ RoutingRecord read(RoutingPass pass) {
   return std::move(pass.record);
 }
 
+std::string to_bytes(const RankRecord& record) {
+  const auto bytes = Plain::to_msgpack(plain_of(record));
+  return {bytes.begin(), bytes.end()};
+}
+
+double typical_record_bytes(double parts, double layers, double experts) {
+  // Most are the names of the numbers. Of an expert there is one count, below 2^16: three bytes.
+  return 40 + parts * (180 + layers * (150 + 3 * experts));
+}
+
 RankRecord record_of_failure(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -119,9 +129,8 @@ std::vector<RankRecord> exchange_records(const dist::ProcessGroup& group, const 
     if (thrown) std::rethrow_exception(thrown);
     return {mine};
   }
-  const auto bytes = Plain::to_msgpack(plain_of(mine));
   std::vector<RankRecord> out;
-  for (const std::string& text : group.gather(std::string(bytes.begin(), bytes.end())))
+  for (const std::string& text : group.gather(to_bytes(mine)))
     out.push_back(record_from(Plain::from_msgpack(text)));
   // A failure comes before a signal: if one rank failed, no rank throws StepStopped.
   std::vector<std::string> failures;

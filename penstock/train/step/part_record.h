@@ -61,6 +61,13 @@ struct RankRecord {
   std::string failure;  ///< message of any other exception; "": none
 };
 
+/// The bytes in which ranks exchange a record.
+std::string to_bytes(const RankRecord& record);
+
+/// About the number of these bytes: 40 + parts · (180 + layers · (150 + 3 · experts)).
+/// @param layers  passes of a part through layers with experts
+double typical_record_bytes(double parts, double layers, double experts);
+
 /// The record of a rank that an exception ended in the middle of a step.
 RankRecord record_of_failure(const std::exception_ptr& thrown);
 
