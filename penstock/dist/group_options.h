@@ -3,9 +3,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace penstock::dist {
+
+class Transport;
 
 struct GroupOptions {
   std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
@@ -24,6 +27,12 @@ struct GroupOptions {
   /// operation. If ranks differ, they get an Error that names them; without the check the process
   /// would be terminated.
   bool check = false;
+  /// Puts another transport around that of the group, and of each group split from it, for example
+  /// one that records what it carries. Called with the group's title ("world", then
+  /// "world/data=2"), this rank's place in the group, and the group's transport.
+  std::function<std::shared_ptr<Transport>(const std::string& title, int rank,
+                                           std::shared_ptr<Transport> transport)>
+      wrap = nullptr;
 };
 
 }  // namespace penstock::dist

@@ -24,7 +24,8 @@ struct GroupState {
   // Shared by groups that different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
   std::atomic<double> own_seconds = 0;
-  std::string address;  // this machine's address on the route to rank 0
+  std::string address;          // this machine's address on the route to rank 0
+  std::string title = "world";  // for GroupOptions::wrap
   GroupOptions options;
   TextCapacity capacity;  // of gather()
   std::shared_ptr<GroupTable> table;

@@ -27,6 +27,8 @@ void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
         make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table);
     if (state_->options.shared_memory)
       state_->transport = with_shared_memory(state_->transport, state_->rank, state_->size);
+    if (state_->options.wrap)
+      state_->transport = state_->options.wrap(state_->title, state_->rank, state_->transport);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -113,6 +115,7 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color,
   const at::Tensor colors = all_gather(at::full({1}, color, at::kLong));
   ProcessGroup out;
   GroupState& state = *out.state_;
+  state.title = concat(state_->title, "/", axis, "=", color);
   state.options = state_->options;
   state.options.timeout = timeout.value_or(state.options.timeout);
   state.seconds = state_->seconds;
