@@ -3,9 +3,16 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
+#include <chrono>
 #include <utility>
 
 namespace penstock {
+namespace {
+
+/// The time between two calls during a wait.
+constexpr std::chrono::milliseconds kPause(200);
+
+}  // namespace
 
 Background::~Background() {
   {
@@ -26,9 +33,15 @@ void Background::add(std::function<void()> job, std::size_t most) {
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
-void Background::wait() {
+void Background::wait(const std::function<void()>& meanwhile) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return jobs_.empty(); });
+  const auto idle = [this] { return jobs_.empty(); };
+  while (meanwhile && !changed_.wait_for(lock, kPause, idle)) {
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+  }
+  changed_.wait(lock, idle);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

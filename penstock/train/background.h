@@ -24,7 +24,8 @@ class Background {
   /// Waits until fewer than `most` jobs are left, then appends a job.
   void add(std::function<void()> job, std::size_t most = SIZE_MAX);
   /// Waits until all jobs are done. Rethrows a job's exception; the jobs after it were dropped.
-  void wait();
+  /// @param meanwhile  called several times a second while the wait lasts
+  void wait(const std::function<void()>& meanwhile = {});
   /// Whether all jobs are done. Rethrows a job's exception, and keeps it for wait().
   bool done();
 

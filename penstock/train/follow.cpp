@@ -98,10 +98,13 @@ class Follower {
   void say_what_is_saved() {
     std::exception_ptr thrown;
     try {
-      writer_.wait();
+      writer_.wait([this] { all_done(group_, false); });
+    } catch (const dist::LostRank&) {
+      throw;
     } catch (...) {
       thrown = std::current_exception();
     }
+    while (!all_done(group_, true)) continue;
     check_none_failed(group_, thrown);
     group_.gather(piece_text(written_));
   }

@@ -114,7 +114,7 @@ class RunLoop {
   }
 
   void resume() {
-    const CheckpointSearch search = store_.latest();
+    const CheckpointSearch search = store_.latest([this] { task_.keep_waiting(); });
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),

@@ -57,7 +57,7 @@ void RunSaver::make_room() {
 /// for the piece of a rank that failed would not end.
 void RunSaver::finish_writing() {
   if (told_ && !writer_.done()) task_.await_pieces(*told_);
-  writer_.wait();
+  writer_.wait([this] { task_.keep_waiting(); });
   told_ = nullptr;
 }
 

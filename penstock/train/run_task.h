@@ -99,6 +99,10 @@ class RunTask {
   /// Throws where a rank failed.
   virtual void await_pieces(ToldPieces& /*told*/) {}
 
+  /// Called several times a second while rank 0 reads or waits alone, so that the other ranks keep
+  /// waiting for it.
+  virtual void keep_waiting() {}
+
   /// Measures and puts the figures into the step's line. Returns nothing if there is no data to
   /// measure on.
   virtual std::optional<Measured> measure(nlohmann::ordered_json& line,

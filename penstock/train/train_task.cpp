@@ -168,6 +168,7 @@ CheckpointContents TrainTask::to_copy() {
 
 void TrainTask::await_pieces(ToldPieces& told) {
   const std::vector<std::string> texts = leader_.together(Order::saved, [&] {
+    while (!all_done(group_, true)) continue;
     check_none_failed(group_, nullptr);
     return group_.gather("");
   });

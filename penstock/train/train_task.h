@@ -44,6 +44,7 @@ class TrainTask : public RunTask {
   CheckpointContents piece(const PieceOrder& order) override;
   CheckpointContents to_copy() override;
   void await_pieces(ToldPieces& told) override;
+  void keep_waiting() override { leader_.keep_waiting(); }
 
   std::optional<Measured> measure(nlohmann::ordered_json& line, const MeasureWatch& watch) override;
   nlohmann::ordered_json result(const std::vector<nlohmann::ordered_json>& lines,

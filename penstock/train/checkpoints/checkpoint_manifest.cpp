@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "penstock/base/checksum.h"
 #include "penstock/base/mapped_file.h"
 
 namespace penstock {
@@ -23,6 +26,21 @@ std::uint64_t parse_hex(const std::string& text) {
   PENSTOCK_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size(),
                  "a checksum is malformed");
   return value;
+}
+
+/// The checksum of a file, which is read in pieces.
+std::uint64_t checksum_of(const std::filesystem::path& path,
+                          const std::function<void()>& meanwhile) {
+  constexpr std::size_t kPiece = 16 << 20;
+  const MappedFile file(path);
+  Xxh64 out;
+  for (std::span<const std::byte> rest = file.bytes(); !rest.empty();) {
+    const std::span<const std::byte> piece = rest.first(std::min(rest.size(), kPiece));
+    out.update(piece);
+    rest = rest.subspan(piece.size());
+    if (meanwhile) meanwhile();
+  }
+  return out.value();
 }
 
 }  // namespace
@@ -62,7 +80,7 @@ CheckpointManifest parse_manifest(const std::string& text) {
 }
 
 CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path& directory,
-                                     bool contents) {
+                                     bool contents, const std::function<void()>& meanwhile) {
   const auto path = directory / kManifestName;
   PENSTOCK_CHECK(fs.exists(path), directory.string(), ": no ", kManifestName);
   CheckpointManifest manifest;
@@ -76,7 +94,7 @@ CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path
     PENSTOCK_CHECK(fs.exists(file), file.string(), ": missing");
     const auto size = fs.size(file);
     PENSTOCK_CHECK(size == digest.bytes, file.string(), ": ", size, " bytes, not ", digest.bytes);
-    PENSTOCK_CHECK(!contents || xxh64(MappedFile(file).bytes()) == digest.checksum, file.string(),
+    PENSTOCK_CHECK(!contents || checksum_of(file, meanwhile) == digest.checksum, file.string(),
                    ": checksum differs, the file is damaged");
   }
   return manifest;

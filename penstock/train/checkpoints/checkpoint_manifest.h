@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,7 +29,8 @@ CheckpointManifest parse_manifest(const std::string& text);
 
 /// Reads a checkpoint's manifest and compares the sizes of all files with it; with `contents`, also
 /// their checksums. Throws Error when something is missing or differs.
+/// @param meanwhile  called after each piece of a file that is read for its checksum
 CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path& directory,
-                                     bool contents);
+                                     bool contents, const std::function<void()>& meanwhile = {});
 
 }  // namespace penstock

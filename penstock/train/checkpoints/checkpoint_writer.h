@@ -56,7 +56,8 @@ class CheckpointWriter {
   /// Like write(), but returns at once where training waits; the caller must then call wait().
   void start(DueCheckpoint due, Training training);
   /// Waits until everything is on the disk. Throws the exception that ended a write.
-  void wait() { background_.wait(); }
+  /// @param meanwhile  called several times a second while the wait lasts
+  void wait(const std::function<void()>& meanwhile = {}) { background_.wait(meanwhile); }
   /// Whether everything is on the disk; does not wait. Throws the exception that ended a write.
   bool done() { return background_.done(); }
 

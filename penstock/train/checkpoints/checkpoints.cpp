@@ -11,6 +11,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/json_text.h"
+#include "penstock/dist/lost_rank.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 
 namespace penstock {
@@ -228,12 +229,15 @@ void CheckpointStore::note_unusable(Ignored unusable, CheckpointSearch& search,
 }
 
 void CheckpointStore::first_intact(std::vector<CheckpointInfo> candidates,
-                                   std::vector<Ignored> ignored, CheckpointSearch& search) {
+                                   std::vector<Ignored> ignored, CheckpointSearch& search,
+                                   const std::function<void()>& meanwhile) {
   for (auto& candidate : candidates) {
     try {
-      verify_checkpoint(fs_, candidate.directory, true);
+      verify_checkpoint(fs_, candidate.directory, true, meanwhile);
       search.found = std::move(candidate);
       break;
+    } catch (const dist::LostRank&) {
+      throw;  // of `meanwhile`; the checkpoint may be whole
     } catch (const Error& error) {
       note_unusable({candidate.step, error.what()}, search, ignored);
     }
@@ -242,11 +246,11 @@ void CheckpointStore::first_intact(std::vector<CheckpointInfo> candidates,
   for (auto& [step, sentence] : ignored) search.ignored.push_back(std::move(sentence));
 }
 
-CheckpointSearch CheckpointStore::latest() {
+CheckpointSearch CheckpointStore::latest(const std::function<void()>& meanwhile) {
   CheckpointSearch out;
   std::vector<Ignored> ignored;
   auto candidates = list(out, ignored);
-  first_intact(std::move(candidates), std::move(ignored), out);
+  first_intact(std::move(candidates), std::move(ignored), out, meanwhile);
   return out;
 }
 

@@ -93,7 +93,8 @@ class CheckpointStore {
   /// commits it.
   std::shared_ptr<AtomicDirectory> begin(std::int64_t step);
   /// The newest checkpoint whose files all match its manifest. Reads all its files.
-  CheckpointSearch latest();
+  /// @param meanwhile  called after each piece of a file that is read; may throw dist::LostRank
+  CheckpointSearch latest(const std::function<void()>& meanwhile = {});
   /// Like latest(), but the checkpoint with the lowest validation loss, among equals the earliest
   /// step.
   CheckpointSearch best();
@@ -114,7 +115,7 @@ class CheckpointStore {
   std::vector<CheckpointInfo> list(CheckpointSearch& search, std::vector<Ignored>& ignored);
   void note_unusable(Ignored unusable, CheckpointSearch& search, std::vector<Ignored>& ignored);
   void first_intact(std::vector<CheckpointInfo> candidates, std::vector<Ignored> ignored,
-                    CheckpointSearch& search);
+                    CheckpointSearch& search, const std::function<void()>& meanwhile = {});
   void remove_superseded(std::int64_t step);
 
   FileSystem& fs_;

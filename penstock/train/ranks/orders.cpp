@@ -38,4 +38,10 @@ Order next_order(const dist::ProcessGroup& group) {
 
 std::string next_text(const dist::ProcessGroup& group) { return group.broadcast_bytes(""); }
 
+bool all_done(const dist::ProcessGroup& group, bool mine) {
+  const at::Tensor left = at::full({1}, mine ? 0 : 1, at::kLong);
+  group.all_reduce(left, dist::Reduction::max);
+  return left.item<std::int64_t>() == 0;
+}
+
 }  // namespace penstock

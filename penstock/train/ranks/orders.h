@@ -92,4 +92,9 @@ auto Leader::together(Order order, const Part& part) {
 Order next_order(const dist::ProcessGroup& group);
 std::string next_text(const dist::ProcessGroup& group);
 
+/// Whether all ranks have done their work of an order. Every rank calls it again until it returns
+/// true, and meanwhile at least several times a second, so that no rank is late in an operation.
+/// @param mine  whether this rank has done its work
+bool all_done(const dist::ProcessGroup& group, bool mine);
+
 }  // namespace penstock

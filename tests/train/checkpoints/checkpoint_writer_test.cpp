@@ -113,6 +113,9 @@ class CountingTask : public RunTask {
     return nlohmann::ordered_json::object();
   }
   std::string summary(const nlohmann::ordered_json&) const override { return ""; }
+  void keep_waiting() override { ++kept_waiting; }
+
+  std::atomic<int> kept_waiting = 0;  // calls of keep_waiting()
 
  private:
   std::int64_t step_ = 0;
@@ -213,6 +216,27 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
     EXPECT_EQ(text.find("note: training waits while checkpoints are written: ") != text.npos,
               copy > 0)
         << text;
+  }
+}
+
+/// The other ranks keep waiting while rank 0 waits for the disk, and while it reads a checkpoint.
+TEST_F(CheckpointsBeside, TheOthersKeepWaitingWhileOneWritesOrReads) {
+  for (const bool background : {true, false}) {
+    const std::string directory = run_directory() + (background ? "-beside" : "-waiting");
+    CountingTask task;
+    task.planned.copy_bytes = background ? 1 : 0;
+    std::atomic<bool> kept = false;
+    auto files = held_up(lines_, [&](std::size_t bytes) {
+      for (int i = 0; i < 3000 && task.kept_waiting < 2; ++i) std::this_thread::sleep_for(10ms);
+      kept = task.kept_waiting >= 2;
+      return bytes;
+    });
+    EXPECT_EQ(run_task(task, directory, {.quiet = true, .files = &files}), RunOutcome::finished);
+    EXPECT_TRUE(kept) << background;
+    CountingTask again;
+    EXPECT_EQ(run_task(again, directory, {.quiet = true}), RunOutcome::finished);
+    EXPECT_EQ(again.step(), 10);
+    EXPECT_GT(again.kept_waiting, 0) << "while the checkpoint was read";
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/dist/lost_rank.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/base/temp_directory.h"
@@ -179,6 +180,29 @@ TEST(Checkpoints, WhatIsPassedOverIsNamedNewestFirst) {
   for (const std::size_t i : {0, 1, 2})
     EXPECT_NE(search.ignored[i].find(concat("step-", 11 - i)), std::string::npos)
         << search.ignored[i];
+}
+
+/// Weights of 36 MiB are read for their checksum in pieces of 16 MiB, the four other files in one
+/// piece each.
+TEST(Checkpoints, SayThatTheyAreReadPieceByPiece) {
+  const TempDirectory temp;
+  CheckpointStore store(real_file_system(), temp.path());
+  CheckpointContents contents = contents_of(1);
+  contents.model["large"] = torch::ones({9 << 20});
+  store.save(1, contents);
+  int pieces = 0;
+  EXPECT_EQ(store.latest([&] { ++pieces; }).found->step, 1);
+  EXPECT_EQ(pieces, 3 + 4);
+  const auto lost = [] { throw dist::LostRank("rank 1 is gone"); };
+  EXPECT_THROW(store.latest(lost), dist::LostRank);
+  const std::string path = (store.directory(1) / "model.safetensors").string();
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end).put('x');  // in the last piece
+  file.close();
+  const auto search = store.latest();
+  EXPECT_FALSE(search.found);
+  ASSERT_EQ(search.ignored.size(), 1u);
+  EXPECT_NE(search.ignored[0].find("checksum differs"), std::string::npos) << search.ignored[0];
 }
 
 TEST(Checkpoints, OtherNamesAreNoCheckpoints) {

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <chrono>
+#include <thread>
 
 #include "penstock/train/ranks/agreement.h"
 #include "tests/dist/ranks.h"
@@ -87,6 +88,23 @@ TEST_F(Orders, TellTheOthersWhereRankZeroFailsBetweenThem) {
                                                  },
                                                  {.timeout = std::chrono::seconds(600)});
   EXPECT_THROW(std::rethrow_exception(thrown[1]), ReportedByRankZero);
+}
+
+/// Rank 1 works for longer than a rank may be late in an operation.
+TEST_F(Orders, WaitForARankThatSaysThatItStillWorks) {
+  const auto thrown =
+      testing::failures_on_ranks(2,
+                                 [](const ProcessGroup& group) {
+                                   for (int i = 0; i < 12 && group.rank() == 1; ++i) {
+                                     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                                     EXPECT_FALSE(all_done(group, false));
+                                   }
+                                   int rounds = 1;
+                                   while (!all_done(group, true)) ++rounds;
+                                   EXPECT_EQ(rounds, group.rank() == 0 ? 13 : 1);
+                                 },
+                                 {.timeout = std::chrono::seconds(2)});
+  for (const std::exception_ptr& each : thrown) EXPECT_FALSE(each);
 }
 
 }  // namespace
