@@ -46,6 +46,8 @@ class LayerWeights {
   /// Gathers all weights. They stay whole until begin(). Every rank calls it.
   void gather();
   bool whole() const { return whole_; }
+  /// Wall time in exchanges so far. REQUIRES: nothing is being gathered.
+  double seconds() const { return dense_.seconds() + experts_.seconds(); }
   /// Copies this rank's spans from the whole weights, after these were written to. REQUIRES:
   /// whole().
   void take();

@@ -137,7 +137,9 @@ void SharedOptimizer::begin(std::size_t parts, int passes) {
   // With zero >= 2 the ranks exchange one part each at a time.
   rounds_ = sharing_.zero >= 2 ? rounds : 1;
   active_ = true;
-  if (layers_) layers_->begin(rounds, passes);
+  if (!layers_) return;
+  layer_seconds_ = layers_->seconds();
+  layers_->begin(rounds, passes);
 }
 
 bool SharedOptimizer::due() const {
@@ -191,7 +193,10 @@ void SharedOptimizer::after_parts() {
   // Other ranks may have more parts. They enter their next layer, whose weights this rank gathers
   // too, only while few of their gradients wait for this rank. So exchanges come first.
   if (active_) hand_in_the_rest(part_ == progress_.front().range.size());
-  if (layers_) layers_->pass_through();
+  if (!layers_) return;
+  const auto start = Clock::now();
+  layers_->pass_through();
+  pass_waits_ += seconds_since(start);
 }
 
 void SharedOptimizer::hand_in_the_rest(bool complete) {
@@ -290,7 +295,9 @@ void SharedOptimizer::finish(bool complete) {
     if (complete) throw;  // otherwise the caller reports why the step is incomplete
   }
   waited_seconds_ = seconds_since(start);
-  if (complete) sum_shares();
+  if (!complete) return;
+  if (layers_) hidden_seconds_ += layers_->seconds() - layer_seconds_;
+  sum_shares();
 }
 
 /// Called once in a step, after the sums over parts. With zero > 0 it sums this rank's spans only.

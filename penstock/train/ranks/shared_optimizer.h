@@ -88,10 +88,12 @@ class SharedOptimizer {
 
   /// Counts the bytes of the present tensors. Do not call it while gradients are exchanged.
   HeldBytes held() const;
-  /// Seconds of the last step in exchanges on the thread, and in finish() waiting for them.
+  /// Seconds of the last step in exchanges on threads beside the passes, and in finish() waiting
+  /// for them.
   double hidden_seconds() const { return hidden_seconds_; }
   double waited_seconds() const { return waited_seconds_; }
-  /// Seconds of this step's passes spent waiting for weights and for the exchange.
+  /// Seconds of this step spent waiting for weights and for the exchange, in passes and after the
+  /// last of this rank's parts.
   double pass_waits() const { return pass_waits_; }
 
  private:
@@ -166,6 +168,7 @@ class SharedOptimizer {
   std::size_t part_ = 0, rounds_ = 1, next_ = 0;
   bool active_ = false;
   double hidden_seconds_ = 0, waited_seconds_ = 0, pass_waits_ = 0;
+  double layer_seconds_ = 0;  // of layers_ before the step
 
   std::unique_ptr<GradientHooks> hooks_;
   Background background_;  // last member: its jobs use the other members

@@ -1,5 +1,5 @@
-// Which rank a step reports as slow, where one rank sleeps in its layers and the other waits for
-// it.
+// Where one rank sleeps in its layers and the other waits for it: which rank a step reports as
+// slow, and the seconds of communication.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -57,6 +57,49 @@ TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
       EXPECT_EQ(line.at("rank_seconds").at("rank"), 1);
       EXPECT_EQ(line.contains("rank_load"), one.layout.expert == 2);
     });
+}
+
+/// A rank's step, with a sleep in the first pass that enters a layer forward.
+/// @param layer  less than 0: none
+/// @param slept  the seconds of the sleep
+StepOutcome step_with_sleep(Trainer& trainer, std::int64_t layer, double& slept) {
+  return trainer.advance([&](const StepPlace& place) {
+    if (slept > 0 || place.layer != layer || place.direction != PassDirection::forward) return;
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    slept = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
+}
+
+/// The ranks share no memory, so that a thread gathers a layer's weights while a pass is in the
+/// layer before. A rank's own sleep and its communication are never at the same time.
+TEST(RankSeconds, CountAsCommunicationWhatAPassWaitsForAlone) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  const testing::TempDirectory directory;
+  const Corpus corpus = testing::small_corpus(directory.path());
+  ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
+  node.set("model.layers", ConfigNode(std::int64_t{4}));
+  node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+  node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+  node.set("parallel.zero", ConfigNode(std::int64_t{3}));
+  // Rank 1 sleeps in layer 0. In the first step rank 0 sleeps in layer 1, while its thread waits
+  // for rank 1 to gather layer 2. In the second step rank 0 has nothing to do but wait.
+  testing::on_ranks(2,
+                    [&](const dist::ProcessGroup& group) {
+                      Trainer trainer(read_recipe(node), corpus,
+                                      dist::make_mesh(group, {.data = 2}));
+                      trainer.advance();  // makes the groups
+                      for (const std::int64_t of_rank_0 : {1, -1}) {
+                        group.barrier("step");
+                        double slept = 0;
+                        const StepOutcome outcome =
+                            step_with_sleep(trainer, group.rank() == 1 ? 0 : of_rank_0, slept);
+                        EXPECT_LE(outcome.communication_seconds + slept, outcome.seconds);
+                        const bool only_waits = group.rank() == 0 && of_rank_0 < 0;
+                        EXPECT_GT(outcome.communication_seconds, only_waits ? 0.125 : 0);
+                      }
+                    },
+                    {.shared_memory = false});
 }
 
 }  // namespace
