@@ -20,7 +20,29 @@ namespace {
 constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30;
 
 bool fits(const Recipe& recipe, double available, const RunProcesses& processes) {
-  return bytes_of_process(recipe, processes) <= available;
+  return bytes_of_process(recipe, processes) <= available &&
+         bytes_to_divide(recipe, processes) <= available;
+}
+
+/// Whether the processes hold one copy of the weights if they can share memory.
+bool one_copy(const Recipe& recipe, const RunProcesses& processes) {
+  return recipe.parallel.zero > 0 && processes.here >= processes.all &&
+         layout_of(recipe, processes.all).data > 1;
+}
+
+/// An estimate for processes that share memory with those of their machine. Its choice of what is
+/// computed again is not that of the run.
+RankEstimate sharing_estimate(const Recipe& recipe, const RunProcesses& processes) {
+  return estimate_rank(recipe, layout_of(recipe, processes.all),
+                       {.node_ranks = processes.here, .shared_memory = true});
+}
+
+/// The tensors of training of one process. The activations are those of memory_of_training():
+/// processes choose what they compute again before they know whether they share memory.
+TrainingMemory tensors_of(const TrainingMemory& training, const RankEstimate& sharing) {
+  TrainingMemory out = sharing.memory;
+  out.activation_bytes = training.activation_bytes;
+  return out;
 }
 
 /// A value of train.memory_budget with which training fits, if computing layers again can meet it;
@@ -108,11 +130,17 @@ Recomputation recomputation_of(const Recipe& recipe, const dist::Layout& layout)
   return std::move(choice.layers);
 }
 
+TrainingMemory memory_of_process(const Recipe& recipe, const RunProcesses& processes) {
+  const TrainingMemory training = memory_of_training(recipe, processes.all);
+  if (processes.all == 1) return training;
+  return tensors_of(training, sharing_estimate(recipe, processes));
+}
+
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
-  const auto total = static_cast<double>(memory_of_training(recipe, processes.all).total());
-  if (processes.all == 1) return total;
-  const RankEstimate rank = estimate_rank(recipe, layout_of(recipe, processes.all),
-                                          {.node_ranks = processes.here, .shared_memory = true});
+  const TrainingMemory training = memory_of_training(recipe, processes.all);
+  if (processes.all == 1) return static_cast<double>(training.total());
+  const RankEstimate rank = sharing_estimate(recipe, processes);
+  const auto total = static_cast<double>(tensors_of(training, rank).total());
   const auto piece = static_cast<double>(rank.checkpoint_bytes);
   // Memory that rank 0 alone takes. The other ranks of its machine leave their shares to it.
   double of_first = static_cast<double>(rank.evaluation_bytes);
@@ -120,6 +148,14 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
   if (alone) of_first += piece;
   return total + static_cast<double>(rank.exchange_bytes) + (alone ? 0 : piece) +
          (processes.first ? of_first / processes.here : 0);
+}
+
+double bytes_to_divide(const Recipe& recipe, const RunProcesses& processes) {
+  if (!one_copy(recipe, processes)) return 0;
+  Recipe whole = recipe;
+  whole.parallel.zero = 0;
+  return static_cast<double>(memory_of_training(whole, processes.all).parameter_bytes +
+                             memory_of_process(recipe, processes).parameter_bytes);
 }
 
 namespace {
@@ -141,8 +177,15 @@ std::string largest_part(const ModelConfig& model) {
 
 void check_training_memory(const Recipe& recipe, double available, const RunProcesses& processes) {
   const double bytes = bytes_of_process(recipe, processes);
+  const double at_first = bytes_to_divide(recipe, processes);
+  PENSTOCK_CHECK(at_first <= available, largest_part(recipe.model), ": each process takes ",
+                 size_text(at_first),
+                 " to make its weights and to move them into the one copy that ",
+                 "the processes share, and this machine has ", size_text(available),
+                 " free for each; make the model smaller, start fewer processes, or try it all the "
+                 "same with options.force");
   if (bytes <= available) return;
-  const TrainingMemory memory = memory_of_training(recipe, processes.all);
+  const TrainingMemory memory = memory_of_process(recipe, processes);
   const double besides = bytes - static_cast<double>(memory.total());
   // Whether the memory that does not depend on the tokens of a pass is too much by itself.
   const bool model = bytes - static_cast<double>(memory.activation_bytes) > available;
@@ -150,7 +193,9 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
       model ? largest_part(recipe.model)
             : fmt::format("train.sequence_length = {}, train.micro_batch = {}",
                           recipe.train.sequence_length, recipe.train.micro_batch);
-  const std::string of_process = processes.all == 1 ? "" : " of each process";
+  const std::string of_process =
+      concat(processes.all == 1 ? "" : " of each process",
+             one_copy(recipe, processes) ? ", which share one copy of the weights" : "");
   const std::string more = besides > 0 ? concat(", with ", size_text(besides),
                                                 " more to exchange, to save and to evaluate")
                                        : "";

@@ -39,14 +39,22 @@ struct RunProcesses {
   int all = 1, here = 1;  ///< number of the run's processes: in all, on this machine
   bool first = true;      ///< whether the process is rank 0, which gathers the model to evaluate
 };
-/// Bytes that one process takes: memory_of_training(), the buffers of the exchange, and the tensors
+/// memory_of_training() where the processes of one machine share memory: with zero > 0 and all
+/// processes on one machine it counts a share of the one copy of the weights. Processes try only in
+/// their first step whether they can share memory. If they cannot, each holds the weights of
+/// memory_of_training().
+TrainingMemory memory_of_process(const Recipe& recipe, const RunProcesses& processes);
+/// Bytes that one process takes: memory_of_process(), the buffers of the exchange, and the tensors
 /// that it receives from other ranks to write its piece of a checkpoint. Rank 0 alone takes more
 /// memory: to evaluate and, where ranks train apart, to gather the whole checkpoint. 1/`here` of
 /// this is counted for rank 0, because all processes here share the machine's memory.
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes);
+/// Bytes that one process takes before its first pass, while its own whole weights are moved into
+/// the one copy; 0 where there is no such copy.
+double bytes_to_divide(const Recipe& recipe, const RunProcesses& processes);
 
-/// Throws Error where bytes_of_process() is more than `available` bytes. The message has the
-/// figures and the keys to lower, with a value that fits where there is one.
+/// Throws Error where bytes_of_process() or bytes_to_divide() is more than `available` bytes. The
+/// message has the figures and the keys to lower, with a value that fits where there is one.
 /// REQUIRES: the recipe's vocabulary is known.
 /// @param available  an even share of this machine's memory for its processes of the run
 void check_training_memory(const Recipe& recipe, double available,

@@ -8,6 +8,7 @@
 #include "penstock/base/number_text.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/counts/training_memory.h"
+#include "penstock/train/layouts/rank_estimate.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -21,9 +22,9 @@ Recipe recipe_of(const std::string& method, std::int64_t batch, std::int64_t len
   return recipe;
 }
 
-std::string refusal(const Recipe& recipe, double available) {
+std::string refusal(const Recipe& recipe, double available, const RunProcesses& processes = {}) {
   try {
-    check_training_memory(recipe, available);
+    check_training_memory(recipe, available, processes);
   } catch (const Error& error) {
     return error.what();
   }
@@ -139,6 +140,62 @@ TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {
         << said;
     EXPECT_NE(said.find(" free for each; "), said.npos) << said;
   }
+}
+
+/// The model has 256 · 32 parameters of the embedding and as many of the head, a norm of 32, and in
+/// each of two layers 4 · 32² of attention, 3 · 32 · 48 of the feed-forward network and two norms.
+/// The fuller of two ranks updates embedding and head, and of each layer the feed-forward network
+/// and a norm. It holds 8 bytes of moments for each parameter that it updates.
+TEST(TrainingMemoryCheck, CountsOneCopyOfTheWeightsOnOneMachine) {
+  constexpr std::int64_t kParameters = 2 * 256 * 32 + 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 64);
+  constexpr std::int64_t kUpdated = 2 * 256 * 32 + 2 * (3 * 32 * 48 + 32);
+  Recipe recipe = recipe_of("dense", 4, 16);
+  recipe.train.micro_batch = 1;
+  const RunProcesses together{.all = 2, .here = 2, .first = false},
+      apart{.all = 2, .here = 1, .first = false};
+  for (const std::int64_t zero : {1, 2, 3}) {
+    recipe.parallel.zero = zero;
+    const TrainingMemory alone = memory_of_process(recipe, apart),
+                         shared = memory_of_process(recipe, together);
+    EXPECT_EQ(shared.parameter_bytes, 4 * kUpdated) << zero;
+    EXPECT_EQ(shared.optimizer_bytes, 8 * kUpdated) << zero;
+    // With zero = 3 a rank holds two layers whole, and this model has no more.
+    EXPECT_GE(alone.parameter_bytes, 4 * kParameters) << zero;
+    EXPECT_EQ(shared.gradient_bytes, alone.gradient_bytes) << zero;
+    EXPECT_EQ(shared.optimizer_bytes, alone.optimizer_bytes) << zero;
+    EXPECT_EQ(shared.activation_bytes, alone.activation_bytes) << zero;
+    const RankEstimate rank =
+        estimate_rank(recipe, {.data = 2}, {.node_ranks = 2, .shared_memory = true});
+    const auto bytes =
+        static_cast<double>(4 * kUpdated + shared.gradient_bytes + 8 * kUpdated +
+                            shared.activation_bytes + rank.exchange_bytes + rank.checkpoint_bytes);
+    EXPECT_EQ(bytes_of_process(recipe, together), bytes) << zero;
+    EXPECT_EQ(bytes_to_divide(recipe, together), static_cast<double>(4 * (kParameters + kUpdated)));
+    EXPECT_EQ(bytes_to_divide(recipe, apart), 0);
+    EXPECT_NO_THROW(check_training_memory(recipe, bytes, together)) << zero;
+    EXPECT_NE(refusal(recipe, bytes - 1, together).find("share one copy of the weights"),
+              std::string::npos)
+        << refusal(recipe, bytes - 1, together);
+    EXPECT_EQ(refusal(recipe, 1000, apart).find("share one copy"), std::string::npos);
+  }
+}
+
+/// A share of weights, gradients and moments of eight is less than the whole weights that a process
+/// makes first.
+TEST(TrainingMemoryCheck, CountsTheWholeWeightsThatAProcessMakesFirst) {
+  Recipe recipe = recipe_of("dense", 8, 2);
+  recipe.model.d_model = 256;
+  recipe.model.d_ffn = 512;
+  recipe.model.layers = 32;
+  recipe.train.micro_batch = 1;
+  recipe.parallel.zero = 2;
+  const RunProcesses eight{.all = 8, .here = 8, .first = false};
+  const double before = bytes_to_divide(recipe, eight);
+  EXPECT_GT(before, bytes_of_process(recipe, eight));
+  EXPECT_EQ(refusal(recipe, before, eight), "");
+  const std::string said = refusal(recipe, before - 1, eight);
+  EXPECT_NE(said.find("to make its weights and to move them into the one copy"), std::string::npos)
+      << said;
 }
 
 TEST(TrainingMemoryCheck, ACopyForCheckpointsIsCountedWhereAnyIsSavedBeforeTheEnd) {
