@@ -71,6 +71,14 @@ std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& 
   return task;
 }
 
+/// The failure in one line, which says where the program has a bug.
+std::string text_of(const std::exception& error) {
+  const bool expected = dynamic_cast<const Error*>(&error) != nullptr ||
+                        dynamic_cast<const fs::filesystem_error*>(&error) != nullptr ||
+                        memory_ran_out(error);
+  return concat(expected ? "" : "internal error: ", failure_text(error));
+}
+
 }  // namespace
 
 RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
@@ -90,10 +98,14 @@ RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
     throw dist::FailedRank(failed, concat("; the last complete step was ", task->step()));
   } catch (const dist::LostRank& lost) {
     throw dist::LostRank(concat(lost.what(), "; the last complete step was ", task->step()));
+  } catch (const ReportedByRankZero&) {
+    throw;
   } catch (const std::exception& error) {
-    if (control.group.size() == 1 || !memory_ran_out(error)) throw;
-    throw FailureOfRank(concat(control.group.name(), ": ", failure_text(error),
-                               "; the last complete step was ", task->step()));
+    // An error of rank 0 is mostly the run's; of another rank the reader has to know which it was.
+    const dist::ProcessGroup& group = control.group;
+    if (group.size() == 1 || (group.rank() == 0 && !memory_ran_out(error))) throw;
+    throw FailureOfRank(
+        concat(group.name(), ": ", text_of(error), "; the last complete step was ", task->step()));
   }
 }
 

@@ -5,7 +5,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "penstock/data/corpus/corpus.h"
@@ -147,6 +150,30 @@ TEST_F(SharedRun, IsWrittenByRankZeroWhereARankSeesOtherFiles) {
   EXPECT_NE(ended.said.find("rank 0 gathers the whole model"), std::string::npos) << ended.said;
   EXPECT_TRUE(has("apart", kSteps, "model.safetensors"));
   expect_end("apart");
+}
+
+/// Rank 1 fails outside of the work that all ranks report to each other.
+TEST_F(SharedRun, NamesARankThatFailsByItself) {
+  struct Failing : ForwardingFileSystem {
+    explicit Failing(bool bug)
+        : ForwardingFileSystem([](const Path&, Bytes bytes) { return bytes.size(); }), bug(bug) {}
+    bool exists(const Path&) override {
+      if (bug) throw std::logic_error("a thing is not there\nand a stack");
+      throw std::filesystem::filesystem_error("the cable is out",
+                                              std::make_error_code(std::errc::io_error));
+    }
+    bool bug;
+  };
+  for (const bool bug : {true, false}) {
+    Failing failing(bug);
+    const Ended ended = run(bug ? "bug" : "cable", failing);
+    const std::string& said = ended.failures[1];
+    EXPECT_TRUE(said.starts_with("rank 1 on ")) << said;
+    EXPECT_EQ(said.find(": internal error: a thing is not there; ") != said.npos, bug) << said;
+    EXPECT_EQ(said.find(": the cable is out") != said.npos, !bug) << said;
+    EXPECT_TRUE(said.ends_with("; the last complete step was 0")) << said;
+    EXPECT_NE(ended.failures[0].find(" lost "), std::string::npos) << ended.failures[0];
+  }
 }
 
 TEST_F(SharedRun, EndsWhereTheDiskOfAnyRankIsFullAndGoesOnFromTheCheckpointBefore) {

@@ -28,7 +28,8 @@ class ReportedByRankZero : public Error {
   using Error::Error;
 };
 
-/// Rank 0 throws it when another rank failed. It names the failed rank.
+/// Rank 0 throws it when another rank failed, and a rank throws it for its own failure of which the
+/// others do not know the reason. It names the failed rank.
 class FailureOfRank : public Error {
  public:
   using Error::Error;
