@@ -228,7 +228,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_segments(recipe);
   const dist::Layout out = divided(recipe, processes);
   if (processes == 1) return out;
-  if (recipe.model.vocab > 0) check_divides(recipe.model, out);
+  check_divides(recipe.model, out);  // does not need the vocabulary, which the corpus may decide
   check_parts(recipe, out);
   check_chunks(recipe, out);
   check_pooled(recipe, out);

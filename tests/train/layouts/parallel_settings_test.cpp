@@ -142,6 +142,21 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
 }
 
+/// The corpus decides the vocabulary, which no axis divides.
+TEST(ParallelSettings, RefuseWhatDoesNotDivideBeforeTheVocabularyIsKnown) {
+  EXPECT_EQ(recipe_from({}).model.vocab, 0);
+  EXPECT_EQ(
+      refusal({"train.micro_batch=1", "parallel.tensor=3"}, 3),
+      "parallel.tensor = 3 does not divide model.heads = 4; the nearest value that does is 2");
+  EXPECT_EQ(
+      refusal({"train.micro_batch=1", "train.batch_sequences=9", "parallel.expert=3"}, 3),
+      "parallel.expert = 3 does not divide model.moe.experts = 4; the nearest value that does "
+      "is 2");
+  EXPECT_EQ(refusal({"train.micro_batch=1", "parallel.pipeline=3"}, 3),
+            "parallel.pipeline = 3 stages for 2 layers; each needs one: set it to 2 or less");
+  EXPECT_EQ(refusal({"train.micro_batch=1", "parallel.tensor=2"}, 2), "accepted");
+}
+
 TEST(ParallelSettings, DivideRowsBetweenProcessesOfTensor) {
   const auto with = [](std::vector<std::string> overrides, int processes) {
     for (const char* more :
