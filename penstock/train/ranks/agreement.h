@@ -45,13 +45,16 @@ void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std:
 void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr& thrown);
 
 /// @return the result of `action`, once it has succeeded on all ranks. Throws as
-/// check_none_failed().
+/// check_none_failed(). An action with operations of the group may throw dist::LostRank, which is
+/// passed on: with a rank lost there is nobody to agree with.
 template <class Action>
 auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   std::optional<std::invoke_result_t<Action>> out;
   std::exception_ptr thrown;
   try {
     out.emplace(action());
+  } catch (const dist::LostRank&) {
+    throw;
   } catch (...) {
     if (group.size() == 1) throw;
     thrown = std::current_exception();

@@ -75,6 +75,27 @@ TEST_F(Orders, KeepAnAgreedFailureAsItIs) {
   EXPECT_THROW(std::rethrow_exception(thrown[1]), ReportedByRankZero);
 }
 
+/// Rank 1 is gone while rank 0 waits for it in an action that needs both.
+TEST_F(Orders, NameTheRankThatIsLostInAnAction) {
+  const auto thrown =
+      testing::failures_on_ranks(2,
+                                 [](const ProcessGroup& group) {
+                                   if (group.rank() == 1) fail("out of room");
+                                   on_all_ranks(group, [&] {
+                                     group.all_reduce(torch::ones({1}), dist::Reduction::sum);
+                                     return true;
+                                   });
+                                 },
+                                 {.timeout = std::chrono::seconds(600)});
+  try {
+    std::rethrow_exception(thrown[0]);
+  } catch (const dist::LostRank& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find(" lost rank 1 on "), std::string::npos) << said;
+    EXPECT_NE(said.find("in all_reduce"), std::string::npos) << said;
+  }
+}
+
 TEST_F(Orders, TellTheOthersWhereRankZeroFailsBetweenThem) {
   const auto thrown = testing::failures_on_ranks(2,
                                                  [](const ProcessGroup& group) {
