@@ -9,6 +9,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/failure_text.h"
+#include "penstock/base/memory.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/train/follow.h"
 #include "penstock/train/layouts/parallel_settings.h"
@@ -16,6 +17,7 @@
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_loop.h"
+#include "penstock/train/run_memory.h"
 #include "penstock/train/train_task.h"
 
 namespace penstock {
@@ -63,9 +65,11 @@ std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& 
       on_all_ranks(control.group, [&] { return layout_of(recipe, control.group.size()); });
   check_same_layout(control.group, layout, recipe.parallel);
   const dist::Mesh mesh = make_mesh(control.group, layout);
+  TrainControl settled = control;
+  settled.memory = memory_of_rank(control, [] { return available_memory_bytes(); });
   // A recipe that does not fit the corpus or the machine is a mistake in the recipe too.
   auto task = on_all_ranks(control.group, [&] {
-    return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control, mesh); });
+    return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, settled, mesh); });
   });
   task->meet_others();
   return task;

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/base/memory.h"
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
@@ -52,7 +51,7 @@ TrainTask::TrainTask(const Recipe& recipe, const TrainControl& control, const di
     : threads_(ops::set_threads(threads_of_process(recipe, control.processes_here))),
       processes_here_(control.processes_here),
       peak_flops_(ops::measure_peak_flops(threads_, 0.2, recipe.train.precision)),
-      available_(control.memory > 0 ? control.memory : available_memory_bytes() / processes_here_),
+      available_(control.memory),
       trainer_(make_trainer(recipe, control, mesh, available_)),
       leader_(control.group),
       group_(control.group) {
