@@ -151,7 +151,8 @@ void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
 void run_eval_ngram(const std::string& data, int order, Split split, bool json) {
   const Corpus corpus = Corpus::open(data);
   corpus.file().verify();
-  const LossTotals totals = ngram_baseline(corpus, order, split);
+  // One stream is the whole split, and every context reaches back to its begin.
+  const LossTotals totals = ngram_baseline(corpus, order, {.split = split, .streams = 1});
   if (!json) {
     fmt::print("{}-gram model (interpolated Kneser-Ney) of {}, {} split\n", order, data,
                split_name(split));

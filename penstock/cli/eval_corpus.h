@@ -22,7 +22,8 @@ struct EvalCorpusOptions {
 /// Prints loss, perplexity and bits per byte, and draws `plot`.
 void run_eval_corpus(const EvalCorpusOptions& options);
 
-/// Prints the same three figures for an n-gram model that is counted on the train split.
+/// Prints the same three figures for an n-gram model that is counted on the train split. It scores
+/// every token of `split` but the first.
 void run_eval_ngram(const std::string& data, int order, Split split, bool json);
 
 }  // namespace penstock

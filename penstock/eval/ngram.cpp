@@ -29,8 +29,8 @@ std::array<double, 3> discounts(const std::array<std::uint64_t, 4>& of) {
   return d;
 }
 
-std::vector<std::uint32_t> read_split(const Corpus& corpus, Split split) {
-  const TokenFile::Range range = corpus.file().range(split);
+std::vector<std::uint32_t> train_split(const Corpus& corpus) {
+  const TokenFile::Range range = corpus.file().range(Split::kTrain);
   std::vector<std::uint32_t> out;
   out.reserve(static_cast<std::size_t>(range.tokens));
   std::vector<std::int64_t> part;
@@ -40,6 +40,21 @@ std::vector<std::uint32_t> read_split(const Corpus& corpus, Split split) {
     for (const std::int64_t token : part) out.push_back(static_cast<std::uint32_t>(token));
   }
   return out;
+}
+
+/// Adds −ln p of the row's targets. `read` has the tokens before the window; the row's inputs are
+/// appended to it.
+void score_row(const NgramModel& model, const Batch& batch, std::size_t row,
+               std::vector<std::uint32_t>& read, LossTotals& totals) {
+  const auto length = static_cast<std::size_t>(batch.length);
+  const std::size_t before = read.size();
+  for (std::size_t i = row * length; i < (row + 1) * length; ++i) {
+    read.push_back(static_cast<std::uint32_t>(batch.inputs[i]));
+    const std::size_t start =
+        batch.starts.empty() ? 0 : before + static_cast<std::size_t>(batch.starts[i]);
+    totals.nats -= std::log(model.probability(std::span(read).subspan(start),
+                                              static_cast<std::uint32_t>(batch.targets[i])));
+  }
 }
 
 }  // namespace
@@ -122,17 +137,26 @@ double NgramModel::probability(std::span<const std::uint32_t> before, std::uint3
   }
 }
 
-LossTotals ngram_baseline(const Corpus& corpus, int order, Split split) {
-  const NgramModel model(read_split(corpus, Split::kTrain), corpus.vocab_size(), order);
-  const std::vector<std::uint32_t> text = read_split(corpus, split);
-  PENSTOCK_CHECK(text.size() >= 2, corpus.path(), ": the ", split_name(split),
-                 " split has no token to score");
+LossTotals ngram_baseline(const Corpus& corpus, int order, const EvaluateOptions& options) {
+  const NgramModel model(train_split(corpus), corpus.vocab_size(), order);
+  const EvaluationBatches batches(corpus, options);
+  const auto carried = static_cast<std::size_t>(
+      options.memory_length < 0 ? order - 1
+                                : std::min<std::int64_t>(options.memory_length, order - 1));
   LossTotals totals;
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    totals.nats -= std::log(model.probability(std::span(text).first(i), text[i]));
-    totals.bytes += corpus.token_bytes()[text[i]];
+  std::vector<std::vector<std::uint32_t>> rows;  // what each row has read that its context may need
+  for (std::int64_t index = 0; index < batches.size(); ++index) {
+    const Batch batch = batches.at(index);
+    if (batch.fresh) rows.assign(static_cast<std::size_t>(batch.sequences), {});
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      score_row(model, batch, row, rows[row], totals);
+      const std::size_t done = rows[row].size() - std::min(carried, rows[row].size());
+      rows[row].erase(rows[row].begin(), rows[row].begin() + static_cast<std::ptrdiff_t>(done));
+    }
+    for (const std::int64_t target : batch.targets)
+      totals.bytes += corpus.token_bytes()[static_cast<std::size_t>(target)];
+    totals.tokens += std::ssize(batch.targets);
   }
-  totals.tokens = static_cast<std::int64_t>(text.size()) - 1;
   return totals;
 }
 

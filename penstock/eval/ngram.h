@@ -43,9 +43,10 @@ class NgramModel {
   int order_ = 0;
 };
 
-/// Counts the train split and scores every token of `split` except the first, each with the tokens
-/// of `split` before it. These are the tokens that evaluate() scores in a whole split. Document
-/// boundaries are ignored.
-LossTotals ngram_baseline(const Corpus& corpus, int order, Split split);
+/// Counts the train split and scores the targets that evaluate() scores with these options. The
+/// context of a target is what a model has of it: the window's earlier tokens, from the target's
+/// document on if documents are isolated. Along streams, the last `memory_length` tokens before the
+/// window come first; -1: any number. Other options have no effect.
+LossTotals ngram_baseline(const Corpus& corpus, int order, const EvaluateOptions& options);
 
 }  // namespace penstock

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
-#include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
@@ -49,35 +48,6 @@ void count_routing(std::int64_t layer, const RoutingResult& result,
   }
 }
 
-/// The split's batches in order, as windows or as streams.
-class EvaluationBatches {
- public:
-  EvaluationBatches(const Corpus& corpus, const EvaluateOptions& options) {
-    PENSTOCK_CHECK(options.streams == 0 || !options.isolate_documents,
-                   "documents cannot be isolated where memory is carried along streams");
-    if (options.streams > 0)
-      streams_.emplace(corpus, options.split,
-                       StreamOptions{.sequence_length = options.sequence_length,
-                                     .batch_sequences = options.batch_sequences,
-                                     .streams = options.streams,
-                                     .max_tokens = options.max_tokens});
-    else
-      windows_.emplace(corpus, options.split,
-                       EvaluationOptions{.sequence_length = options.sequence_length,
-                                         .batch_sequences = options.batch_sequences,
-                                         .max_tokens = options.max_tokens,
-                                         .isolate_documents = options.isolate_documents});
-  }
-  std::int64_t size() const { return streams_ ? streams_->batches() : windows_->batches(); }
-  Batch at(std::int64_t index) const {
-    return streams_ ? streams_->batch(index) : windows_->batch(index);
-  }
-
- private:
-  std::optional<EvaluationStreams> streams_;
-  std::optional<EvaluationWindows> windows_;
-};
-
 nlohmann::ordered_json totals_json(const LossTotals& totals) {
   return {{"loss", totals.loss()},
           {"perplexity", totals.perplexity()},
@@ -103,6 +73,31 @@ std::vector<double> active(const std::vector<std::vector<double>>& load) {
 }
 
 }  // namespace
+
+EvaluationBatches::EvaluationBatches(const Corpus& corpus, const EvaluateOptions& options) {
+  PENSTOCK_CHECK(options.streams == 0 || !options.isolate_documents,
+                 "documents cannot be isolated where memory is carried along streams");
+  if (options.streams > 0)
+    streams_.emplace(corpus, options.split,
+                     StreamOptions{.sequence_length = options.sequence_length,
+                                   .batch_sequences = options.batch_sequences,
+                                   .streams = options.streams,
+                                   .max_tokens = options.max_tokens});
+  else
+    windows_.emplace(corpus, options.split,
+                     EvaluationOptions{.sequence_length = options.sequence_length,
+                                       .batch_sequences = options.batch_sequences,
+                                       .max_tokens = options.max_tokens,
+                                       .isolate_documents = options.isolate_documents});
+}
+
+std::int64_t EvaluationBatches::size() const {
+  return streams_ ? streams_->batches() : windows_->batches();
+}
+
+Batch EvaluationBatches::at(std::int64_t index) const {
+  return streams_ ? streams_->batch(index) : windows_->batch(index);
+}
 
 Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOptions& options) {
   const EvaluationMode measuring(model);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,6 +59,19 @@ struct EvaluateOptions {
   /// may be empty.
   std::function<void(const Batch& batch, std::span<const double> nats)> batch_tap;
   std::function<void(double done, const LossTotals& sofar)> progress;
+};
+
+/// The batches that an evaluation scores, in order: windows, or streams if the options name any.
+class EvaluationBatches {
+ public:
+  /// Throws Error if the split is too short, or if documents are to be isolated along streams.
+  EvaluationBatches(const Corpus& corpus, const EvaluateOptions& options);
+  std::int64_t size() const;
+  Batch at(std::int64_t index) const;
+
+ private:
+  std::optional<EvaluationStreams> streams_;
+  std::optional<EvaluationWindows> windows_;
 };
 
 /// Scores every target of the split once. A target's context is its window, and with streams also

@@ -40,8 +40,9 @@ struct StudyHooks {
   /// Useful training FLOPs of one step, the mean over the recipe's `train.steps`, with the nominal
   /// number of active experts, or the number that a schedule gives each step.
   std::function<double(const ConfigNode& resolved)> flops_per_step;
-  /// Bits per byte of an n-gram model counted on the recipe's corpus, on the measured split
-  /// (run_folder.h); 0 if the corpus is missing.
+  /// Bits per byte of an n-gram model counted on the recipe's corpus, over the targets that a run's
+  /// final evaluation of the measured split scores (run_folder.h, train/evaluation_settings.h); 0
+  /// if the corpus is missing.
   std::function<double(const ConfigNode& resolved, int order)> ngram_baseline;
   /// Puts the model that training begins with into `directory`: a copy of the model at `model`, or
   /// with `upcycle` the model that penstock/convert makes of it with the recipe's data and seed.

@@ -12,6 +12,7 @@
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/start_model.h"
 #include "penstock/study/study_hooks.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/initial_model.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/memory_check.h"
@@ -31,10 +32,16 @@ double flops_per_step(const ConfigNode& resolved) {
 }
 
 double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
-  const std::string path = read_recipe(resolved).data.corpus;
+  const Recipe recipe = read_recipe(resolved);
+  const std::string& path = recipe.data.corpus;
   if (path.empty() || !std::filesystem::exists(path)) return 0;
   const Corpus corpus = Corpus::open(path);
-  return ngram_baseline(corpus, order, measured_split(corpus)).bits_per_byte();
+  EvaluateOptions scored = final_evaluation(recipe, measured_split(corpus));
+  if (!recipe.model.has_memory())
+    scored.memory_length = 0;
+  else if (scored.memory_length < 0)
+    scored.memory_length = recipe.model.xl.memory;
+  return ngram_baseline(corpus, order, scored).bits_per_byte();
 }
 
 void check_memory(const ConfigNode& node, const RunRanks& ranks) {

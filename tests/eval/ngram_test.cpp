@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "tests/base/temp_directory.h"
+#include "tests/eval/ngram_by_hand.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -92,17 +93,85 @@ TEST(Ngram, RefusesOrdersAndTextsThatItCannotTake) {
   EXPECT_THROW(NgramModel(Ids{0, 1}, 2, 3), Error);
 }
 
+/// −Σ ln p over the targets' probabilities.
+double nats_of(const std::vector<double>& probabilities) {
+  double out = 0;
+  for (const double p : probabilities) out -= std::log(p);
+  return out;
+}
+
+struct NgramOfTwoLetters : ::testing::Test {
+  LossTotals score(const std::vector<std::string>& documents, const EvaluateOptions& options) {
+    const testing::TempDirectory directory;
+    const Corpus corpus = testing::corpus_by_hand(directory.path(), documents);
+    vocab = static_cast<double>(corpus.vocab_size());
+    return ngram_baseline(corpus, 3, options);
+  }
+  double vocab = 0;
+};
+
+TEST_F(NgramOfTwoLetters, ScoresTheWindowsOfAnEvaluationEachWithAFreshContext) {
+  // Eight targets make four windows of two. Four tokens are windows 0 and 2: "aab" and "bab".
+  const LossTotals windows =
+      score({"aabababaa"}, {.split = Split::kTest, .sequence_length = 2, .max_tokens = 4});
+  const testing::ThirdOrderByHand p(vocab);
+  EXPECT_EQ(windows.tokens, 4);
+  EXPECT_EQ(windows.bytes, 4);
+  EXPECT_NEAR(windows.nats, nats_of({p.a_after_a, p.b_after_aa, p.a_after_b, p.b_after_ba}), 1e-12);
+  // All four windows, in batches of three and one.
+  EXPECT_NEAR(
+      score({"aabababaa"}, {.split = Split::kTest, .sequence_length = 2, .batch_sequences = 3})
+          .nats,
+      nats_of({p.a_after_a, p.b_after_aa, p.a_after_b, p.b_after_ba, p.a_after_b, p.b_after_ba,
+               p.a_after_b, p.a_after_ba}),
+      1e-12);
+}
+
+TEST_F(NgramOfTwoLetters, ContinuesAlongStreamsAsFarAsTheMemoryReaches) {
+  const auto with_memory = [&](std::int64_t memory) {
+    return score({"aabababaa"}, {.split = Split::kTest,
+                                 .sequence_length = 2,
+                                 .batch_sequences = 1,
+                                 .streams = 1,
+                                 .memory_length = memory})
+        .nats;
+  };
+  const double none = with_memory(0);
+  const testing::ThirdOrderByHand p(vocab);
+  EXPECT_NEAR(none,
+              nats_of({p.a_after_a, p.b_after_aa, p.a_after_b, p.b_after_ba, p.a_after_b,
+                       p.b_after_ba, p.a_after_b, p.a_after_ba}),
+              1e-12);
+  const double running = nats_of({p.a_after_a, p.b_after_aa, p.a_after_ab, p.b_after_ba,
+                                  p.a_after_ab, p.b_after_ba, p.a_after_ab, p.a_after_ba});
+  for (const std::int64_t memory : {1, 9, -1})  // one token before the window's first suffices
+    EXPECT_NEAR(with_memory(memory), running, 1e-12) << memory;
+}
+
+TEST_F(NgramOfTwoLetters, BeginsAnewWithAnIsolatedDocument) {
+  const auto isolated = [&](bool isolate) {
+    return score({"ab", "ab"},
+                 {.split = Split::kTest, .sequence_length = 3, .isolate_documents = isolate})
+        .nats;
+  };
+  const double apart = isolated(true);
+  const testing::ThirdOrderByHand p(vocab);
+  EXPECT_NEAR(apart, nats_of({p.b_after_a, p.a_after_ab, p.b_after_a}), 1e-12);
+  EXPECT_NEAR(isolated(false), nats_of({p.b_after_a, p.a_after_ab, p.b_after_ba}), 1e-12);
+}
+
 TEST(Ngram, ScoresASplitButItsFirstToken) {
   const testing::TempDirectory directory;
   const Corpus corpus = testing::small_corpus(directory.path());
   const auto range = corpus.file().range(Split::kValidation);
-  const LossTotals five = ngram_baseline(corpus, 5, Split::kValidation);
+  const EvaluateOptions whole{.streams = 1};
+  const LossTotals five = ngram_baseline(corpus, 5, whole);
   EXPECT_EQ(five.tokens, range.tokens - 1);
   // Six equally likely words, 40 bytes in all, take 6 · log2 6 bits, plus a little to learn the
   // words. Single characters without context take far more.
   EXPECT_GT(five.bits_per_byte(), 6 * std::log2(6) / 40 - 0.02);
   EXPECT_LT(five.bits_per_byte(), 6 * std::log2(6) / 40 + 0.05);
-  EXPECT_GT(ngram_baseline(corpus, 1, Split::kValidation).bits_per_byte(), 2);
+  EXPECT_GT(ngram_baseline(corpus, 1, whole).bits_per_byte(), 2);
 }
 
 }  // namespace

@@ -198,6 +198,14 @@ TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
   const std::string text = report::results_text(run(trainer));
   EXPECT_NE(text.find("every variant beats six-gram (1.6667 bits per byte)"), std::string::npos)
       << text;
+  // A figure that an earlier call has kept is counted again.
+  const std::string path = folder.path("out/results.json");
+  auto kept = nlohmann::json::parse(read_text(path));
+  kept["baseline_bits_per_byte"] = 9.0;
+  write_text(path, kept.dump());
+  EXPECT_EQ(read_results(path).comparison.baseline.bits_per_byte, 9.0);
+  EXPECT_EQ(run(trainer).comparison.baseline.bits_per_byte, 10.0 / 6);
+  EXPECT_EQ(read_results(path).comparison.baseline.bits_per_byte, 10.0 / 6);
   ask("eval_k = [4]\nbaseline = {ngram = 6, bits_per_byte = 2.0}\n");
   EXPECT_THROW(run(trainer), Error);
 }
