@@ -18,7 +18,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t settle_window = 20;
-constexpr double settle_tolerance = 0.02;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -31,7 +30,7 @@ double median(std::vector<double> values) {
 bool on_target(const std::vector<double>& sparsity, std::size_t end, double target) {
   double sum = 0;
   for (std::size_t i = end - settle_window; i < end; ++i) sum += sparsity[i];
-  return std::fabs(sum / settle_window - target) <= settle_tolerance;
+  return std::fabs(sum / settle_window - target) <= settle_tolerance(target);
 }
 
 /// REQUIRES: the report's bytes are known.
@@ -160,6 +159,8 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
   add(0, duration_text(seconds_left) + " left");
   return fitted_line(std::move(fields), columns);
 }
+
+double settle_tolerance(double target) { return std::min(0.02, 0.16 * (1 - target)); }
 
 std::int64_t settled_step(const std::vector<double>& sparsity, double target) {
   std::size_t run = 0;

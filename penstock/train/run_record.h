@@ -54,19 +54,25 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
 nlohmann::ordered_json run_warnings(const std::vector<nlohmann::ordered_json>& lines);
 
 /// finished.json, made from the lines of metrics.jsonl: medians, memory, the warnings of all steps,
-/// the step at which sparsity settled, and how well sparsity was held from 50 steps later on (share
-/// of steps whose 20-step mean is within ±0.02 of the target).
+/// the step at which sparsity settled, and how well sparsity was held from 50 steps later on
+/// (held_share).
 nlohmann::ordered_json finished_record(const Recipe& recipe,
                                        const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine);
 
-/// First step at which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,
-/// and the same holds for each of the next 20 steps; -1 when sparsity never settles. sparsity[i]
-/// belongs to step i + 1.
+/// How far a mean sparsity may be from its target, 1 − k/E, to count as on it: min(0.02, 0.16·k/E).
+/// So for E/k up to 8 it is 0.02, and beyond that it is 16 % of the target's active experts. A
+/// tolerance of 0.02 alone would count a model without any active expert as on target from
+/// E/k = 50 on.
+double settle_tolerance(double target);
+
+/// First step at which the mean sparsity of the 20 steps up to it is within settle_tolerance() of
+/// the target, and the same holds for each of the next 20 steps; -1 when sparsity never settles.
+/// sparsity[i] belongs to step i + 1.
 std::int64_t settled_step(const std::vector<double>& sparsity, double target);
 
-/// Share of the steps from `first` on for which the mean of the 20 steps up to them is within ±0.02
-/// of the target; NaN when there are none.
+/// Share of the steps from `first` on for which the mean of the 20 steps up to them is within
+/// settle_tolerance() of the target; NaN when there are none.
 double held_share(const std::vector<double>& sparsity, double target, std::int64_t first);
 
 }  // namespace penstock

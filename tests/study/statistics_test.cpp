@@ -85,6 +85,8 @@ TEST(Stages, AreAbsentWithoutARise) {
   EXPECT_FALSE(stages.sparsifying);
   EXPECT_FALSE(stages.settled);
   EXPECT_FALSE(find_stages({}, {}, 0.875).settled);
+  // With k = 1 of 64, a model without any active expert is 0.0156 off the target.
+  EXPECT_FALSE(find_stages(steps, std::vector<double>(100, 1.0), 1 - 1 / 64.).settled);
 }
 
 }  // namespace

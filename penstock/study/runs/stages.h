@@ -12,8 +12,8 @@ namespace penstock::study {
 extern const std::string_view kStageRule;
 
 /// Finds the stages of a run from its sparsity at every step (steps[i], sparsity[i]).
-///   settled:     as settled_step() of the trainer: the trailing 20-step mean is within ±0.02 of
-///                `target` and stays so for the next 20 steps
+///   settled:     as settled_step() of the trainer: the trailing 20-step mean is within
+///                settle_tolerance() of `target` and stays so for the next 20 steps
 ///   sparsifying: after the minimum of the 5-step mean before that, the first step whose 5-step
 ///   mean
 ///                has gone a tenth of the way from the minimum to the target
