@@ -26,6 +26,9 @@ add_test(NAME dead_ends
 add_test(NAME prepare_more
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/prepare_more_test.py
                  $<TARGET_FILE:penstock_program>)
+add_test(NAME update_results
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/update_results_test.py
+                 ${PROJECT_SOURCE_DIR})
 set_tests_properties(kill_resume commands damage dead_ends fetch fetch_names foreign_models generate PROPERTIES TIMEOUT 900)
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py
