@@ -163,13 +163,14 @@ void Batcher::step() {
 void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
   std::vector<PassPart> read;
   std::vector<RoutingOfRows::Row> watched;  // rows whose experts are asked for
-  std::int64_t rows = 0;
+  std::int64_t behind = 0;
+  for (const auto& [text, part] : parts) behind += std::ssize(part.tokens);
   for (const auto& [text, part] : parts) {
     read.push_back(part);
-    rows += std::ssize(part.tokens);
+    behind -= std::ssize(part.tokens);
     const RoutingShown shown = text->order.routing;
     if (part.asks && shown != RoutingShown::none)
-      watched.push_back({.row = rows - 1, .logits = shown == RoutingShown::logits});
+      watched.push_back({.behind = behind, .logits = shown == RoutingShown::logits});
   }
   RoutingOfRows routing(std::move(watched), scored_);
   const at::Tensor logits = reader_->read(read, parts.front().first->order.choice, routing.tap());

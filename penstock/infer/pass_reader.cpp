@@ -73,7 +73,7 @@ class CacheReader : public PassReader {
   at::Device device_;
 };
 
-/// Reads one sequence at a time. It shows no routing, because a session returns only logits.
+/// Reads one sequence at a time.
 class SessionReader : public PassReader {
  public:
   explicit SessionReader(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}
@@ -91,11 +91,11 @@ class SessionReader : public PassReader {
   }
 
   at::Tensor read(std::span<const PassPart> parts, const RoutingChoice&,
-                  const RoutingTap&) override {
+                  const RoutingTap& tap) override {
     PENSTOCK_ASSERT(parts.size() == 1 && session_ && parts[0].asks);
     const std::int64_t row = 0;
-    if (std::exchange(begun_, true)) return session_->next({&row, 1}, parts[0].tokens);
-    return session_->begin(row, parts[0].tokens).unsqueeze(0);
+    if (std::exchange(begun_, true)) return session_->next({&row, 1}, parts[0].tokens, tap);
+    return session_->begin(row, parts[0].tokens, tap).unsqueeze(0);
   }
 
   void end(std::int64_t) override { session_.reset(); }

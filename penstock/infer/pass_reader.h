@@ -43,7 +43,8 @@ class PassReader {
   virtual std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t most,
                                      const RoutingChoice& choice, std::uint64_t seed) = 0;
   /// Reads the parts, each of a place of its own that began with that choice.
-  /// @param tap  sees the rows of all parts one after another; may be null
+  /// @param tap  sees one pass, which ends with the rows of all parts one after another, but
+  /// without the beginning of a part that is read in several passes; may be null
   /// @return [those that ask, V] f32 on the CPU
   virtual at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
                           const RoutingTap& tap) = 0;

@@ -44,33 +44,37 @@ class CacheSession : public RewindableSession {
         context_(context_for(options)),
         device_(device_of(*model_)) {}
 
-  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
+                   const RoutingTap& tap) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
     cache_.clear(row);
-    const at::Tensor hidden = extended({&row, 1}, tokens);
+    const at::Tensor hidden = extended({&row, 1}, tokens, tap);
     return on_cpu(model_->logits(hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
 
-  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
+  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
+                  const RoutingTap& tap) override {
     PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
                    " sequences");
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
-    return on_cpu(model_->logits(extended(rows, tokens)));
+    return on_cpu(model_->logits(extended(rows, tokens, tap)));
   }
 
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a pass reads one token or more");
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
-    return on_cpu(model_->logits(extended({&row, 1}, tokens)));
+    return on_cpu(model_->logits(extended({&row, 1}, tokens, {})));
   }
 
   void rewind(std::int64_t row, std::int64_t length) override { cache_.cut(row, length); }
 
  private:
   /// The head's input rows for the same number of further tokens of each of these sequences.
-  at::Tensor extended(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) {
-    return model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_)
+  at::Tensor extended(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
+                      const RoutingTap& tap) {
+    return model_
+        ->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_, tap)
         .hidden;
   }
 
@@ -89,23 +93,24 @@ class MemorySession : public Session {
         context_(context_for(options)),
         device_(device_of(*model_)) {}
 
-  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
+                   const RoutingTap& tap) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     memory(row).clear();
     const auto segment = static_cast<std::size_t>(std::max<std::int64_t>(
         1, model_->config().context > 0 ? model_->config().context : std::ssize(tokens)));
-    at::Tensor logits;
-    for (std::size_t first = 0; first < tokens.size(); first += segment)
-      logits = read(row, tokens.subspan(first, std::min(segment, tokens.size() - first)));
-    return logits;
+    for (; tokens.size() > segment; tokens = tokens.subspan(segment))
+      read(row, tokens.first(segment), {});
+    return read(row, tokens, tap);
   }
 
-  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
+  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
+                  const RoutingTap& tap) override {
     PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
                    " sequences");
     std::vector<at::Tensor> logits;
     for (std::size_t i = 0; i < rows.size(); ++i)
-      logits.push_back(read(rows[i], tokens.subspan(i, 1)));
+      logits.push_back(read(rows[i], tokens.subspan(i, 1), tap));
     return torch::stack(logits);
   }
 
@@ -113,10 +118,11 @@ class MemorySession : public Session {
   ModelMemory& memory(std::int64_t row) { return memories_.at(static_cast<std::size_t>(row)); }
 
   /// The logits after the last token.
-  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) {
+  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens, const RoutingTap& tap) {
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
     ModelOutput out = model_->forward(
-        {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_);
+        {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_,
+        tap);
     memory(row) = std::move(out.memory);
     return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }

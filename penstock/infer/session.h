@@ -9,6 +9,7 @@
 #include <span>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/layers/routing_tap.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/routing_choice.h"
 
@@ -17,11 +18,15 @@ namespace penstock {
 class Session {
  public:
   virtual ~Session() = default;
-  /// The sequence `row` begins anew with these tokens, one or more.  @return [V] f32 on the CPU:
-  /// logits, or log-probabilities, of what follows
-  virtual at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) = 0;
-  /// A further token of each of these rows, each named once.  @return [R, V]
-  virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) = 0;
+  /// The sequence `row` begins anew with these tokens, one or more.
+  /// @param tap  sees the pass that reads the last of them, and no other; may be null
+  /// @return [V] f32 on the CPU: logits, or log-probabilities, of what follows
+  virtual at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
+                           const RoutingTap& tap = {}) = 0;
+  /// A further token of each of these rows, each named once.
+  /// @param tap  sees every pass; may be null.  @return [R, V]
+  virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
+                          const RoutingTap& tap = {}) = 0;
 };
 
 /// A session that can undo reading.

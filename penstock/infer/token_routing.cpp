@@ -21,9 +21,10 @@ RoutingTap RoutingOfRows::tap() {
 }
 
 void RoutingOfRows::add_logits(const at::Tensor& logits) {
+  const std::int64_t last = logits.size(0) - 1;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!rows_[i].logits) continue;
-    const at::Tensor row = logits[rows_[i].row].to(at::kCPU, at::kFloat).contiguous();
+    const at::Tensor row = logits[last - rows_[i].behind].to(at::kCPU, at::kFloat).contiguous();
     routing_[i].back().logits.assign(row.data_ptr<float>(), row.data_ptr<float>() + row.numel());
   }
 }
@@ -38,11 +39,13 @@ void RoutingOfRows::add_experts(const Plan& plan) {
                    offsets = on_cpu(plan.token_offsets, at::kLong);
   const auto* first = offsets.data_ptr<std::int64_t>();
   const auto* assignments = by_token.data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    for (std::int64_t n = first[rows_[i].row]; n < first[rows_[i].row + 1]; ++n)
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const std::int64_t row = plan.tokens - 1 - rows_[i].behind;
+    for (std::int64_t n = first[row]; n < first[row + 1]; ++n)
       routing_[i].back().experts.push_back(
           {.expert = expert.data_ptr<std::int64_t>()[assignments[n]],
            .weight = weight.data_ptr<float>()[assignments[n]]});
+  }
 }
 
 }  // namespace penstock

@@ -28,13 +28,12 @@ class RoutingOfRows {
  public:
   /// A row of the pass, of which logits are wanted or not.
   struct Row {
-    std::int64_t row = 0;
+    std::int64_t behind = 0;  ///< the number of rows behind it in the pass
     bool logits = false;
   };
-  /// @param rows  ascending
   /// @param scored  whether the model's logits say anything (scores_tokens())
   RoutingOfRows(std::vector<Row> rows, bool scored);
-  /// The observer for the pass. It collects nothing from a router that blends experts by segments.
+  /// The observer for one pass. It collects nothing from a router that blends experts by segments.
   RoutingTap tap();
   /// The routing of each row.
   std::vector<TokenRouting> take() { return std::move(routing_); }

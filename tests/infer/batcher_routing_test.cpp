@@ -1,14 +1,20 @@
 // The log-probabilities and the routing that the batcher reports for each token, and texts with a
 // routing of their own, against whole passes.
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"
+#include "penstock/base/random.h"
 #include "penstock/infer/batcher.h"
 #include "tests/infer/batcher_texts.h"
 
@@ -78,6 +84,76 @@ TEST(Batcher, RoutingIsThatOfTheTokenBefore) {
     tokens.push_back(token.token);
   }
   EXPECT_TRUE(heard[0].written[0].routing.empty());
+}
+
+/// [passes][layers] of [E]: the gates of the last token of each pass. The first passes read the
+/// prompt, in segments of the model's context where the model keeps a memory. Each further pass
+/// reads one of the tokens that the text has.
+std::vector<std::vector<at::Tensor>> gates_of_passes(LanguageModel& model, const TextOrder& wanted,
+                                                     const std::vector<TokenId>& written) {
+  RoutingContext context;
+  context.generator = at::make_generator<at::CPUGeneratorImpl>(
+      mix64(wanted.options.sampling.seed + static_cast<std::uint64_t>(wanted.sample)));
+  const auto segment =
+      model.caches() ? wanted.prompt.size() : static_cast<std::size_t>(model.config().context);
+  std::vector<std::vector<TokenId>> passes;
+  for (std::size_t at = 0; at < wanted.prompt.size(); at += segment)
+    passes.emplace_back(wanted.prompt.begin() + static_cast<std::ptrdiff_t>(at),
+                        wanted.prompt.begin() + static_cast<std::ptrdiff_t>(
+                                                    std::min(at + segment, wanted.prompt.size())));
+  const std::size_t before_last_of_prompt = passes.size() - 1;
+  for (const TokenId token : written) passes.push_back({token});
+  DecoderCache cache(model.config(), 1, 128, model.parameters().front().options());
+  ModelMemory memory;
+  const std::int64_t row = 0;
+  std::vector<std::vector<at::Tensor>> out;
+  const torch::NoGradGuard no_grad;
+  for (const auto& tokens : passes) {
+    const RoutingTap tap = [&](std::int64_t, const RoutingResult& result) {
+      out.back().push_back(analysis::dense_gates(result.plan)[-1]);
+    };
+    out.emplace_back();
+    if (model.caches())
+      model.extend(testing::as_tensor(tokens), cache, {&row, 1}, context, tap);
+    else
+      memory = model
+                   .forward({.tokens = testing::as_tensor(tokens), .memory = std::move(memory)},
+                            context, tap)
+                   .memory;
+  }
+  out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(before_last_of_prompt));
+  return out;
+}
+
+TEST(Batcher, TextsOneAtATimeShowTheirRoutingToo) {
+  for (const std::string method : {"switch", "thor", "xl"}) {
+    SCOPED_TRACE(method);
+    // The prompt of 20 tokens is two segments of the Transformer-XL.
+    const auto model = model_of(method == "xl" ? testing::tiny_xl(64, "topk") : tiny(method));
+    Batcher batcher(model, bytes(), small_batcher());
+    TextOrder wanted = order(letters(20, 8), 6, 2);
+    wanted.routing = RoutingShown::experts;
+    Heard heard;
+    add(batcher, wanted, heard);
+    run(batcher);
+    const auto expected = gates_of_passes(*model, wanted, heard.tokens);
+    ASSERT_GE(heard.written.size(), 2u);
+    std::size_t experts = 0;
+    for (std::size_t i = 0; i < heard.written.size(); ++i) {
+      const TokenRouting& routing = heard.written[i].routing;
+      ASSERT_EQ(routing.size(), 2u);
+      for (std::size_t layer = 0; layer < 2; ++layer) {
+        std::vector<float> gates(4);
+        for (const ExpertShare& share : routing[layer].experts)
+          gates.at(static_cast<std::size_t>(share.expert)) = share.weight;
+        for (std::size_t e = 0; e < 4; ++e)
+          EXPECT_NEAR(gates[e], expected[i][layer][static_cast<std::int64_t>(e)].item<float>(),
+                      1e-5);
+        experts += routing[layer].experts.size();
+      }
+    }
+    EXPECT_GE(experts, 2u);
+  }
 }
 
 /// The order's tokens, each sampled from the logits of a whole pass with the order's routing.
