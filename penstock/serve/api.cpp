@@ -80,6 +80,14 @@ Reply another_method(const std::string& path, std::string_view allowed) {
           .headers = {{"Allow", methods}}};
 }
 
+/// The limits of requests to these models. A request for more texts than may wait would be refused
+/// however idle its model is.
+RequestLimits limits_of(RequestLimits limits, const std::vector<ServedModel>& models) {
+  for (const ServedModel& model : models)
+    limits.texts = std::min(limits.texts, model.service->queue());
+  return limits;
+}
+
 /// Starts the request's texts.
 std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& request,
                                   ReplyHead& head, std::size_t& texts) {
@@ -100,7 +108,9 @@ std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& r
 }  // namespace
 
 Api::Api(std::vector<ServedModel> models, ApiOptions options)
-    : models_(std::move(models)), options_(std::move(options)), started_(unix_seconds()) {}
+    : models_(std::move(models)), options_(std::move(options)), started_(unix_seconds()) {
+  options_.limits = limits_of(options_.limits, models_);
+}
 
 std::string_view Api::method_of(const std::string& path) const {
   if (options_.places.contains(path)) return "GET";

@@ -23,7 +23,7 @@ struct ApiOptions {
   std::map<std::string, std::function<Reply()>> places;
   std::chrono::milliseconds timeout{600'000};  ///< limit of one answer
   std::int64_t routing_tokens = 2048;          ///< most tokens of POST /v1/routing
-  RequestLimits limits;
+  RequestLimits limits;  ///< its texts are also limited to those that may wait at every model
 };
 
 class Api : public Responder {

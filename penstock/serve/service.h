@@ -63,6 +63,8 @@ class Service {
   /// Refuses new requests. Running texts go on for up to `patience`, then end unfinished.
   void stop(std::chrono::milliseconds patience);
 
+  /// The most texts that may wait, and so the most of one request.
+  std::int64_t queue() const { return queue_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& config() const { return model_->config(); }
   /// The largest number of tokens of a sequence; 0: any number.

@@ -132,7 +132,6 @@ TEST(Api, TooManyWaitingTextsAreRefused) {
   options.batcher.reader.places = 1;
   options.queue = 2;
   Server server(options);
-  EXPECT_EQ(server.ask("/v1/completions", R"({"prompt": "a", "n": 3})").status, 429);
   std::vector<Reply> replies;
   int refused = 0;
   for (int i = 0; i < 12; ++i) {
@@ -140,6 +139,19 @@ TEST(Api, TooManyWaitingTextsAreRefused) {
     refused += replies.back().status == 429;
   }
   EXPECT_GT(refused, 0);
+}
+
+TEST(Api, MoreTextsThanMayEverWaitAreAMistake) {
+  ServiceOptions options = Server::usual();
+  options.queue = 3;
+  Server server(options);
+  json wrong = answer(server, "/v1/completions", R"({"prompt": "a", "n": 4})", 400)["error"];
+  EXPECT_EQ(wrong["param"], "n");
+  EXPECT_EQ(wrong["message"], "'n' asks for more than 3 texts together with the prompts");
+  wrong = answer(server, "/v1/completions", R"({"prompt": ["a", "b", "c", "d"]})", 400)["error"];
+  EXPECT_EQ(wrong["message"], "'prompt' has more than 3 elements");
+  const json got = answer(server, "/v1/completions", R"({"prompt": "a", "n": 3, "max_tokens": 2})");
+  EXPECT_EQ(got["choices"].size(), 3u);
 }
 
 TEST(Api, TimeLimitsCutAnswers) {
