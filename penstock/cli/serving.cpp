@@ -141,6 +141,7 @@ void serve_until_signal(const std::vector<serve::ServedModel>& models, serve::Ht
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (!models.empty())
     print_line(stderr, fmt::format("stopping: answers under way have {} s to end", grace));
+  for (const serve::ServedModel& model : models) model.service->close();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(grace);
   for (const serve::ServedModel& model : models)
     model.service->stop(std::max(std::chrono::milliseconds(0),

@@ -232,8 +232,12 @@ ServiceState Api::state() {
 
 Reply Api::health() {
   const ServiceState now = state();
-  return {.body =
-              json_text({{"status", "ok"}, {"running", now.running}, {"waiting", now.waiting}})};
+  const bool closed = std::ranges::any_of(
+      models_, [](const ServedModel& model) { return model.service->closed(); });
+  return {.status = closed ? 503 : 200,
+          .body = json_text({{"status", closed ? "stopping" : "ok"},
+                             {"running", now.running},
+                             {"waiting", now.waiting}})};
 }
 
 }  // namespace penstock::serve

@@ -132,7 +132,7 @@ ServiceState Service::state() {
 }
 
 void Service::stop(std::chrono::milliseconds patience) {
-  stopping_ = true;
+  close();
   const auto end = std::chrono::steady_clock::now() + patience;
   const auto working = [&] {
     const ServiceState now = state();

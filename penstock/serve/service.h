@@ -60,7 +60,11 @@ class Service {
   /// RequestError 503 where the service stops.
   void with_model(const std::function<void(LanguageModel&)>& use);
   ServiceState state();
-  /// Refuses new requests. Running texts go on for up to `patience`, then end unfinished.
+  /// Refuses new requests. Running texts go on.
+  void close() { stopping_ = true; }
+  /// Whether new requests are refused.
+  bool closed() const { return stopping_; }
+  /// Calls close(). Running texts go on for up to `patience`, then end unfinished.
   void stop(std::chrono::milliseconds patience);
 
   /// The most texts that may wait, and so the most of one request.

@@ -183,14 +183,26 @@ def keys(shell):
         shell.expect("200", server.post("/v1/completions", ask, {**JSON, "Authorization": "Bearer secret"})[0] == 200)
 
 
+def says_that_it_stops(server):
+    """Whether /health and texts are refused within a second, while a text goes on."""
+    for _ in range(20):
+        status, text = server.ask("GET", "/health")
+        if status == 503:
+            refused = server.post("/v1/completions", {"prompt": "a"})[0]
+            return json.loads(text) == {"status": "stopping", "running": 1, "waiting": 0} and refused == 503
+        time.sleep(0.05)
+    return False
+
+
 def ends(shell):
     for sent in (signal.SIGTERM, signal.SIGINT):
-        with serving(shell, "--grace", "1") as server:
+        with serving(shell, "--grace", "2") as server:
             connection = server.connect()
             connection.request("POST", "/v1/completions", json.dumps(LONG), JSON)
             reply = connection.getresponse()
             reply.readline()
             server.process.send_signal(sent)
+            shell.expect("503 from then on", says_that_it_stops(server))
             text = reply.read().decode()
             finish = [event["choices"][0]["finish_reason"] for event in events_of(text)]
             shell.expect("a cut stream ends well", finish[-1] == "interrupted" and text.endswith("[DONE]\n\n"), text[-300:])

@@ -174,6 +174,20 @@ TEST(Api, StoppingEndsAnswersAndRefusesMore) {
   EXPECT_EQ(server.get("/health").status, 503);
 }
 
+TEST(Api, AClosedServiceSaysSoWhileItsTextsGoOn) {
+  Server server;
+  Reply reply = server.ask("/v1/completions", kLong + "1}");
+  std::string some;
+  EXPECT_TRUE(reply.stream->next(some, 100ms));
+  server.service.close();
+  const Reply health = server.get("/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(json::parse(health.body),
+            json({{"status", "stopping"}, {"running", 1}, {"waiting", 0}}));
+  EXPECT_EQ(server.ask("/v1/completions", R"({"prompt": "a"})").status, 503);
+  EXPECT_TRUE(reply.stream->next(some, 100ms));
+}
+
 TEST(Api, FailuresOfTheModelAreErrors) {
   Server server;
   server.service.with_model([](LanguageModel& model) {
