@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -17,22 +18,26 @@ namespace {
 struct ServeArguments {
   ServingArguments serving;
   std::string key, key_file;
+  bool key_given = false;  // also where it is empty
   std::int64_t timeout = 600;
   bool open = false;  // serve other machines without a key
 };
 
 /// The key from --api-key, from --api-key-file or from the environment; "" where none is given.
+/// Throws Error for a key that is given and empty, with which anybody could ask.
 std::string key_of(const ServeArguments& arguments) {
-  std::string key = arguments.key;
-  if (!key.empty()) return key;
+  const auto checked = [](std::string key, const std::string& place) {
+    PENSTOCK_CHECK(!key.empty(), place, ": is empty; a key has a character or more");
+    return key;
+  };
+  if (arguments.key_given) return checked(arguments.key, "--api-key");
   if (!arguments.key_file.empty()) {
-    key = real_file_system().read(arguments.key_file, 4096);
+    std::string key = real_file_system().read(arguments.key_file, 4096);
     while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-    PENSTOCK_CHECK(!key.empty(), arguments.key_file, ": is empty; a key has a character or more");
-  } else if (const char* given = std::getenv("PENSTOCK_API_KEY")) {
-    key = given;
+    return checked(std::move(key), arguments.key_file);
   }
-  return key;
+  const char* const given = std::getenv("PENSTOCK_API_KEY");
+  return given ? checked(given, "PENSTOCK_API_KEY") : "";
 }
 
 void check_host(const ServeArguments& arguments, const std::string& key) {
@@ -111,7 +116,10 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       "  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n"
       "      -d '{\"prompt\": \"Once upon a time\", \"max_tokens\": 50}'\n"
       "http://127.0.0.1:8080/ is a page to try it. docs/serve.md says more.");
-  command->callback([arguments, &exit_code] { exit_code = run_serve(*arguments); });
+  command->callback([arguments, key, &exit_code] {
+    arguments->key_given = key->count() > 0;
+    exit_code = run_serve(*arguments);
+  });
 }
 
 }  // namespace penstock
