@@ -48,9 +48,11 @@ void choose_chat_form(const std::string& wanted, const std::string& path,
       forms);
 }
 
+/// The name of a folder, or that of a file without its suffix.
 std::string name_of(const std::string& path) {
-  const auto normal = std::filesystem::path(path).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
+  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  const auto place = normal.has_filename() ? normal : normal.parent_path();
+  return (std::filesystem::is_directory(place) ? place.filename() : place.stem()).string();
 }
 
 /// A model, read from its files.

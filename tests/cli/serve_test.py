@@ -58,9 +58,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(shell, *options, model="model", environment=None, command="serve", errors=subprocess.PIPE):
-    process = subprocess.Popen([shell.program, command, model, "--port", "0", *options], cwd=shell.directory, text=True,
-                               stdout=subprocess.PIPE, stderr=errors,
+def serving(shell, *options, model="model", environment=None, command="serve", errors=subprocess.PIPE, folder="."):
+    process = subprocess.Popen([shell.program, command, model, "--port", "0", *options], text=True,
+                               cwd=os.path.join(shell.directory, folder), stdout=subprocess.PIPE, stderr=errors,
                                env={**os.environ, **(environment or {})})
     try:
         line = process.stdout.readline()
@@ -97,6 +97,14 @@ def answers(shell):
                      'penstock_requests_total{path="/v1/completions",status="200"} 2' in metrics, metrics)
         status, chat = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})
         shell.expect("chats without a template", status == 400 and "--chat-template" in chat["error"]["message"], chat)
+
+
+def names(shell):
+    """A model is called by the name of its folder, however its path is written."""
+    os.symlink("model", os.path.join(shell.directory, "lr0.1"))
+    with serving(shell, "--beside", "../lr0.1/", model=".", folder="model") as server:
+        models = json.loads(server.ask("GET", "/v1/models")[1])["data"]
+        shell.expect("names", [model["id"] for model in models] == ["model", "lr0.1"], models)
 
 
 def many(shell):
@@ -244,4 +252,4 @@ def make_model(shell):
 
 
 if __name__ == "__main__":
-    shared.main([make_model, answers, many, leaving, limits, keys, ends, unheard], run=False)
+    shared.main([make_model, answers, names, many, leaving, limits, keys, ends, unheard], run=False)
