@@ -47,8 +47,9 @@ void add_model_options(CLI::App& command, ServingArguments& arguments) {
       ->check(whole_number(0, 1024))
       ->capture_default_str();
   command
-      .add_option("--context", batcher.reader.capacity,
-                  "largest number of tokens in a text with its prompt; at most the model's context")
+      .add_option(
+          "--context", batcher.reader.capacity,
+          "largest number of tokens read of a text with its prompt; at most a decoder's context")
       ->check(whole_number(1))
       ->capture_default_str();
   command

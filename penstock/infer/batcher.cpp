@@ -65,13 +65,13 @@ std::vector<LikelyToken> log_probabilities(std::span<const float> logits, TokenI
 }
 
 std::int64_t capacity_of(const ModelConfig& config, const BatcherOptions& options) {
-  if (config.has_memory()) return 0;
   const std::int64_t wanted = options.reader.capacity;
-  return config.context > 0 ? std::min(config.context, wanted) : wanted;
+  // A context of a model with memory is the length of a segment, and texts have any number.
+  return config.context > 0 && !config.has_memory() ? std::min(config.context, wanted) : wanted;
 }
 
 PassReaderOptions reader_options(PassReaderOptions options, std::int64_t capacity) {
-  if (capacity > 0) options.capacity = capacity;
+  options.capacity = capacity;
   return options;
 }
 

@@ -90,7 +90,7 @@ class Batcher {
   std::int64_t waiting() const { return std::ssize(waiting_); }
   std::int64_t running() const { return std::ssize(running_); }
   bool idle() const { return waiting_.empty() && running_.empty(); }
-  /// Most tokens of a sequence, the prompt's too; 0: any number.
+  /// Most tokens that are read of a sequence, the prompt's too. One more may be written.
   std::int64_t capacity() const { return capacity_; }
   const BatcherCounts& counts() const { return counts_; }
   std::int64_t kept_tokens() const { return reader_->kept_tokens(); }

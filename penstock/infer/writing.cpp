@@ -43,7 +43,7 @@ Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const Genera
 void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document) {
   PENSTOCK_CHECK(job.context == 0 || std::ssize(tokens) <= job.context, "prompt ",
                  job.prompts.size() + 1, " is ", tokens.size(),
-                 " tokens long; the model's context is ", job.context, ": shorten it");
+                 " tokens long, more than the context of ", job.context, ": shorten it");
   job.prompts.push_back(std::move(tokens));
   job.drops_first_space.push_back(job.spaced && begins_document);
 }

@@ -9,8 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kTokensWithoutLimit = 4096;  // default for a model without a context limit
-
 std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const TextRequest& request) {
   const Tokenizer& tokenizer = model.service->tokenizer();
   if (request.chat) {
@@ -27,10 +25,8 @@ std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const Tex
 
 TextOrder order_of(const ServedModel& model, const TextRequest& request,
                    std::vector<TokenId> prompt, bool begins_document) {
-  const std::int64_t capacity = model.service->capacity();
-  const std::int64_t room = capacity > 0
-                                ? std::max<std::int64_t>(1, capacity + 1 - std::ssize(prompt))
-                                : kTokensWithoutLimit;
+  const std::int64_t room =
+      std::max<std::int64_t>(1, model.service->capacity() + 1 - std::ssize(prompt));
   TextOrder order{.prompt = std::move(prompt),
                   .begins_document = begins_document,
                   .options = {.max_tokens = request.max_tokens.value_or(room),

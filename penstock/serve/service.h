@@ -71,7 +71,7 @@ class Service {
   std::int64_t queue() const { return queue_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& config() const { return model_->config(); }
-  /// The largest number of tokens of a sequence; 0: any number.
+  /// As Batcher::capacity().
   std::int64_t capacity() const { return capacity_; }
 
  private:

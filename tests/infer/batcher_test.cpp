@@ -228,6 +228,31 @@ TEST(Batcher, ModelsWhoseTokensMeddleAreServedOneAtATimeAsGenerateDoes) {
   }
 }
 
+TEST(Batcher, TheCapacityHoldsForModelsWithMemoryToo) {
+  for (const bool memory : {false, true}) {
+    SCOPED_TRACE(memory);
+    BatcherOptions options = small_batcher();
+    options.reader.capacity = 20;
+    Batcher batcher(model_of(memory ? testing::tiny_xl(64) : tiny("topk")), bytes(), options);
+    EXPECT_EQ(batcher.capacity(), 20);
+    std::string why;
+    try {
+      batcher.add(order(letters(21, 1), 5, 1));
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    EXPECT_NE(why.find("21 tokens long, more than the context of 20"), std::string::npos) << why;
+    Heard heard;
+    for (std::uint64_t seed = 0; heard.finish != Finish::context && seed < 20; ++seed) {
+      heard = {};
+      add(batcher, order(letters(12, 1), 60, seed), heard);
+      run(batcher);
+    }
+    EXPECT_EQ(heard.finish, Finish::context);
+    EXPECT_EQ(heard.tokens.size(), 9u);  // the last one is not read
+  }
+}
+
 TEST(Batcher, ImpossibleOrdersAreRefusedAndFailuresTold) {
   const auto model = model_of(tiny("topk"));
   Batcher batcher(model, bytes(), small_batcher());
