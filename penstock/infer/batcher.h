@@ -26,7 +26,8 @@ struct LikelyToken {
 /// A token as it comes.
 struct WrittenToken {
   TokenId token = -1;
-  std::string piece;  ///< the text that is certain by now; may be empty
+  std::string piece;        ///< the text that is certain by now; may be empty
+  std::int64_t offset = 0;  ///< number of characters that the tokens before it spell
   /// log softmax of the logits, before temperature; with the likeliest, the best first.
   double logprob = 0;
   std::vector<LikelyToken> likeliest;

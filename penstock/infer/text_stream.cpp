@@ -7,6 +7,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::string_view kNoCharacter = "\xef\xbf\xbd";  // U+FFFD
+
 /// Whether more bytes could complete the first character of `bytes`, which is not valid yet.
 bool unfinished(std::string_view bytes) {
   const auto lead = static_cast<unsigned char>(bytes[0]);
@@ -39,10 +41,10 @@ std::string TextStream::push(std::string_view bytes) {
   bytes_ += bytes;
   while (!bytes_.empty()) {
     const std::size_t valid = std::min(find_invalid_utf8(bytes_), bytes_.size());
-    text_ += bytes_.substr(0, valid);
+    add(std::string_view(bytes_).substr(0, valid));
     bytes_.erase(0, valid);
     if (bytes_.empty() || unfinished(bytes_)) break;
-    text_ += "\xef\xbf\xbd";
+    add(kNoCharacter);
     bytes_.erase(0, 1);
   }
   return take_text(false);
@@ -50,9 +52,15 @@ std::string TextStream::push(std::string_view bytes) {
 
 std::string TextStream::finish() {
   if (stopped_) return {};
-  for (std::size_t i = 0; i < bytes_.size(); ++i) text_ += "\xef\xbf\xbd";
+  for (std::size_t i = 0; i < bytes_.size(); ++i) add(kNoCharacter);
   bytes_.clear();
   return take_text(true);
+}
+
+void TextStream::add(std::string_view text) {
+  text_ += text;
+  const auto begins = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; };
+  characters_ += std::ranges::count_if(text, begins);
 }
 
 std::string TextStream::take_text(bool all) {

@@ -2,6 +2,7 @@
 // string.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,13 +22,18 @@ class TextStream {
   bool stopped() const { return stopped_; }
   /// The text that was held back.
   std::string finish();
+  /// The number of whole characters so far, with those that are held back.
+  std::int64_t characters() const { return characters_; }
 
  private:
   std::string take_text(bool all);
+  /// Appends valid UTF-8 to the text.
+  void add(std::string_view text);
 
   std::vector<std::string> stop_;
   std::string bytes_;  // not yet whole characters
   std::string text_;   // valid text that may begin a stop string
+  std::int64_t characters_ = 0;
   bool stopped_ = false;
 };
 

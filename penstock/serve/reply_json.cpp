@@ -70,14 +70,14 @@ std::string ReplyWriter::spelt(TokenId token) const {
   return out;
 }
 
-void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token, std::size_t offset) const {
+void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
     for (const LikelyToken& one : token.likeliest) likeliest[spelt(one.token)] = one.logprob;
     to["tokens"].push_back(spelt(token.token));
     to["token_logprobs"].push_back(token.logprob);
     to["top_logprobs"].push_back(std::move(likeliest));
-    to["text_offset"].push_back(offset);
+    to["text_offset"].push_back(token.offset);
     return;
   }
   const auto entry = [&](TokenId id, double logprob) {
@@ -135,8 +135,7 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
   if (!event.token) return {error_body(500, event.failure)};
   ++written_;
   Json logprobs;
-  if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token, text.offset);
-  text.offset += piece.size();
+  if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token);
   const std::int64_t number = text.tokens++;
   const bool routed = head_.routing != RoutingShown::none;
   if (piece.empty() && head_.likeliest < 0 && !routed) return {};
@@ -156,7 +155,7 @@ void ReplyWriter::keep(const AnswerEvent& event) {
   Text& text = texts_[event.text];
   if (event.token) {
     ++written_;
-    if (head_.likeliest >= 0) add_logprobs(text.logprobs, *event.token, text.text.size());
+    if (head_.likeliest >= 0) add_logprobs(text.logprobs, *event.token);
     text.text += event.token->piece;
     return;
   }

@@ -49,7 +49,6 @@ class ReplyWriter {
     std::string finish;
     nlohmann::ordered_json logprobs;  // null until there are some
     std::int64_t tokens = 0;
-    std::size_t offset = 0;  // of the next token in the text
   };
 
   nlohmann::ordered_json head(bool chunk) const;
@@ -58,8 +57,7 @@ class ReplyWriter {
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
-  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token,
-                    std::size_t offset) const;
+  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token) const;
   std::string spelt(TokenId token) const;
 
   ReplyHead head_;

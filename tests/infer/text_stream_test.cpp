@@ -56,6 +56,21 @@ TEST(TextStream, BytesThatAreNoTextBecomeReplacementCharacters) {
   EXPECT_EQ(stream.push("\xf4\x90"), no + no);  // above U+10FFFF
 }
 
+TEST(TextStream, CountsWholeCharacters) {
+  TextStream stream({"zzz"});
+  const auto count_after = [&](const char* bytes) {
+    stream.push(bytes);
+    return stream.characters();
+  };
+  EXPECT_EQ(count_after("a\xe2"), 1);
+  EXPECT_EQ(count_after("\x82\xac"), 2);
+  EXPECT_EQ(count_after("\xff\x80"), 4);
+  EXPECT_EQ(count_after("zz"), 6);  // held back
+  EXPECT_EQ(count_after("\xc3"), 6);
+  stream.finish();
+  EXPECT_EQ(stream.characters(), 7);
+}
+
 TEST(TextStream, StopStringsEndTheTextBeforeThem) {
   for (std::size_t cut = 1; cut < 9; ++cut) {
     EXPECT_EQ(joined(pieces("one\n\ntwo", cut, {"\n\n"})), "one");

@@ -68,6 +68,35 @@ TEST(Api, AStreamSaysWhatTheWholeAnswerSays) {
   EXPECT_EQ(got.back()["usage"], whole["usage"]);
 }
 
+TEST(Api, OffsetsOfTokensCountCharacters) {
+  Server server;
+  const std::string body =
+      R"({"prompt": "the gate", "max_tokens": 60, "temperature": 1.5, "seed": 3, "logprobs": 0)";
+  const json choice = answer(server, "/v1/completions", body + "}")["choices"][0];
+  std::vector<std::string> characters;
+  for (const char byte : choice["text"].get<std::string>()) {
+    if ((static_cast<unsigned char>(byte) & 0xc0) != 0x80) characters.emplace_back();
+    characters.back() += byte;
+  }
+  const json& logprobs = choice["logprobs"];
+  std::size_t behind_longer = 0;  // tokens behind a character of several bytes
+  for (std::size_t i = 0; i < logprobs["tokens"].size(); ++i) {
+    const std::string token = logprobs["tokens"][i];
+    const std::size_t offset = logprobs["text_offset"][i];
+    if (token.size() > 1) continue;  // bytes above 127
+    ASSERT_LT(offset, characters.size());
+    EXPECT_EQ(characters[offset], token);
+    for (std::size_t c = 0; c < offset; ++c) behind_longer += characters[c].size() > 1;
+  }
+  EXPECT_GT(behind_longer, 0u);
+  Reply reply = server.ask("/v1/completions", body + R"(, "stream": true})");
+  json streamed = json::array();
+  for (const json& event : events(all_of(reply)))
+    if (!event["choices"][0]["logprobs"].is_null())
+      streamed.push_back(event["choices"][0]["logprobs"]["text_offset"][0]);
+  EXPECT_EQ(streamed, logprobs["text_offset"]);
+}
+
 TEST(Api, RoutingComesWithStreamedTokensAndByItself) {
   Server server;
   Reply reply = server.ask(
