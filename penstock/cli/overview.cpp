@@ -44,25 +44,37 @@ std::string kind_of_toml(const fs::path& path) {
 }
 
 std::string kind_of_folder(const fs::path& path) {
-  if (fs::exists(path / kManifestFile) && fs::exists(path / kTokensFile)) return "corpus";
-  if (fs::exists(path / "results.json") && fs::is_directory(path / "runs")) return "finished study";
-  if (fs::exists(path / "checkpoints")) return "run";
-  return fs::exists(path / "config.json") ? "model" : "";
+  std::error_code unreadable;  // what cannot be read is passed over
+  const auto holds = [&](const char* name) { return fs::exists(path / name, unreadable); };
+  if (holds(kManifestFile) && holds(kTokensFile)) return "corpus";
+  if (holds("results.json") && fs::is_directory(path / "runs", unreadable)) return "finished study";
+  if (holds("checkpoints")) return "run";
+  return holds("config.json") ? "model" : "";
+}
+
+/// The names in the folder, in their order, as many as may be read. None of a folder that cannot be
+/// read.
+std::vector<fs::path> names_in(const fs::path& folder, std::size_t& entries) {
+  std::error_code unreadable;
+  std::vector<fs::path> out;
+  for (fs::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
+       at.increment(unreadable))
+    if (++entries <= kMostEntries) out.push_back(at->path().filename());
+  std::ranges::sort(out);
+  return out;
 }
 
 void look(const fs::path& folder, const fs::path& shown, int depth, Found& found) {
-  std::error_code unreadable;
-  std::vector<fs::path> names;
-  for (const auto& entry : fs::directory_iterator(folder, unreadable))
-    if (++found.entries <= kMostEntries) names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  for (const auto& name : names) {
+  for (const auto& name : names_in(folder, found.entries)) {
     if (name.string().starts_with('.')) continue;
+    std::error_code unreadable;
     const fs::path path = folder / name, as_shown = shown / name;
     const bool directory = fs::is_directory(path, unreadable);
     std::string kind;
     if (directory)
       kind = kind_of_folder(path);
+    else if (!fs::is_regular_file(path, unreadable))
+      continue;
     else if (name.extension() == ".toml")
       kind = kind_of_toml(path);
     else if (name.extension() == ".gguf")

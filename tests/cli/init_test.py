@@ -94,11 +94,27 @@ def check_terminal(shell):
     shell.expect("penstock without a terminal prints its help", "Usage: penstock" in help_text or "--help" in help_text, help_text[:300])
 
 
+def check_unreadable(shell):
+    """The overview passes over what it cannot read."""
+    if not has_terminals():
+        return
+    at = lambda name: os.path.join(shell.directory, name)
+    os.makedirs(at("circle"))
+    os.symlink("corpus.json", at("circle/corpus.json"))
+    os.makedirs(at("closed"), mode=0)
+    os.mkfifo(at("pipe.toml"))
+    said, code = on_terminal(shell, "")
+    shell.expect("what can be read", code == 0 and "runs/mine" in said and "pipe" not in said, said)
+    os.chmod(at("closed"), 0o700)
+    os.remove(at("pipe.toml"))
+
+
 def main(program):
     with tiny(program, run=False) as shell:
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
-        for check in (check_training, check_comparing, check_upcycling, check_text, check_mistakes, check_terminal):
+        for check in (check_training, check_comparing, check_upcycling, check_text, check_mistakes, check_terminal,
+                      check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
 
