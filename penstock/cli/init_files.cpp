@@ -12,6 +12,7 @@
 #include "penstock/bench/starting_point.h"
 #include "penstock/bench/step_bench.h"
 #include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/default_run.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/train/memory_check.h"
@@ -104,7 +105,7 @@ StartingFiles upcycling(const StartingQuestion& question) {
   values["name"] = stem(question.out);
   values["train.init_from"] = moe;
   values["train.lr"] = 1e-4;
-  const std::string run = "runs/" + stem(question.out);
+  const std::string run = default_run(question.out);
   StartingFiles out;
   out.texts[question.out] = short_recipe(
       values, {concat("An MoE made of ", question.model, ", trained on. Made by `penstock init`."),
@@ -179,7 +180,7 @@ StartingFiles starting_files(const StartingQuestion& question) {
     next = "  penstock study " + shell_quoted(question.out) + "\n";
   } else {
     out.texts[question.out] = text;
-    const std::string run = shell_quoted("runs/" + stem(question.out));
+    const std::string run = shell_quoted(default_run(question.out));
     next += "  penstock generate " + run + " --prompt 'The '\n  penstock serve " + run + "\n";
   }
   out.summary =

@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/default_run.h"
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/io/toml.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
@@ -21,16 +22,36 @@ namespace fs = std::filesystem;
 constexpr int kDepth = 2;
 constexpr std::size_t kMostShown = 6, kMostEntries = 2000;
 
+/// Whether a terminal would obey the byte in place of showing it.
+bool is_control(char byte) {
+  const auto value = static_cast<unsigned char>(byte);
+  return value < 0x20 || value == 0x7f;
+}
+
 /// The paths of each kind.
 struct Found {
   std::map<std::string, std::vector<std::string>> kinds;
   std::size_t entries = 0;
 
-  const std::string* first(const std::string& kind) const {
+  /// The first path of that kind that can be typed and for which `fits` holds, or a null pointer.
+  template <class Fits>
+  const std::string* first(const std::string& kind, const Fits& fits) const {
     const auto at = kinds.find(kind);
-    return at == kinds.end() ? nullptr : &at->second.front();
+    if (at == kinds.end()) return nullptr;
+    const auto found = std::ranges::find_if(at->second, [&](const std::string& path) {
+      return std::ranges::none_of(path, is_control) && fits(path);
+    });
+    return found == at->second.end() ? nullptr : &*found;
+  }
+  const std::string* first(const std::string& kind) const {
+    return first(kind, [](const std::string&) { return true; });
   }
 };
+
+/// The path as a word of a command. A name that begins like an option gets a folder.
+std::string as_word(const std::string& path) {
+  return shell_quoted(path.starts_with('-') ? "./" + path : path);
+}
 
 /// "recipe", "study", or "" for another TOML file.
 std::string kind_of_toml(const fs::path& path) {
@@ -92,6 +113,7 @@ std::string list_of(const Found& found, const char* kind, const char* title) {
   std::string out;
   for (std::size_t i = 0; i < std::min(at->second.size(), kMostShown); ++i)
     out += (out.empty() ? "" : ", ") + at->second[i];
+  std::ranges::replace_if(out, is_control, '?');
   if (at->second.size() > kMostShown)
     out += fmt::format(" and {} more", at->second.size() - kMostShown);
   return fmt::format("  {:<17} {}\n", title, out);
@@ -103,17 +125,26 @@ std::string next_commands(const Found& found) {
     out += fmt::format("  {:<50} {}\n", command, what);
   };
   const std::string *run = found.first("run"), *model = found.first("model"),
-                    *corpus = found.first("corpus"), *recipe = found.first("recipe"),
-                    *study = found.first("study"), *usable = run ? run : model;
+                    *corpus = found.first("corpus"), *study = found.first("study"),
+                    *usable = run ? run : model;
   if (usable) {
-    add("penstock generate " + shell_quoted(*usable) + " --prompt 'The '", "write text with it");
-    add("penstock serve " + shell_quoted(*usable), "chat with it in a browser");
+    add("penstock generate " + as_word(*usable) + " --prompt 'The '", "write text with it");
+    add("penstock serve " + as_word(*usable), "chat with it in a browser");
     if (corpus)
-      add("penstock eval " + shell_quoted(*usable) + " --data " + shell_quoted(*corpus),
-          "measure it");
+      add("penstock eval " + as_word(*usable) + " --data " + as_word(*corpus), "measure it");
   }
-  if (recipe) add("penstock train " + shell_quoted(*recipe), "train");
-  if (study) add("penstock study " + shell_quoted(*study), "train and compare");
+  std::error_code unreadable;
+  const auto untrained = [&](const std::string& recipe) {
+    return !fs::exists(default_run(recipe), unreadable);
+  };
+  const auto unfinished = [&](const std::string& recipe) {
+    return !fs::exists(fs::path(default_run(recipe)) / "finished.json", unreadable);
+  };
+  if (const std::string* recipe = found.first("recipe", untrained))
+    add("penstock train " + as_word(*recipe), "train");
+  else if ((recipe = found.first("recipe", unfinished)))
+    add("penstock train " + as_word(*recipe) + " --resume", "continue the training");
+  if (study) add("penstock study " + as_word(*study), "train and compare");
   if (!corpus)
     add("penstock data prepare --system --out corpora/system", "a corpus of this machine's text");
   add("penstock init", "a recipe that fits the time you have");

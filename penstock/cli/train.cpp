@@ -15,6 +15,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/default_run.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
 #include "penstock/dist/transport.h"
@@ -134,9 +135,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ConfigNode node = read_toml(options->recipe);
     apply_overrides(node, options->overrides, kSetOption);
-    const std::string out = options->out.empty()
-                                ? "runs/" + std::filesystem::path(options->recipe).stem().string()
-                                : options->out;
+    const std::string out = options->out.empty() ? default_run(options->recipe) : options->out;
     const dist::Identity identity = dist::identity_from(dist::process_environment());
     if (options->processes > 0) {
       PENSTOCK_CHECK(identity.size == 1, "--processes beside ", identity.source,

@@ -14,10 +14,11 @@ from shell import has_terminals, tiny
 SHORT = ("--set", "train.steps=2", "--set", "train.warmup_steps=1", "--quiet")
 
 
-def on_terminal(shell, answers, *arguments):
+def on_terminal(shell, answers, *arguments, folder=None):
     """Runs the program on a pseudo-terminal with `answers` as input. Returns its output and exit code."""
     own, its = pty.openpty()
-    process = subprocess.Popen([shell.program, *arguments], cwd=shell.directory, stdin=its, stdout=its, stderr=its)
+    process = subprocess.Popen([shell.program, *arguments], cwd=folder or shell.directory, stdin=its, stdout=its,
+                               stderr=its)
     os.close(its)
     os.write(own, answers.encode())
     out = b""
@@ -94,6 +95,30 @@ def check_terminal(shell):
     shell.expect("penstock without a terminal prints its help", "Usage: penstock" in help_text or "--help" in help_text, help_text[:300])
 
 
+def check_suggestions(shell):
+    """The overview suggests commands that can be typed and run, and prints no control characters."""
+    if not has_terminals():
+        return
+    folder = os.path.join(shell.directory, "suggested")
+    os.makedirs(os.path.join(folder, "runs/a"))
+    touch = lambda name: open(os.path.join(folder, name), "w").close()
+
+    def suggested():
+        said, code = on_terminal(shell, "", folder=folder)
+        shell.expect("no control characters", code == 0 and "\x1b" not in said, repr(said))
+        return [line.strip().split("  ")[0] for line in said.splitlines() if "penstock train" in line]
+
+    for name in ("-x.toml", "a.toml", "\x1b[31m.toml"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("[train]\n")
+    shell.expect("not like an option", suggested() == ["penstock train ./-x.toml"], suggested())
+    os.makedirs(os.path.join(folder, "runs/-x"))
+    touch("runs/-x/finished.json")
+    shell.expect("a run to continue", suggested() == ["penstock train a.toml --resume"], suggested())
+    touch("runs/a/finished.json")
+    shell.expect("nothing to train", suggested() == [], suggested())
+
+
 def check_unreadable(shell):
     """The overview passes over what it cannot read."""
     if not has_terminals():
@@ -114,7 +139,7 @@ def main(program):
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
         for check in (check_training, check_comparing, check_upcycling, check_text, check_mistakes, check_terminal,
-                      check_unreadable):
+                      check_suggestions, check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
 
