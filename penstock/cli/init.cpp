@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +17,9 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
 #include "penstock/data/corpus/corpus.h"
+#include "penstock/data/corpus/documents.h"
+#include "penstock/data/prepare/assign_splits.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/routers/part_names.h"
 
 namespace penstock {
@@ -26,6 +31,8 @@ struct InitOptions {
   std::string purpose, data, time, method = "remoe", model, out;
 };
 
+constexpr int kMostDays = 10000;
+
 /// The seconds that "90s", "30m", "2h" or "1d" mean; nothing for other words.
 std::optional<double> seconds_of(const std::string& text) {
   double value = 0;
@@ -33,12 +40,14 @@ std::optional<double> seconds_of(const std::string& text) {
   const std::string unit(end, text.data() + text.size());
   const double seconds = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 86400;
   const bool known = unit == "s" || unit == "m" || unit == "h" || unit == "d";
-  if (error != std::errc() || !known || !(value > 0) || value * seconds > 1e9) return {};
+  if (error != std::errc() || !known || !(value > 0)) return {};
   return value * seconds;
 }
 
 std::string wrong_time(const std::string& text) {
-  return seconds_of(text) ? "" : "'" + text + "' is no time; write 90s, 30m, 2h or 1d";
+  const std::optional<double> seconds = seconds_of(text);
+  if (!seconds) return "'" + text + "' is no time; write 90s, 30m, 2h or 1d";
+  return *seconds <= kMostDays * 86400 ? "" : fmt::format("'{}' is above {}d", text, kMostDays);
 }
 
 std::string wrong_purpose(const std::string& text) {
@@ -47,8 +56,6 @@ std::string wrong_purpose(const std::string& text) {
 }
 
 std::string wrong_place(const std::string& path) {
-  if (fs::is_regular_file(path) && fs::file_size(path) == 0)
-    return path + " is empty; name a file with text";
   if (path == "system" || fs::exists(path)) return "";
   return path + " is not there; name a file, a folder or a corpus, or write system";
 }
@@ -75,6 +82,9 @@ StartingPurpose complete(InitOptions& options) {
     PENSTOCK_CHECK(!options.model.empty() || can_ask(),
                    "options.model: name the dense model that is to become an MoE");
     settle(options.model, "--model", "Which dense model (folder, file or run)?", "", wrong_model);
+  } else {
+    PENSTOCK_CHECK(options.model.empty(), "options.model: no model is read to ", options.purpose,
+                   "; leave it out, or say --for upcycle");
   }
   settle(options.data, "--data",
          "What text? a file, a folder, a corpus, or system for this machine's own:", "system",
@@ -84,6 +94,15 @@ StartingPurpose complete(InitOptions& options) {
   if (options.out.empty())
     options.out = purpose == StartingPurpose::compare ? "study.toml" : "recipe.toml";
   return purpose;
+}
+
+/// The number of training tokens that `penstock data prepare` will make of the text at `place`, by
+/// default a token of each byte. Throws Error where it will refuse the text.
+std::int64_t training_tokens_of(const std::string& place) {
+  std::size_t bytes = 0;
+  for (const Document& document : read_nonempty({.path = place}, {})) bytes += document.text.size();
+  const double share = parse_split_plan(PrepareOptions().split).shares[0];
+  return std::max<std::int64_t>(1, std::llround(static_cast<double>(bytes) * share));
 }
 
 /// The corpus at `place`, or the corpus that the text at `place` will become.
@@ -105,9 +124,8 @@ StartingData data_of(const std::string& place) {
     const StartingData made = data_of(out.corpus);
     out.vocab = made.vocab;
     out.tokens = made.tokens;
-  } else if (fs::is_regular_file(place)) {
-    out.tokens =
-        static_cast<std::int64_t>(fs::file_size(place));  // bytes, as the default tokenizer counts
+  } else if (place != "system") {
+    out.tokens = training_tokens_of(place);
   }
   return out;
 }

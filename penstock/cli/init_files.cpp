@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
@@ -48,17 +49,29 @@ Recipe upcycled_recipe(const std::string& path) {
   return out;
 }
 
+/// Throws Error for text from which no sequence of the recipe's length can be cut.
+void check_length(const StartingData& data, const Recipe& recipe) {
+  PENSTOCK_CHECK(data.tokens == 0 || data.tokens > recipe.train.sequence_length,
+                 data.source.empty() ? data.corpus : data.source, ": has ", data.tokens,
+                 " tokens to train on, too few for sequences of ", recipe.train.sequence_length,
+                 "; name more text");
+}
+
 /// The recipe's costs, as lines of text.
-std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t steps, double seconds) {
+/// @param given  the seconds that the user has
+std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t steps, double seconds,
+                      double given) {
   const ParameterCounts counts = count_parameters(recipe.model);
   const double memory = bytes_of_process(recipe, {});
   const double usable = usable_memory_bytes();
   const auto tokens = recipe.train.batch_sequences * recipe.train.sequence_length;
+  const double planned = static_cast<double>(runs * steps) * seconds;
   return fmt::format(
       "model       {} layers, d={}, {}\n"
       "parameters  {}, of these {} active for a token\n"
       "memory      {} to train; this machine has {}{}\n"
-      "time        {}{} steps of {} tokens at {:.3g} s: {} (measured on this machine just now)\n",
+      "time        {}{} steps of {} tokens at {:.3g} s: {} (measured on this machine just now)\n"
+      "{}",
       recipe.model.layers, recipe.model.d_model,
       recipe.model.moe_layers() > 0
           ? fmt::format("{} experts in each layer, {:g} for a token", recipe.model.total_experts(),
@@ -66,8 +79,11 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
           : std::string("no experts"),
       grouped(counts.total), grouped(counts.active), size_text(memory), size_text(usable),
       memory > usable ? ": it does not fit" : "", runs > 1 ? fmt::format("{} runs of ", runs) : "",
-      grouped(steps), grouped(tokens), seconds,
-      duration_text(static_cast<double>(runs * steps) * seconds));
+      grouped(steps), grouped(tokens), seconds, duration_text(planned),
+      planned > given
+          ? fmt::format("            above the {:g} s given: a run has {} steps or more\n", given,
+                        steps)
+          : "");
 }
 
 /// The command that makes the corpus, if the corpus is missing.
@@ -95,6 +111,7 @@ std::string stem(const std::string& path) { return std::filesystem::path(path).s
 
 StartingFiles upcycling(const StartingQuestion& question) {
   const Recipe recipe = upcycled_recipe(question.model);
+  check_length(question.data, recipe);
   const bool fits = bytes_of_process(recipe, {}) < usable_memory_bytes();
   const bench::StartingWish wish{.seconds = question.seconds,
                                  .corpus_tokens = question.data.tokens};
@@ -111,7 +128,7 @@ StartingFiles upcycling(const StartingQuestion& question) {
       values, {concat("An MoE made of ", question.model, ", trained on. Made by `penstock init`."),
                "Other keys stand at their defaults: `penstock train --keys`."});
   out.summary =
-      cost_text(recipe, 1, steps, seconds) +
+      cost_text(recipe, 1, steps, seconds, question.seconds) +
       (fits ? "" : "            not measured, for want of memory; take fewer experts\n") +
       fmt::format(
           "{} is written. Next:\n{}  penstock upcycle {} --method vanilla --experts {} --out {}\n"
@@ -119,6 +136,14 @@ StartingFiles upcycling(const StartingQuestion& question) {
           question.out, corpus_command(question.data), shell_quoted(question.model),
           kUpcycledExperts, shell_quoted(moe), shell_quoted(question.out), shell_quoted(run));
   return out;
+}
+
+/// The commands that use the trained run.
+std::string commands_for_run(const StartingQuestion& question, const Recipe& recipe) {
+  const std::string run = shell_quoted(default_run(question.out));
+  if (!recipe.model.traits().causal)  // such a model writes no text
+    return fmt::format("  penstock eval {} --data {}\n", run, shell_quoted(question.data.corpus));
+  return fmt::format("  penstock generate {0} --prompt 'The '\n  penstock serve {0}\n", run);
 }
 
 /// A study over the routers, whose base is the recipe.
@@ -153,7 +178,9 @@ StartingFiles starting_files(const StartingQuestion& question) {
                                  .runs = runs,
                                  .vocab = question.data.vocab,
                                  .corpus_tokens = question.data.tokens};
-  const auto tiny = measured(bench::recipe_of_size(bench::model_sizes().front(), wish));
+  const Recipe smallest = bench::recipe_of_size(bench::model_sizes().front(), wish);
+  check_length(question.data, smallest);
+  const auto tiny = measured(smallest);
   const bench::ModelSize& size = bench::size_for(wish, tiny.useful_flops_per_second);
   const Recipe recipe = bench::recipe_of_size(size, wish);
   const double seconds = measured(recipe).seconds;
@@ -180,11 +207,10 @@ StartingFiles starting_files(const StartingQuestion& question) {
     next = "  penstock study " + shell_quoted(question.out) + "\n";
   } else {
     out.texts[question.out] = text;
-    const std::string run = shell_quoted(default_run(question.out));
-    next += "  penstock generate " + run + " --prompt 'The '\n  penstock serve " + run + "\n";
+    next += commands_for_run(question, recipe);
   }
   out.summary =
-      cost_text(recipe, runs, steps, seconds) +
+      cost_text(recipe, runs, steps, seconds, question.seconds) +
       fmt::format("{} is written. Next:\n{}{}", question.out, corpus_command(question.data), next);
   return out;
 }

@@ -15,7 +15,7 @@ struct StartingData {
   std::string source = {};   ///< the argument of `penstock data prepare`; "" for a corpus
   bool exists = true;        ///< whether the corpus is there
   std::int64_t vocab = 256;  ///< that of bytes where the corpus does not exist yet
-  std::int64_t tokens = 0;   ///< tokens of the training split; 0: unknown
+  std::int64_t tokens = 0;   ///< tokens of the training split, also to come; 0: unknown
 };
 
 enum class StartingPurpose { train, upcycle, compare };
@@ -36,7 +36,7 @@ struct StartingFiles {
 };
 
 /// Makes the files. Trains a few steps on random tokens to measure this machine's speed, which
-/// takes some seconds.
+/// takes some seconds. Throws Error for too little text.
 StartingFiles starting_files(const StartingQuestion& question);
 
 }  // namespace penstock

@@ -70,12 +70,32 @@ def check_text(shell):
                  open(os.path.join(shell.directory, "of-text.toml")).read())
 
 
+def check_limits(shell):
+    """A plan that exceeds the time says so, and models that write no text are not asked for one."""
+    above = lambda said: "above the " in said and " s given: a run has 10 steps or more" in said
+    said = shell.ok("init", "--data", "corpus", "--time", "0.001s", "--out", "soon.toml")
+    shell.expect("longer than given", above(said) and "above the 0.001 s given" in said, said)
+    said = shell.ok("init", "--data", "corpus", "--time", "5m", "--method", "lory", "--out", "lory.toml")
+    shell.expect("as long as given", not above(said), said)
+    shell.expect("no text", "  penstock eval runs/lory --data corpus\n" in said and "penstock generate" not in said and
+                 "penstock serve" not in said, said)
+
+
 def check_mistakes(shell):
     open(os.path.join(shell.directory, "empty.txt"), "w").close()
+    os.makedirs(os.path.join(shell.directory, "hollow"))
+    for name, content in (("binary", b"\x7fELF\x02\x01\x01\x00\xff\xfe" * 100), ("short.txt", b"gate " * 40)):
+        with open(os.path.join(shell.directory, name), "wb") as file:
+            file.write(content)
     for parts, arguments in ((("--time: 'soon' is no time", "90s"), ("--time", "soon")),
                              (("--for: 'war' is none of train, upcycle, compare",), ("--for", "war")),
                              (("--data: nowhere is not there",), ("--data", "nowhere")),
-                             (("empty.txt is empty",), ("--data", "empty.txt")),
+                             (("--time: '100000d' is above 10000d",), ("--time", "100000d")),
+                             (("--model: no model is read to train", "--for upcycle"), ("--model", "corpus")),
+                             (("'empty.txt' is empty: it holds no text",), ("--data", "empty.txt")),
+                             (("'hollow' is empty: it holds no text",), ("--data", "hollow")),
+                             (("'binary' is not UTF-8",), ("--data", "binary")),
+                             (("short.txt: has 180 tokens to train on", "sequences of 256"), ("--data", "short.txt")),
                              (("--model",), ("--for", "upcycle", "--data", "corpus")),
                              (("'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
         shell.mistake(1, parts, "init", "--out", "x.toml", *arguments)
@@ -138,8 +158,8 @@ def main(program):
     with tiny(program, run=False) as shell:
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
-        for check in (check_training, check_comparing, check_upcycling, check_text, check_mistakes, check_terminal,
-                      check_suggestions, check_unreadable):
+        for check in (check_training, check_comparing, check_upcycling, check_text, check_limits, check_mistakes,
+                      check_terminal, check_suggestions, check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
 

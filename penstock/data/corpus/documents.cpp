@@ -211,4 +211,10 @@ std::vector<Document> read_documents(const DataInput& input, const ReadOptions& 
   return reader.take();
 }
 
+std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options) {
+  std::vector<Document> out = read_documents(input, options);
+  PENSTOCK_CHECK(!out.empty(), "'", input.path, "' is empty: it holds no text");
+  return out;
+}
+
 }  // namespace penstock

@@ -47,5 +47,7 @@ std::string default_domain(const std::string& path);
 /// whole, without hidden files.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
+/// The same, one document or more: throws Error also where the input holds no text.
+std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options);
 
 }  // namespace penstock

@@ -114,8 +114,7 @@ class Preparation {
       PENSTOCK_CHECK(read_already.insert(files::weakly_canonical(input.path)).second, "'",
                      input.path,
                      "' is named twice: its text would stand in training and in held-out text");
-      auto read = read_documents(input, options_.read);
-      PENSTOCK_CHECK(!read.empty(), "'", input.path, "' is empty: it holds no text");
+      auto read = read_nonempty(input, options_.read);
       documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
                         std::make_move_iterator(read.end()));
     }
