@@ -99,6 +99,17 @@ struct HttpServerTest : ::testing::Test {
   }
 };
 
+TEST_F(HttpServerTest, AStreamInHttp10ComesWhole) {
+  const Client client(server);
+  client.send("GET /stream HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(echo.settles(1));
+  echo.go_on = false;
+  const std::string all = client.read();
+  EXPECT_NE(all.find("Content-Length: 4\r\n"), std::string::npos) << all;
+  EXPECT_EQ(all.find("Transfer-Encoding"), std::string::npos) << all;
+  EXPECT_TRUE(all.ends_with("\r\n\r\ndone")) << all;
+}
+
 TEST_F(HttpServerTest, AConnectionTakesManyRequests) {
   const Client client(server);
   client.send(
