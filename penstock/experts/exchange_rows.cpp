@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "penstock/ops/second_derivative.h"
+
 namespace penstock {
 namespace {
 
@@ -62,9 +64,9 @@ class Finish : public torch::autograd::Function<Finish> {
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
                          const dist::ProcessGroup& group, const std::function<void()>& meanwhile) {
   const auto way = c10::make_intrusive<Way>(sent, received, group);
-  const at::Tensor token = Start::apply(rows, way);
+  const at::Tensor token = ops::recorded<Start>("row exchange", rows, way);
   if (meanwhile) meanwhile();
-  return Finish::apply(token, way);
+  return ops::recorded<Finish>("row exchange", token, way);
 }
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock {
 namespace {
@@ -257,9 +258,9 @@ at::Tensor TokenExchange::sum_by_token(const at::Tensor& rows, const Routes& rou
 ArrivedRows TokenExchange::send(const at::Tensor& hidden, const at::Tensor& weight,
                                 const std::function<void()>& meanwhile) const {
   routes_->width = hidden.size(1);
-  const at::Tensor token = Leave::apply(hidden, weight, routes_);
+  const at::Tensor token = ops::recorded<Leave>("token exchange", hidden, weight, routes_);
   if (meanwhile) meanwhile();
-  const auto arrived = Arrive::apply(token, routes_);
+  const auto arrived = ops::recorded<Arrive>("token exchange", token, routes_);
   ArrivedRows out{
       .hidden = arrived[0], .plan = routes_->plan, .dropout_keys = routes_->dropout_keys};
   out.plan.weight = arrived[1];
@@ -270,7 +271,7 @@ at::Tensor TokenExchange::bring_back(const at::Tensor& rows,
                                      const std::function<void()>& meanwhile) const {
   const at::Tensor back =
       exchange_rows(rows, routes_->received, routes_->sent, routes_->group, meanwhile);
-  return Sum::apply(back, routes_);
+  return ops::recorded<Sum>("token exchange", back, routes_);
 }
 
 }  // namespace penstock

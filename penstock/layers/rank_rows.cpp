@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/second_derivative.h"
 #include "penstock/ops/slice.h"
 
 namespace penstock {
@@ -118,7 +119,8 @@ std::vector<std::int64_t> RankRows::sizes(std::int64_t sequences, std::int64_t l
 }
 
 at::Tensor RankRows::enter(const at::Tensor& held) const {
-  if (divided_) return Gather::apply(held, c10::make_intrusive<Peers>(ranks_));
+  if (divided_)
+    return ops::recorded<Gather>("gathered rows", held, c10::make_intrusive<Peers>(ranks_));
   return shared_by_ranks(held, ranks_);
 }
 
@@ -134,8 +136,10 @@ at::Tensor RankRows::alike(const at::Tensor& entered) const {
 }
 
 at::Tensor RankRows::leave(const at::Tensor& parts) const {
-  if (divided_) return Scatter::apply(parts, c10::make_intrusive<Peers>(ranks_));
-  return ranks_.size() == 1 ? parts : Sum::apply(parts, summed(parts, ranks_));
+  if (divided_)
+    return ops::recorded<Scatter>("scattered rows", parts, c10::make_intrusive<Peers>(ranks_));
+  return ranks_.size() == 1 ? parts
+                            : ops::recorded<Sum>("summed rows", parts, summed(parts, ranks_));
 }
 
 at::Tensor RankRows::held(const at::Tensor& all) const {
@@ -148,7 +152,7 @@ at::Tensor RankRows::held(const at::Tensor& all) const {
 at::Tensor RankRows::mean(const at::Tensor& of_held) const {
   if (!divided_) return of_held;
   const at::Tensor mine = of_held / ranks_.size();
-  return Sum::apply(mine, summed(mine, ranks_));
+  return ops::recorded<Sum>("summed rows", mine, summed(mine, ranks_));
 }
 
 }  // namespace penstock

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/ops/machine/precision.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock {
 namespace {
@@ -90,6 +91,7 @@ std::vector<at::Tensor> recomputed(const Piece& piece, const std::vector<at::Ten
   }
   const std::shared_ptr<RecomputedNode> node(new RecomputedNode(piece, inputs, parameters),
                                              torch::autograd::deleteNode);
+  ops::refuse_second_derivatives(*node, "recomputed layers");
   for (at::Tensor& output : out) torch::autograd::set_history(output, node);
   return out;
 }

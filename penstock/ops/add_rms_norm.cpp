@@ -7,6 +7,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/rms_norm.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -81,7 +82,7 @@ class AddRmsNorm : public torch::autograd::Function<AddRmsNorm> {
 Pair autograd_kernel(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
                      double eps) {
   if (needs_gradient(x, delta, gain)) {
-    const auto out = AddRmsNorm::apply(x, delta, gain, eps);
+    const auto out = recorded<AddRmsNorm>("add_rms_norm", x, delta, gain, eps);
     return {out[0], out[1]};
   }
   const at::AutoDispatchBelowADInplaceOrView below;

@@ -9,6 +9,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -168,8 +169,9 @@ at::Tensor autograd_kernel(const at::Tensor& qkv, std::int64_t heads, std::int64
                            double scale, const MaybeTensor& rotation, bool rope_adjacent,
                            const MaybeTensor& start) {
   if (needs_gradient(qkv))
-    return CausalAttention::apply(
-        qkv, options_of(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start));
+    return recorded<CausalAttention>(
+        "causal_attention", qkv,
+        options_of(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start));
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start);
 }

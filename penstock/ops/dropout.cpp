@@ -8,6 +8,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -56,7 +57,7 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 };
 
 at::Tensor autograd_kernel(const at::Tensor& x, double p, std::int64_t seed) {
-  if (needs_gradient(x)) return DropoutFunction::apply(x, p, seed);
+  if (needs_gradient(x)) return recorded<DropoutFunction>("dropout", x, p, seed);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(x, p, seed);
 }

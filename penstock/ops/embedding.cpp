@@ -7,6 +7,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -70,7 +71,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
 };
 
 at::Tensor autograd_kernel(const at::Tensor& weight, const at::Tensor& ids) {
-  if (needs_gradient(weight)) return Embedding::apply(weight, ids);
+  if (needs_gradient(weight)) return recorded<Embedding>("embedding", weight, ids);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(weight, ids);
 }

@@ -13,6 +13,7 @@
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/product_tap.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -152,10 +153,10 @@ Tensor autograd_kernel(const Tensor& hidden, const Tensor& weight, const Tensor&
                        double dropout, std::int64_t dropout_seed,
                        const OptionalTensor& dropout_keys) {
   if (needs_gradient(hidden, weight, w_in, w_out, value(b_in), value(b_out)))
-    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_in,
-                                 w_out, b_in, b_out,
-                                 std::string(activation.data(), activation.size()), recompute,
-                                 dropout, dropout_seed, dropout_keys);
+    return recorded<ExpertFunction>("expert_ffn", hidden, weight, token, offsets, by_token,
+                                    token_offsets, w_in, w_out, b_in, b_out,
+                                    std::string(activation.data(), activation.size()), recompute,
+                                    dropout, dropout_seed, dropout_keys);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
                         b_out, activation, recompute, dropout, dropout_seed, dropout_keys);

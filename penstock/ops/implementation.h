@@ -15,11 +15,12 @@
 //                         alone; the public function, which calls dispatcher_handle<...>(name)
 // The CPU and CUDA keys hold the same kernel. It runs the list, in which the fast CPU entries
 // decline CUDA tensors. The Autograd kernel calls the same handle under
-// AutoDispatchBelowADInplaceOrView.
+// AutoDispatchBelowADInplaceOrView, or recorded() (second_derivative.h) where a gradient is needed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 
 #include <initializer_list>
 #include <optional>
@@ -101,8 +102,10 @@ class Implementations<Result(Args...)> {
     for (const Entry& entry : entries_) keys_.push_back(op_ + "/" + entry.name);
   }
 
-  /// Runs the first implementation that takes the problem, and counts it.
+  /// Runs the first implementation that takes the problem, and counts it. Autograd records nothing
+  /// of it.
   Result run(Args... args) const {
+    const at::AutoGradMode values_alone(false);
     std::string declined;
     std::size_t i = reference_only() ? entries_.size() - 1 : 0;
     for (; entries_[i].declines; ++i) {

@@ -10,6 +10,7 @@
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/product_tap.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -132,7 +133,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
 at::Tensor autograd_kernel(const at::Tensor& x, const at::Tensor& w,
                            const c10::optional<at::Tensor>& b) {
-  if (needs_gradient(x, w, value(b))) return LinearFunction::apply(x, w, b);
+  if (needs_gradient(x, w, value(b))) return recorded<LinearFunction>("linear", x, w, b);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(x, w, b);
 }

@@ -14,6 +14,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -121,7 +122,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
 at::Tensor autograd_kernel(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets,
                            std::int64_t logits_bytes) {
-  if (needs_gradient(hidden, w)) return LinearCrossEntropy::apply(hidden, w, targets, logits_bytes);
+  if (needs_gradient(hidden, w))
+    return recorded<LinearCrossEntropy>("linear_cross_entropy", hidden, w, targets, logits_bytes);
   const at::AutoDispatchBelowADInplaceOrView below;
   return mean_kernel(hidden, w, targets, logits_bytes);
 }

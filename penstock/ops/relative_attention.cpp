@@ -9,6 +9,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -126,7 +127,8 @@ class RelativeFunction : public torch::autograd::Function<RelativeFunction> {
 
 Tensor autograd_kernel(const Tensor& q, const Tensor& kv, const Tensor& r, const Tensor& u,
                        const Tensor& v, double scale) {
-  if (needs_gradient(q, kv, r, u, v)) return RelativeFunction::apply(q, kv, r, u, v, scale);
+  if (needs_gradient(q, kv, r, u, v))
+    return recorded<RelativeFunction>("relative_attention", q, kv, r, u, v, scale);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(q, kv, r, u, v, scale);
 }

@@ -7,6 +7,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -69,7 +70,7 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
 };
 
 at::Tensor autograd_kernel(const at::Tensor& x, const at::Tensor& gain, double eps) {
-  if (needs_gradient(x, gain)) return RmsNorm::apply(x, gain, eps);
+  if (needs_gradient(x, gain)) return recorded<RmsNorm>("rms_norm", x, gain, eps);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(x, gain, eps);
 }

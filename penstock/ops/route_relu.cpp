@@ -8,6 +8,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/route.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -68,7 +69,7 @@ class RouteRelu : public torch::autograd::Function<RouteRelu> {
 
 Outputs autograd_kernel(const at::Tensor& logits) {
   if (needs_gradient(logits)) {
-    const auto out = RouteRelu::apply(logits);
+    const auto out = recorded<RouteRelu>("route_relu", logits);
     return {out[0], out[1], out[2], out[3], out[4], out[5], out[6]};
   }
   const at::AutoDispatchBelowADInplaceOrView below;

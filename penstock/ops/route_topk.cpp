@@ -8,6 +8,7 @@
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/route.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 
@@ -104,7 +105,7 @@ class RouteTopK : public torch::autograd::Function<RouteTopK> {
 
 Outputs autograd_kernel(const at::Tensor& logits, std::int64_t k, bool over_kept) {
   if (needs_gradient(logits)) {
-    const auto out = RouteTopK::apply(logits, k, over_kept);
+    const auto out = recorded<RouteTopK>("route_topk", logits, k, over_kept);
     return {out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7]};
   }
   const at::AutoDispatchBelowADInplaceOrView below;

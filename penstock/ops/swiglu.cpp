@@ -7,6 +7,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/second_derivative.h"
 
 namespace penstock::ops {
 namespace {
@@ -53,7 +54,7 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
 };
 
 at::Tensor autograd_kernel(const at::Tensor& x) {
-  if (needs_gradient(x)) return Swiglu::apply(x);
+  if (needs_gradient(x)) return recorded<Swiglu>("swiglu", x);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(x);
 }

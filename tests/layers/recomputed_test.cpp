@@ -59,6 +59,16 @@ TEST_F(RecomputedPiece, KeepsNothingOfTheForwardPass) {
   EXPECT_FALSE(inner_.expired());
 }
 
+TEST_F(RecomputedPiece, RefusesASecondDerivative) {
+  const Piece cubed = [](const std::vector<at::Tensor>& inputs) {
+    return std::vector<at::Tensor>{inputs[0].pow(3)};
+  };
+  const at::Tensor y = recomputed(cubed, {x_}, {})[0].sum();
+  const at::Tensor first = torch::autograd::grad({y}, {x_}, {}, c10::nullopt, true)[0];
+  EXPECT_TRUE(first.allclose(3 * x_.detach().square()));
+  EXPECT_THROW(torch::autograd::grad({first.sum()}, {x_}), std::runtime_error);
+}
+
 TEST_F(RecomputedPiece, TakesOutputsThatNothingIsMadeOf) {
   recomputed(piece_, {x_}, {w_, v_})[1].backward();
   EXPECT_TRUE(w_.grad().defined());

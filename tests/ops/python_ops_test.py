@@ -118,6 +118,20 @@ def test_errors():
         raise AssertionError("a wrong shape passed")
 
 
+def test_second_derivatives():
+    """A gradient that a graph was recorded for is right; to differentiate it again is an error."""
+    x, w = leaf(3, 4), leaf(5, 4)
+    first, = torch.autograd.grad(torch.ops.penstock.linear(x, w).sum(), x, create_graph=True)
+    assert torch.equal(first, w.detach().sum(0).expand(3, 4)), first
+    try:
+        torch.autograd.grad(first.pow(2).sum(), w)
+    except RuntimeError as error:
+        assert "[linear] has no second derivative" in str(error), error
+        print("linear: a second derivative is a RuntimeError that says so")
+    else:
+        raise AssertionError("a second derivative passed")
+
+
 def test_verbose():
     """With PENSTOCK_VERBOSE=1, an operator prints once per shape which kernel ran and why others did not."""
     code = ("import sys, torch; torch.ops.load_library(sys.argv[1]);"
@@ -139,6 +153,7 @@ def main():
     test_attention()
     test_add_rms_norm()
     test_errors()
+    test_second_derivatives()
 
 
 if __name__ == "__main__":

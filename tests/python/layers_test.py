@@ -97,6 +97,18 @@ class Layers(unittest.TestCase):
                 self.assertAlmostEqual((parameter.grad * direction).sum().item(), measured,
                                        delta=1e-5 * max(1.0, abs(measured)), msg=f"{method} {name}")
 
+    def test_second_derivatives_are_refused(self):
+        for method in ("topk", "remoe", "hyperrouter", "smoe", "thor"):
+            for kind in (torch.float64, torch.float32):
+                layer = penstock.MoeLayer(d_model=4, d_ffn=5, experts=2, method=method, init_std=0.5,
+                                          output_std=0.5).to(kind).eval()
+                x = torch.randn(3, 4, dtype=kind, requires_grad=True)
+                alone, = torch.autograd.grad(layer(x)[0].sum(), x)
+                first, = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
+                self.assertTrue(torch.equal(first, alone), method)
+                with self.assertRaisesRegex(RuntimeError, "has no second derivative", msg=method):
+                    torch.autograd.grad(first.pow(2).sum(), x)
+
     def test_every_method_survives_saving_copying_and_state_dicts(self):
         x, ids = torch.randn(2, 8, 16), torch.arange(16)
         for method in METHODS:
