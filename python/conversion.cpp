@@ -18,9 +18,10 @@ namespace {
 
 /// @param given  members of UpcycleOptions
 /// @param router  keys of model.router that override the method's
-std::string upcycle_model(const std::string& dense, const std::string& out, const py::dict& given,
+std::string upcycle_model(const std::string& dense, const std::string& path, const py::dict& given,
                           const py::dict& router, std::uint64_t seed, bool force) {
   check_one_process("upcycle");
+  const std::string out = output_path(path, "out");
   check_can_make(out);
   ConfigNode node = to_config(given, "");
   if (node.empty()) node = ConfigNode(ConfigNode::Table{});
@@ -38,8 +39,9 @@ std::string upcycle_model(const std::string& dense, const std::string& out, cons
 }
 
 /// @param given  keys of ExportOptions
-py::object export_to(const std::string& model, const std::string& out, const std::string& sample,
+py::object export_to(const std::string& model, const std::string& path, const std::string& sample,
                      const py::dict& given) {
+  const std::string out = output_path(path, "out");
   check_is_new(out);
   check_can_make(out);
   auto options = read_config<ExportOptions>(to_config(given, ""), "options");

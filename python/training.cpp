@@ -79,9 +79,10 @@ class ThreadsOfBefore {
 }
 
 /// Trains a run. @return true if the run is finished, false if the callback ended it
-bool train(const py::object& recipe, const std::string& out, const py::dict& set,
+bool train(const py::object& recipe, const std::string& path, const py::dict& set,
            const py::object& on_step, bool resume, bool progress, bool force) {
   check_one_process("train");
+  const std::string out = output_path(path, "out");
   const ConfigNode node = recipe_of(recipe, set);
   check_can_make(out);
   Callback callback(on_step);
@@ -121,12 +122,13 @@ py::object run_study(const std::string& path, const std::string& out, const py::
   }
   const auto config = study::read_study(path, overrides, scale);
   std::FILE* const stream = progress ? stderr : nullptr;
-  const study::StudyOptions how{.output = out.empty() ? study::default_output(config) : out,
-                                .kept_rows = kept_rows,
-                                .command = "penstock.study",
-                                .report_only = report_only,
-                                .retry_diverged = retry_diverged,
-                                .progress = stream};
+  const study::StudyOptions how{
+      .output = out.empty() ? study::default_output(config) : output_path(out, "out"),
+      .kept_rows = kept_rows,
+      .command = "penstock.study",
+      .report_only = report_only,
+      .retry_diverged = retry_diverged,
+      .progress = stream};
   check_can_make(how.output);
   check_can_write(how.kept_rows);
   study::StudyHooks hooks = study::training_hooks(stream, force);

@@ -95,7 +95,7 @@ def train(recipe: Union[Path, Dict[str, Any]], out: Optional[Path] = None, *, se
 
     Args:
         recipe: a TOML file, or a recipe as nested dicts.
-        out: the run directory; default: runs/NAME for a file NAME.toml.
+        out: the run directory; default, also for "": runs/NAME for a file NAME.toml.
         set: keys to override: {"train.steps": 100}.
         on_step: called with each line of metrics.jsonl as a dict. There is a line for each step, and one for step 0
             if the initial model is validated. The return value is ignored. If the callback raises an exception, the
@@ -106,13 +106,12 @@ def train(recipe: Union[Path, Dict[str, Any]], out: Optional[Path] = None, *, se
 
     Ctrl-C saves the last complete step and raises KeyboardInterrupt. `resume=True` then continues the run, bit for
     bit. A second Ctrl-C ends the process at once, as with the program."""
+    out = "" if out is None else os.fspath(out)
     if not isinstance(recipe, dict):
         recipe = os.fspath(recipe)
-        if out is None:
-            out = os.path.join("runs", os.path.splitext(os.path.basename(recipe))[0])
-    elif out is None:
+        out = out or os.path.join("runs", os.path.splitext(os.path.basename(recipe))[0])
+    elif not out:
         raise TypeError("a recipe of dicts has no name: give out, the run directory")
-    out = os.fspath(out)
     _core.train(recipe, out, set or {}, on_step, resume, _progress(progress), force)
     return Run(out)
 

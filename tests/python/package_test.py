@@ -131,6 +131,19 @@ class Runs(Fixture):
         with self.assertRaises(TypeError):
             penstock.train(recipe)
 
+    def test_outputs_have_names(self):
+        for out in (None, ""):
+            with self.assertRaisesRegex(TypeError, "give out"):
+                penstock.train({"train.steps": 1}, out=out)
+        with self.assertRaisesRegex(penstock.Error, "^out: name what to write$"):
+            penstock.train("recipe.toml", out="/")
+        self.assertEqual(penstock.train("recipe.toml", out="", progress=False, set={"train.steps": 1}).path,
+                         os.path.join("runs", "recipe"))
+        with self.assertRaisesRegex(penstock.Error, "^out: name what to write$"):
+            penstock.upcycle("run", "")
+        with self.assertRaisesRegex(penstock.Error, "^out: name what to write$"):
+            penstock.export("run", "", format="hf")
+
     def test_a_callback_may_end_the_run(self):
         with self.assertRaises(ZeroDivisionError):
             penstock.train("recipe.toml", out="stopped", progress=False,

@@ -7,14 +7,22 @@
 #include "penstock/base/links.h"
 
 namespace penstock {
+namespace {
 
-CLI::Validator output_path() {
-  return CLI::Validator(
-      [](std::string& path) {
-        while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-        return path.empty() || path == "/" ? std::string("name what to write") : std::string();
-      },
-      "PATH");
+/// Drops slashes at the end. Returns what is wrong with the path, or "".
+std::string trim(std::string& path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path.empty() || path == "/" ? "name what to write" : "";
+}
+
+}  // namespace
+
+CLI::Validator output_path() { return CLI::Validator(trim, "PATH"); }
+
+std::string output_path(std::string path, const std::string& name) {
+  const std::string problem = trim(path);
+  PENSTOCK_CHECK(problem.empty(), name, ": ", problem);
+  return path;
 }
 
 void check_overwrites_no_input(const std::string& path, const std::string& input) {

@@ -10,6 +10,9 @@ namespace penstock {
 /// Refuses an empty path.
 CLI::Validator output_path();
 
+/// The same for a path that no command line gives. Throws Error that begins with `name`.
+std::string output_path(std::string path, const std::string& name);
+
 /// Throws Error where `path` is a folder, and where a write to `path` would overwrite `input` or a
 /// file of a model directory.
 void check_overwrites_no_input(const std::string& path, const std::string& input);
