@@ -19,7 +19,7 @@ namespace {
 /// @param given  members of UpcycleOptions
 /// @param router  keys of model.router that override the method's
 std::string upcycle_model(const std::string& dense, const std::string& path, const py::dict& given,
-                          const py::dict& router, std::uint64_t seed, bool force) {
+                          const py::dict& router, const py::object& seed, bool force) {
   check_one_process("upcycle");
   const std::string out = output_path(path, "out");
   check_can_make(out);
@@ -27,7 +27,7 @@ std::string upcycle_model(const std::string& dense, const std::string& path, con
   if (node.empty()) node = ConfigNode(ConfigNode::Table{});
   if (!node.find("start")) node.set("start", ConfigNode(std::string("parent")));
   auto options = read_config<UpcycleOptions>(node, "options");
-  options.seed = seed;
+  options.seed = static_cast<std::uint64_t>(whole_number_of(seed, "seed", 0));
   options.force = force;
   options.router_options = to_config(router, "router");
   const py::gil_scoped_release released;

@@ -1,5 +1,6 @@
 // A trained model in Python: logits, text, losses and routing. The weights stay in the file.
 #include <cmath>
+#include <limits>
 
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
@@ -76,7 +77,8 @@ at::Tensor logits(const Loaded& loaded, const at::Tensor& ids, std::int64_t k) {
   return ids.dim() == 1 ? result.squeeze(0) : result;
 }
 
-std::vector<TokenId> ids_of_text(const Loaded& loaded, const std::string& text) {
+std::vector<TokenId> ids_of_text(const Loaded& loaded, const py::object& given) {
+  const std::string text = text_of(given, "text");
   const py::gil_scoped_release released;
   const Tokenizer& tokenizer = loaded.text();
   const auto vocabulary = tokenizer.vocabulary();
@@ -127,8 +129,9 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
 }
 
 /// The loss on a text, with the `ids` and `log_probabilities` of the scored tokens.
-py::dict eval_text(const Loaded& loaded, const std::string& text, std::int64_t length,
+py::dict eval_text(const Loaded& loaded, const py::object& given, std::int64_t length,
                    const std::string& protocol) {
+  const std::string text = text_of(given, "text");
   const ScoredText found = [&] {
     const py::gil_scoped_release released;
     if (length <= 0) length = loaded.model->config().context;
@@ -168,17 +171,27 @@ py::str decoded(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
+std::vector<TokenId> ids_of(py::handle values, const std::string& name) {
+  std::vector<TokenId> out;
+  for (const py::handle id : values)
+    out.push_back(
+        static_cast<TokenId>(whole_number_of(id, name, 0, std::numeric_limits<TokenId>::max())));
+  return out;
+}
+
 GenerateOptions generate_options(const py::dict& given) {
   GenerateOptions out;
   for (const auto& [key, value] : given) {
     const auto name = py::cast<std::string>(key);
-    if (name == "max_tokens") out.max_tokens = py::cast<std::int64_t>(value);
-    if (name == "samples") out.samples = py::cast<std::int64_t>(value);
-    if (name == "temperature") out.sampling.temperature = py::cast<double>(value);
-    if (name == "top_k") out.sampling.top_k = py::cast<std::int64_t>(value);
-    if (name == "top_p") out.sampling.top_p = py::cast<double>(value);
-    if (name == "seed") out.sampling.seed = py::cast<std::uint64_t>(value);
-    if (name == "stop") out.stop = py::cast<std::vector<std::string>>(value);
+    if (name == "max_tokens") out.max_tokens = whole_number_of(value, name, 1);
+    if (name == "samples") out.samples = whole_number_of(value, name, 1, 4096);
+    if (name == "temperature") out.sampling.temperature = number_of(value, name);
+    if (name == "top_k") out.sampling.top_k = whole_number_of(value, name, 0);
+    if (name == "top_p") out.sampling.top_p = number_of(value, name);
+    if (name == "seed")
+      out.sampling.seed = static_cast<std::uint64_t>(whole_number_of(value, name, 0));
+    if (name == "stop")
+      for (const py::handle text : value) out.stop.push_back(text_of(text, name));
   }
   check(out.sampling);
   return out;
@@ -191,9 +204,9 @@ std::vector<Completion> generate_text(const Loaded& loaded, const py::list& prom
   std::vector<std::vector<TokenId>> ids;
   for (const py::handle prompt : prompts)
     if (py::isinstance<py::str>(prompt))
-      texts.push_back(py::cast<std::string>(prompt));
+      texts.push_back(text_of(prompt, "prompt"));
     else
-      ids.push_back(py::cast<std::vector<TokenId>>(prompt));
+      ids.push_back(ids_of(prompt, "prompt"));
   PENSTOCK_CHECK(texts.empty() || ids.empty(), "prompts are texts or ids, not both");
   GenerationListener listener{.interrupted = [] {
     check_signals();
@@ -253,8 +266,8 @@ void add_models(py::module_& module) {
       .def("encode", &ids_of_text, py::arg("text"))
       .def(
           "decode",
-          [](const Loaded& loaded, const std::vector<TokenId>& ids) {
-            return decoded(loaded.text().decode(ids));
+          [](const Loaded& loaded, const py::object& ids) {
+            return decoded(loaded.text().decode(ids_of(ids, "ids")));
           },
           py::arg("ids"));
   module.def("load", &load, py::arg("path"), py::arg("tokenizer"), py::arg("fold"),

@@ -74,6 +74,18 @@ at::Tensor said_tensor(const py::object& part, const char* function, const py::h
   return py::cast<at::Tensor>(said);
 }
 
+/// What a part's function returned, as T. Throws Error that says what is `wanted`.
+template <class T>
+T said_as(const py::object& part, const char* function, const py::handle& said,
+          const char* wanted) {
+  try {
+    return py::cast<T>(said);
+  } catch (const py::cast_error&) {
+    fail(kind_of(part), ".", function, "() must return ", wanted,
+         ", and returned: ", py::cast<std::string>(py::repr(said)));
+  }
+}
+
 /// A balancer's loss as a tensor; undefined for None.
 /// @param said  None, a number, or a tensor with one value
 at::Tensor said_loss(const py::object& part, const py::handle& said) {
@@ -125,7 +137,8 @@ class PythonBalancer : public Balancer {
     const py::gil_scoped_acquire gil;
     const py::object said = part_->attr("balance")(scores, plan, context);
     if (!py::isinstance<py::tuple>(said)) return {.loss = said_loss(*part_, said)};
-    const auto [loss, statistics] = py::cast<std::pair<py::object, RoutingStatistics>>(said);
+    const auto [loss, statistics] = said_as<std::pair<py::object, RoutingStatistics>>(
+        *part_, "balance", said, "a loss, or a pair of a loss and a dict of tensors");
     return {.loss = said_loss(*part_, loss), .statistics = statistics};
   }
   at::Tensor choice_bias(std::int64_t layer) const override {
@@ -140,7 +153,8 @@ class PythonBalancer : public Balancer {
   std::map<std::string, double> state() const override {
     const py::gil_scoped_acquire gil;
     if (!py::hasattr(*part_, "state")) return {};
-    return py::cast<std::map<std::string, double>>(part_->attr("state")());
+    return said_as<std::map<std::string, double>>(*part_, "state", part_->attr("state")(),
+                                                  "a dict of numbers");
   }
 
  private:
@@ -194,13 +208,11 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
                       const std::string& source, const std::shared_ptr<Registered>& registered) {
   PartEntry<Part> out{.summary = summary, .source = source};
   out.traits = read_config<typename Part::Traits>(registered->traits, name + " traits");
-  for (const auto& [key, value] : registered->defaults.table()) {
-    ConfigNode holder;
-    holder.set("v", value);
-    const std::string line = to_toml(holder);  // "v = 0.5\n"
+  for (const auto& [key, value] : registered->defaults.table())
     out.fields.push_back(
-        {.path = key, .type = type_word(value), .default_value = line.substr(4, line.size() - 5)});
-  }
+        {.path = key,
+         .type = type_word(value),
+         .default_value = value.is_table() ? "" : toml_text(value, "options." + key)});
   const auto traits = out.traits;
   out.check = [](const RouterShape&, const ConfigNode&) {};  // the Python class checks its values
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
@@ -224,8 +236,8 @@ void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
                    const py::object& factory, const py::dict& options, const py::dict& traits,
                    const std::string& summary, const std::string& source) {
   Registered part{keep(factory), ConfigNode(ConfigNode::Table{}), ConfigNode(ConfigNode::Table{})};
-  part.defaults.merge(to_config(options, ""));
-  part.traits.merge(to_config(traits, ""));
+  part.defaults.merge(to_config(options, "", "options"));
+  part.traits.merge(to_config(traits, "", "traits"));
   if (const auto known = own_parts().find(name); known != own_parts().end()) {
     const Registered& before = *known->second;
     PENSTOCK_CHECK(registry.contains(name) && to_toml(before.defaults) == to_toml(part.defaults) &&

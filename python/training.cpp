@@ -23,9 +23,9 @@ namespace {
 /// The recipe from a file or from Python dicts, with the overrides in `set` applied.
 ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
   ConfigNode node = py::isinstance<py::dict>(recipe) ? to_config(recipe, "")
-                                                     : read_toml(py::cast<std::string>(recipe));
+                                                     : read_toml(text_of(recipe, "recipe"));
   for (const auto& [key, value] : set) {
-    const auto name = py::cast<std::string>(key);
+    const std::string name = text_of(key, "a key of set");
     node.set(name, to_config(value, "set " + name));
   }
   return node;
@@ -115,10 +115,8 @@ py::object run_study(const std::string& path, const std::string& out, const py::
   check_one_process("study");
   std::vector<std::string> overrides;
   for (const auto& [key, value] : set) {
-    ConfigNode holder;
-    holder.set("v", to_config(value, ""));
-    const std::string line = to_toml(holder);  // "v = 0.5\n"
-    overrides.push_back(py::cast<std::string>(key) + "=" + line.substr(4, line.size() - 5));
+    const std::string name = text_of(key, "a key of set");
+    overrides.push_back(name + "=" + toml_text(to_config(value, "set " + name), "set " + name));
   }
   const auto config = study::read_study(path, overrides, scale);
   std::FILE* const stream = progress ? stderr : nullptr;

@@ -10,13 +10,26 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
+#include "penstock/cli/arguments/whole_number.h"
 
 namespace penstock::python {
 
 /// Converts a dict, list, str, path, bool or number to a configuration tree, and None to an empty
-/// node. Keys may be dotted: {"train.steps": 100}. `origin` names the value in errors. Throws
-/// TypeError for other types.
-ConfigNode to_config(py::handle value, const std::string& origin);
+/// node. Keys may be dotted: {"train.steps": 100}. `origin` and `name` name the value in errors;
+/// the names of values below it begin with `name`. Throws Error for other types, for values that
+/// the library cannot hold and for more than kMostLevels levels.
+ConfigNode to_config(py::handle value, const std::string& origin, const std::string& name = {});
+/// The value as TOML text. Throws Error that begins with `name` for an empty node or a table.
+std::string toml_text(const ConfigNode& value, const std::string& name);
+
+/// The value of a str, an int or a number. Errors begin with `name`. Throws Error for other types
+/// and for values that the library cannot hold: text with a lone surrogate, whole numbers outside
+/// [least, most].
+std::string text_of(py::handle value, const std::string& name);
+std::int64_t whole_number_of(py::handle value, const std::string& name, std::int64_t least,
+                             std::int64_t most = kLargestCount);
+double number_of(py::handle value, const std::string& name);
+
 /// Converts the tree to Python dicts, lists, strings and numbers.
 py::object to_python(const ConfigNode& node);
 py::object to_python(const nlohmann::json& value);

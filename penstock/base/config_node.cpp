@@ -13,7 +13,8 @@ std::string ConfigNode::type_name() const {
 const ConfigNode::Table& ConfigNode::table() const {
   static const Table none;
   if (empty()) return none;
-  PENSTOCK_CHECK(is_table(), origin_, ": expected a table, found ", type_name());
+  PENSTOCK_CHECK(is_table(), origin_, origin_.empty() ? "" : ": ", "expected a table, found ",
+                 type_name());
   return std::get<Table>(value_);
 }
 
@@ -25,8 +26,10 @@ const ConfigNode* ConfigNode::find(const std::string& key) const {
 
 void ConfigNode::set(const std::string& dotted_key, ConfigNode node) {
   if (empty()) value_ = Table{};
-  PENSTOCK_CHECK(is_table(), node.origin(), ": '", dotted_key,
-                 "' is below a value that is not a table (", origin_, ")");
+  const std::string place = node.origin().empty() ? "" : node.origin() + ": ";
+  const std::string value = origin_.empty() ? type_name() : origin_;
+  PENSTOCK_CHECK(is_table(), place, "'", dotted_key, "' is below a value that is not a table (",
+                 value, ")");
   auto& entries = std::get<Table>(value_);
   const auto dot = dotted_key.find('.');
   if (dot == std::string::npos) {

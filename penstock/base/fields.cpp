@@ -136,7 +136,7 @@ void FieldReader::finish() const {
 
 void FieldReader::read(const ConfigNode& node, const std::string& path, ConfigNode& value,
                        const FieldInfo&) {
-  if (!node.is_table()) wrong_type(node, path, "a table");
+  check_table(node, path);
   value = node;
 }
 
@@ -186,6 +186,10 @@ std::size_t FieldReader::place_of_word(const ConfigNode& node, const std::string
   std::string word;
   read(node, path, word, {.choices = {words.begin(), words.end()}});
   return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
+}
+
+void FieldReader::check_table(const ConfigNode& node, const std::string& path) {
+  if (!node.is_table()) wrong_type(node, path, "a table");
 }
 
 const ConfigNode::Array& FieldReader::items(const ConfigNode& node, const std::string& path) {

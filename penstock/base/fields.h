@@ -125,12 +125,13 @@ class FieldReader {
   }
   template <Configurable C>
   static void read(const ConfigNode& node, const std::string& path, C& value, const FieldInfo&) {
+    check_table(node, path);
     FieldReader reader(node, path);
-    node.table();
     value.visit(reader);
     reader.finish();
   }
   static const ConfigNode::Array& items(const ConfigNode&, const std::string& path);
+  static void check_table(const ConfigNode&, const std::string& path);
   static std::size_t place_of_word(const ConfigNode&, const std::string& path,
                                    std::span<const std::string_view> words);
 

@@ -11,7 +11,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t max_bytes = std::size_t{256} << 20;
-constexpr int max_depth = 200;
 
 }  // namespace
 
@@ -66,11 +65,11 @@ nlohmann::json read_json(const std::string& path) {
                    " bytes; not a config");
   }
   try {
-    return nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-          PENSTOCK_CHECK(depth <= max_depth, path, ": nested deeper than ", max_depth, " levels");
-          return true;
-        });
+    return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t,
+                                           nlohmann::json&) {
+      PENSTOCK_CHECK(depth <= kMostLevels, path, ": nested deeper than ", kMostLevels, " levels");
+      return true;
+    });
   } catch (const nlohmann::json::exception& error) {
     fail(path, ": not valid JSON; ", json_error_text(error));
   }

@@ -8,6 +8,10 @@
 
 namespace penstock {
 
+/// The most levels of tables and arrays in a config from outside. Code that reads a config calls
+/// itself for each level.
+inline constexpr int kMostLevels = 200;
+
 /// The tree as JSON; empty nodes become nulls, origins are left out.
 nlohmann::json to_json(const ConfigNode& node);
 /// `origin` stands for the document in errors. Nulls become empty nodes.

@@ -99,6 +99,48 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
 }
 
+struct Inner {
+  std::int64_t count = 0;
+  template <class V>
+  void visit(V& v) {
+    v("count", count);
+  }
+};
+struct Outer {
+  Inner inner;
+  std::vector<Inner> list;
+  template <class V>
+  void visit(V& v) {
+    v("inner", inner);
+    v("list", list);
+  }
+};
+
+TEST(Fields, AStructThatIsNoTableIsNamed) {
+  const auto refusal = [](const std::string& key, ConfigNode value) {
+    ConfigNode node;
+    node.set(key, std::move(value));
+    try {
+      read_config<Outer>(node);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const ConfigNode three(std::int64_t{3});
+  EXPECT_EQ(refusal("inner", three), "inner: expected a table, found an integer");
+  EXPECT_EQ(refusal("list", ConfigNode(ConfigNode::Array{three})),
+            "list: expected a table, found an integer");
+  ConfigNode node;
+  node.set("inner", three);
+  EXPECT_THROW(node.set("inner.count", three), Error);
+  try {
+    node.set("inner.count", three);
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "'count' is below a value that is not a table (an integer)");
+  }
+}
+
 TEST(Fields, AnotherWordIsNoMisspelling) {
   const std::vector<std::string> names{"name", "label", "train", "batch_sequences", "moments"};
   for (const char* const word : {"base", "model", "variants", "data", "dropouts"})

@@ -337,6 +337,22 @@ class Parts(Fixture):
         with self.assertRaisesRegex(penstock.Error, "other options"):
             penstock.register_balancer("test-variance", options={"coefficient": 1.0})(Variance)
 
+        with self.assertRaisesRegex(penstock.Error, "^options.a: expected a bool, number, str or list, found nothing$"):
+            penstock.register_balancer("test-none", options={"a": None})(Variance)
+        with self.assertRaisesRegex(penstock.Error, "state: expected a table, found a string"):
+            penstock.register_balancer("test-state", state=["x"])(Variance)
+
+        class Triple(penstock.Balancer):
+            def __init__(self, shape):
+                super().__init__()
+
+            def balance(self, scores, plan, context):
+                return None, {}, 3
+
+        penstock.register_balancer("test-triple")(Triple)
+        with self.assertRaisesRegex(penstock.Error, r"Triple.balance\(\) must return a loss, or a pair .*\(None, {}, 3\)"):
+            penstock.MoeLayer(d_model=8, experts=4, balancers=["test-triple"])(torch.randn(3, 8))
+
         class Broken(penstock.Balancer):
             def __init__(self, shape):
                 super().__init__()

@@ -93,6 +93,19 @@ class Models(Fixture):
             model.eval()
         with self.assertRaisesRegex(penstock.Error, "temperature"):
             model.generate("a", temperature=-1.0)
+        for options, words in (({"seed": -1}, "^seed: must be 0 or more, not -1$"),
+                               ({"seed": 1.5}, "^seed: must be a whole number, not '1.5'$"),
+                               ({"max_tokens": 1.5}, "^max_tokens: must be a whole number"),
+                               ({"max_tokens": 0}, "^max_tokens: must be 1 or more, not 0$"),
+                               ({"temperature": "warm"}, "^temperature: must be a number"),
+                               ({"stop": [1]}, "^stop: must be a str, not 1$")):
+            with self.assertRaisesRegex(penstock.Error, words):
+                model.generate("a", **options)
+        for call in (model.generate, model.encode):
+            with self.assertRaisesRegex(penstock.Error, "lone surrogate"):
+                call("a\ud800")
+        with self.assertRaisesRegex(penstock.Error, "^prompt: must be .* or less, not 1099511627776"):
+            model.generate([2 ** 40])
         with self.assertRaises(ZeroDivisionError):
             model.generate("a", on_text=lambda *said: 1 / 0)
 
@@ -130,6 +143,29 @@ class Runs(Fixture):
         self.assertEqual(run.result["validation"]["loss"], penstock.Run("run").result["validation"]["loss"])
         with self.assertRaises(TypeError):
             penstock.train(recipe)
+
+    def test_recipes_of_values_that_cannot_be(self):
+        circle = {}
+        circle["model"] = circle
+        deep = {}
+        for _ in range(5000):
+            deep = {"a": deep}
+        for recipe, words in (({1: 2}, "^a key: must be a str, not 1$"),
+                              ({"train": {2: 3}}, "^train: a key: must be a str, not 2$"),
+                              ({"train": {"steps": 2 ** 63}}, "^train.steps: must be .* or less, not 9223372036854775808$"),
+                              ({"train": {"lr": 10 ** 400}}, "^train.lr: must be .* or less"),
+                              ({"model": 3}, "^model: expected a table, found an integer$"),
+                              ({"data": {"corpus": b"corpus"}}, "^data.corpus: expected a bool.*bytes"),
+                              ({"data.corpus": "a\ud800"}, "^data.corpus: has a lone surrogate"),
+                              ({"model": 3, "model.layers": 2}, "^'layers' is below a value"),
+                              (circle, "^model.model.*nested deeper than 200 levels$"),
+                              (deep, "^a.a.*nested deeper than 200 levels$"),
+                              ({"a." * 5000 + "a": 1}, "nested deeper than 200 levels$")):
+            with self.assertRaisesRegex(penstock.Error, words):
+                penstock.train(recipe, out="values")
+        with self.assertRaisesRegex(penstock.Error, "^set train.steps: must be .* or less"):
+            penstock.train("recipe.toml", out="values", set={"train.steps": 2 ** 63})
+        self.assertFalse(os.path.exists("values"))
 
     def test_outputs_have_names(self):
         for out in (None, ""):
