@@ -26,7 +26,7 @@ struct LayerSettings {
     v("output_std", options.output_std, {.help = "init_std of the experts' last matrix", .min = 0});
     v("activation", activation, {.help = "activation of the experts: swiglu or relu"});
     v("bias", options.form.bias, {.help = "whether experts have biases"});
-    v("dropout", options.form.dropout, {.help = "dropout in the experts", .min = 0, .max = 1});
+    v("dropout", options.form.dropout, {.help = "dropout in the experts", .min = 0, .max = 0.99});
     v("shared_width", options.shared_width,
       {.help = "width of the shared expert; 0: none", .min = 0});
     v("shared_gate", options.shared_gate, {.help = "whether the shared expert has a gate"});
@@ -41,7 +41,11 @@ MoeOptions options_of(const ConfigNode& node) {
   settings.options.form.activation = ops::parse_activation(settings.activation);
   PENSTOCK_CHECK(!settings.options.router.dense(), "MoeLayer: method '",
                  settings.options.router.method, "' has no experts; choose another method");
-  return settings.options;
+  const MoeOptions& options = settings.options;
+  const bool whole = options.granularity == 1;
+  check_k(options.router.k, static_cast<double>(options.experts) / options.granularity,
+          "MoeLayer.k", whole ? "MoeLayer.experts" : "MoeLayer.experts / MoeLayer.granularity");
+  return options;
 }
 
 std::pair<at::Tensor, RoutingResult> forward(MoeLayer& layer, const at::Tensor& x, bool training,

@@ -96,10 +96,18 @@ std::map<std::string, at::Tensor> trace(const Loaded& loaded,
   return analysis::trace_routing(*loaded.model, tokens);
 }
 
+/// @param given  keys of EvaluationWish
+/// @param context  the length that stands for a given sequence_length of 0
+EvaluationWish wish_of(const py::dict& given, std::int64_t context) {
+  auto out = read_config<EvaluationWish>(to_config(given, ""));
+  if (given.contains("sequence_length") && out.keys.sequence_length == 0)
+    out.keys.sequence_length = context;
+  return out;
+}
+
 /// The loss on a corpus. Settings that are not given are those of the model's run.
-py::object eval_corpus(const Loaded& loaded, const std::string& data, const std::string& split,
-                       std::optional<std::int64_t> sequence_length,
-                       std::optional<std::int64_t> max_tokens) {
+py::object eval_corpus(const Loaded& loaded, const std::string& data, const py::dict& given) {
+  const EvaluationWish wish = wish_of(given, loaded.model->config().context);
   const auto measured = [&] {
     const py::gil_scoped_release released;
     const Corpus corpus = Corpus::open(data);
@@ -107,12 +115,7 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
     check_same_tokenizer(loaded.text(), corpus);
     const Recipe* const run = loaded.run ? &*loaded.run : nullptr;
     const ModelConfig& config = loaded.model->config();
-    if (sequence_length == 0) sequence_length = config.context;
-    EvaluateOptions how =
-        evaluation_settings(config, run,
-                            {.split = named_word<Split>(split, "split"),
-                             .max_tokens = max_tokens,
-                             .keys = {.sequence_length = sequence_length.value_or(0)}});
+    EvaluateOptions how = evaluation_settings(config, run, wish);
     how.context.step = loaded.argument.step.value_or(0);
     how.context.total_steps = run ? run->train.steps : 0;
     how.progress = [](double, const LossTotals&) { check_signals(); };
@@ -129,12 +132,13 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const std:
 }
 
 /// The loss on a text, with the `ids` and `log_probabilities` of the scored tokens.
-py::dict eval_text(const Loaded& loaded, const py::object& given, std::int64_t length,
+py::dict eval_text(const Loaded& loaded, const py::object& said, const py::dict& given,
                    const std::string& protocol) {
-  const std::string text = text_of(given, "text");
+  const std::string text = text_of(said, "text");
+  std::int64_t length = wish_of(given, 0).keys.sequence_length;
   const ScoredText found = [&] {
     const py::gil_scoped_release released;
-    if (length <= 0) length = loaded.model->config().context;
+    if (length == 0) length = loaded.model->config().context;
     PENSTOCK_CHECK(length > 0, loaded.argument.path,
                    ": the model names no context length; give sequence_length");
     ScoredText out = score_text(*loaded.model, loaded.text(), text,
@@ -258,10 +262,8 @@ void add_models(py::module_& module) {
                              [](const Loaded& loaded) { return loaded.model->config().causal(); })
       .def("logits", &logits, py::arg("ids"), py::arg("k"))
       .def("trace", &trace, py::arg("ids"))
-      .def("eval_corpus", &eval_corpus, py::arg("data"), py::arg("split"),
-           py::arg("sequence_length"), py::arg("max_tokens"))
-      .def("eval_text", &eval_text, py::arg("text"), py::arg("sequence_length"),
-           py::arg("protocol"))
+      .def("eval_corpus", &eval_corpus, py::arg("data"), py::arg("options"))
+      .def("eval_text", &eval_text, py::arg("text"), py::arg("options"), py::arg("protocol"))
       .def("generate", &generate_text, py::arg("prompts"), py::arg("options"), py::arg("on_text"))
       .def("encode", &ids_of_text, py::arg("text"))
       .def(

@@ -19,7 +19,12 @@ PYBIND11_MODULE(_core, module) {
   python::add_conversion(module);
   module.def("routers", [] { return python::to_python(penstock::routers_json()); });
   module.def(
-      "set_threads", &penstock::ops::set_threads, py::arg("threads") = 0,
+      "set_threads",
+      [](const py::object& threads) {
+        const auto count = python::whole_number_of(threads, "threads", 0, penstock::kMostThreads);
+        return penstock::ops::set_threads(static_cast<int>(count));
+      },
+      py::arg("threads") = 0,
       "Sets the number of threads of torch and of the library, and returns it. 0: the number of "
       "physical cores.");
 }

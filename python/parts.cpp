@@ -226,6 +226,15 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
   return out;
 }
 
+/// A part's name is a key of recipes, and stands in names of tensors.
+void check_name(const std::string& name) {
+  const bool fits = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+  PENSTOCK_CHECK(fits && !name.empty(), "'", name,
+                 "' is no name of a part; take lower-case letters, digits, '-' and '_'");
+}
+
 bool known_name(const std::string& name) {
   return scorer_registry().contains(name) || selector_registry().contains(name) ||
          balancer_registry().contains(name) || method_registry().contains(name);
@@ -235,6 +244,9 @@ template <class Part>
 void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
                    const py::object& factory, const py::dict& options, const py::dict& traits,
                    const std::string& summary, const std::string& source) {
+  check_name(name);
+  PENSTOCK_CHECK(PyCallable_Check(factory.ptr()), "'", name, "': expected a class, found ",
+                 py::cast<std::string>(py::repr(factory)));
   Registered part{keep(factory), ConfigNode(ConfigNode::Table{}), ConfigNode(ConfigNode::Table{})};
   part.defaults.merge(to_config(options, "", "options"));
   part.traits.merge(to_config(traits, "", "traits"));

@@ -98,9 +98,7 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(!c.moe.shared_gate || c.moe.shared_width > 0,
                  "model.moe.shared_gate gates a shared expert, and model.moe.shared_width = 0 has "
                  "none");
-  PENSTOCK_CHECK(c.router.k > 0, "model.router.k must be above 0");
-  PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()),
-                 "model.router.k = ", c.router.k, " is above model.moe.experts = ", c.moe.experts);
+  check_k(c.router.k, static_cast<double>(c.moe.experts), "model.router.k", "model.moe.experts");
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
                  "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
                  ": selector '", router.selector, "' always uses one expert; leave both at 1");

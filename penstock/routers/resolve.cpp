@@ -109,6 +109,11 @@ bool RouterConfig::dense() const {
   return method_registry().contains(method) && method_registry().at(method).selector.empty();
 }
 
+void check_k(double k, double experts, const std::string& k_key, const std::string& experts_key) {
+  PENSTOCK_CHECK(k > 0, k_key, " must be above 0");
+  PENSTOCK_CHECK(k <= experts, k_key, " = ", k, " is above ", experts_key, " = ", experts);
+}
+
 ResolvedRouter resolve(const RouterConfig& config) {
   const Method& method = method_named(config.method, "model.router.method");
   ResolvedRouter router;

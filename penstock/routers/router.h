@@ -194,6 +194,10 @@ struct ResolvedRouter {
 /// for options of parts that are not in use, and for parts that do not fit together.
 ResolvedRouter resolve(const RouterConfig& config);
 
+/// Throws Error unless k is above 0 and at most the number of experts. The error names both by
+/// their keys.
+void check_k(double k, double experts, const std::string& k_key, const std::string& experts_key);
+
 /// Throws Error that names the key if the options of a part in use do not fit the shape of the
 /// layers. Builds nothing. REQUIRES: not dense.
 void check_options(const ResolvedRouter& router, const RouterShape& shape);

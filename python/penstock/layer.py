@@ -79,13 +79,15 @@ class _Family:
 
 
 def _options(d_model, experts, d_ffn, layers, method, k, scorer, selector, balancers, options, more):
+    if "router" in more:
+        raise TypeError("router is no option; give method, k, scorer, selector, balancers and options by themselves")
     router = {"method": method, "k": k, **(options or {})}
     if "router_init_std" in more:
         router["init_std"] = more.pop("router_init_std")
     for name, value in (("scorer", scorer), ("selector", selector), ("balancers", balancers)):
         if value is not None:
             router[name] = value
-    given = {"d_model": d_model, "experts": experts, "d_ffn": d_ffn or 4 * d_model, "layers": layers, **more}
+    given = {"d_model": d_model, "experts": experts, "d_ffn": 4 * d_model if d_ffn is None else d_ffn, "layers": layers, **more}
     return _core.complete_layer_options({**given, "router": router})
 
 

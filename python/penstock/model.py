@@ -124,19 +124,26 @@ class Model:
         found = self._loaded.generate(prompts, options, on_text)
         return found if several or samples > 1 else found[0]
 
-    def eval(self, data: Optional[Path] = None, *, text: Optional[str] = None, split: str = "validation",
+    def eval(self, data: Optional[Path] = None, *, text: Optional[str] = None, split: Optional[str] = None,
              sequence_length: Optional[int] = None, max_tokens: Optional[int] = None,
-             protocol: str = "windows") -> Dict[str, Any]:
+             protocol: Optional[str] = None) -> Dict[str, Any]:
         """Loss, perplexity and bits per byte, as a dict, on a corpus directory (`data`) or on a text.
 
-        On a corpus, settings that are not given are those of the evaluation at the end of the model's run. A
+        A corpus takes `split` (default: "validation") and `max_tokens` (0: all). A text takes `protocol`: "windows"
+        (default) or "llama-perplexity". On a corpus, settings that are not given are those of the evaluation at the end of the model's run. A
         `sequence_length` of 0 means the model's context length. For a text this is also the default. For a text, the
         dict also has `tokens`, the number N of scored tokens, and their `log_probabilities` [N] and `ids` [N]."""
         if (data is None) == (text is None):
             raise TypeError("give either data, a corpus directory, or text")
+        of_corpora, of_texts = {"split": split, "max_tokens": max_tokens}, {"protocol": protocol}
+        for name, value in (of_corpora if data is None else of_texts).items():
+            if value is not None:
+                raise TypeError(f"{name} is for {'a corpus' if data is None else 'a text'}; leave it away")
+        options = {**of_corpora, "sequence_length": sequence_length}
+        options = {name: value for name, value in options.items() if value is not None}
         if data is not None:
-            return self._loaded.eval_corpus(os.fspath(data), split, sequence_length, max_tokens)
-        return self._loaded.eval_text(text, sequence_length or 0, protocol)
+            return self._loaded.eval_corpus(os.fspath(data), options)
+        return self._loaded.eval_text(text, options, protocol or "windows")
 
 
 def _ids(ids):

@@ -249,10 +249,18 @@ class Layers(unittest.TestCase):
                                ({"granularty": 2}, "did you mean 'granularity'"),
                                ({"method": "dense"}, "has no experts"),
                                ({"options": {"topk": {"softmaxx": "before"}}}, "softmax"),
+                               ({"method": "remoe", "k": 77}, "k = 77 is above MoeLayer.experts = 4"),
+                               ({"k": 0}, "k must be above 0"),
+                               ({"k": 3, "granularity": 2}, "k = 3 is above MoeLayer.experts / MoeLayer.granularity = 2"),
+                               ({"d_ffn": 0}, "d_ffn = 0 is out of range"),
+                               ({"dropout": 1.0}, "dropout = 1 is out of range"),
                                ({"experts": 0}, "experts"), ({"experts": "four"}, "experts")):
             with self.assertRaises(penstock.Error, msg=str(options)) as caught:
                 penstock.MoeLayer(**{"d_model": 8, "experts": 4, **options})
             self.assertIn(words, str(caught.exception))
+        with self.assertRaisesRegex(TypeError, "router is no option"):
+            penstock.MoeLayer(16, 4, router={"k": 2, "nonsense": 5})
+        self.assertEqual(penstock.MoeLayer(8, 4).options["d_ffn"], 32)
         with self.assertRaisesRegex(penstock.Error, "token"):
             penstock.MoeLayer(d_model=8, experts=4, method="hash")(torch.randn(2, 8))
         with self.assertRaises(ValueError):  # penstock.Error is a ValueError
@@ -341,6 +349,12 @@ class Parts(Fixture):
             penstock.register_balancer("test-none", options={"a": None})(Variance)
         with self.assertRaisesRegex(penstock.Error, "state: expected a table, found a string"):
             penstock.register_balancer("test-state", state=["x"])(Variance)
+
+        for name in ("", "A b!", "a.b"):
+            with self.assertRaisesRegex(penstock.Error, "no name of a part"):
+                penstock.register_balancer(name)(Variance)
+        with self.assertRaisesRegex(penstock.Error, "'test-number': expected a class, found 3"):
+            penstock.register_balancer("test-number")(3)
 
         class Triple(penstock.Balancer):
             def __init__(self, shape):

@@ -93,6 +93,20 @@ class Models(Fixture):
             model.eval()
         with self.assertRaisesRegex(penstock.Error, "temperature"):
             model.generate("a", temperature=-1.0)
+        for options, words in (({"sequence_length": -1}, "^sequence_length = -1 is out of range"),
+                               ({"max_tokens": -1}, "^max_tokens = -1 is out of range"),
+                               ({"split": "zzz"}, "^split = 'zzz' is not one of: train")):
+            with self.assertRaisesRegex(penstock.Error, words):
+                model.eval("corpus", **options)
+        with self.assertRaisesRegex(penstock.Error, "^sequence_length = -1 is out of range"):
+            model.eval(text="a b c", sequence_length=-1)
+        for options in ({"split": "test"}, {"max_tokens": 5}):
+            with self.assertRaisesRegex(TypeError, "is for a corpus"):
+                model.eval(text="a b c", **options)
+        with self.assertRaisesRegex(TypeError, "protocol is for a text"):
+            model.eval("corpus", protocol="llama-perplexity")
+        with self.assertRaisesRegex(penstock.Error, "^threads: must be 0 or more, not -1$"):
+            penstock.set_threads(-1)
         for options, words in (({"seed": -1}, "^seed: must be 0 or more, not -1$"),
                                ({"seed": 1.5}, "^seed: must be a whole number, not '1.5'$"),
                                ({"max_tokens": 1.5}, "^max_tokens: must be a whole number"),
