@@ -3,6 +3,7 @@
 The C++ layer owns the tensors. This file registers the same tensors, not copies, in a tree of torch modules under the
 same names. Optimizers, state dicts and gradients then work as with any torch module.
 """
+import copy
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -162,8 +163,8 @@ class MoeLayer(torch.nn.Module):
 
     @property
     def options(self) -> Dict[str, Any]:
-        """Every option with its value, as nested dicts."""
-        return dict(self._family.options)
+        """A copy of every option with its value, as nested dicts."""
+        return copy.deepcopy(self._family.options)
 
     @property
     def layer(self) -> int:

@@ -166,6 +166,13 @@ class Layers(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "make_moe_layers"):
             penstock.MoeLayer(d_model=8, experts=4, layers=2)
 
+    def test_options_are_a_copy(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4)
+        layer.options["router"]["k"] = 2
+        self.assertEqual(layer.options["router"]["k"], 1)
+        self.assertIn("k=1,", repr(layer))
+        self.assertEqual(copy.deepcopy(layer)(torch.randn(3, 8))[1].plan.k, 1)
+
     def test_conversions_reach_the_layer(self):
         layer = penstock.MoeLayer(d_model=8, experts=4, method="remoe")
         weight = layer.router.scorer.weight
