@@ -3,6 +3,7 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/layers/moe.h"
+#include "penstock/ops/check.h"
 #include "penstock/ops/ops.h"
 #include "python/bindings.h"
 
@@ -56,14 +57,18 @@ std::pair<at::Tensor, RoutingResult> forward(MoeLayer& layer, const at::Tensor& 
                                              const std::optional<at::Generator>& generator,
                                              std::optional<std::int64_t> dropout_seed) {
   const py::gil_scoped_release released;
-  const RoutingContext context{.step = step,
-                               .total_steps = total_steps,
-                               .training = training,
-                               .k = k,
-                               .logit_shift = logit_shift,
-                               .token_ids = token_ids ? token_ids->reshape({-1}) : at::Tensor(),
-                               .sequence_length = sequence_length,
-                               .generator = generator};
+  ops::check_same_kind({x, layer.experts().parameters(/*recurse=*/false).front()}, "MoeLayer");
+  PENSTOCK_CHECK(!token_ids || !token_ids->is_floating_point(),
+                 "token_ids must be whole numbers, not ", token_ids->scalar_type());
+  const RoutingContext context{
+      .step = step,
+      .total_steps = total_steps,
+      .training = training,
+      .k = k,
+      .logit_shift = logit_shift,
+      .token_ids = token_ids ? token_ids->reshape({-1}).to(at::kLong) : at::Tensor(),
+      .sequence_length = sequence_length,
+      .generator = generator};
   MoeOutput out = layer.forward(x, context, dropout_seed);
   return {out.y, std::move(out.routing)};
 }

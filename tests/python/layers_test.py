@@ -268,8 +268,20 @@ class Layers(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "router is no option"):
             penstock.MoeLayer(16, 4, router={"k": 2, "nonsense": 5})
         self.assertEqual(penstock.MoeLayer(8, 4).options["d_ffn"], 32)
-        with self.assertRaisesRegex(penstock.Error, "token"):
-            penstock.MoeLayer(d_model=8, experts=4, method="hash")(torch.randn(2, 8))
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="hash").eval()
+        with self.assertRaisesRegex(penstock.Error, "give token_ids"):
+            layer(torch.randn(2, 8))
+        with self.assertRaisesRegex(penstock.Error, "token_ids must be whole numbers"):
+            layer(torch.randn(2, 8), token_ids=torch.ones(2))
+        x, ids = torch.randn(5, 8), torch.tensor([3, 1, 7, 0, 1])
+        self.assertTrue(torch.equal(layer(x, token_ids=ids)[0], layer(x, token_ids=ids.int())[0]))
+        for kind in (torch.bfloat16, torch.float16):
+            for method in ("topk", "remoe", "hash"):
+                half = penstock.MoeLayer(d_model=8, experts=4, method=method).to(kind)
+                with self.assertRaisesRegex(penstock.Error, r"^\[MoeLayer\] takes f32 or f64, not"):
+                    half(torch.randn(2, 8, dtype=kind), token_ids=torch.arange(2))
+        with self.assertRaisesRegex(penstock.Error, r"^\[MoeLayer\] operands differ in type"):
+            penstock.MoeLayer(d_model=8, experts=4)(torch.randn(2, 8, dtype=torch.float64))
         with self.assertRaises(ValueError):  # penstock.Error is a ValueError
             penstock.MoeLayer(d_model=8, experts=4)(torch.randn(2, 7))
 

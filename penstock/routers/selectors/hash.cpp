@@ -18,7 +18,7 @@ class Hash : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
-    PENSTOCK_CHECK(context.token_ids.defined(), "[hash] routes by token ids; the context has none");
+    PENSTOCK_CHECK(context.token_ids.defined(), "[hash] routes by token ids; give token_ids");
     PENSTOCK_CHECK(context.token_ids.numel() == logits.size(0), "[hash] ",
                    context.token_ids.numel(), " token ids for ", logits.size(0), " tokens");
     const at::Tensor expert =
