@@ -2,7 +2,11 @@
 #include <c10/util/Exception.h>
 
 #include "penstock/base/error.h"
+#include "penstock/base/member_names.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/convert/export/not_portable.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/run_control.h"
 #include "python/bindings.h"
 
@@ -20,6 +24,20 @@ PyObject* exception(py::module_& module, const std::string& name, PyObject* base
   return made;
 }
 
+/// The name in Python of a member of the library's options; "" for what is no member.
+std::string python_name(const std::string& member) {
+  if (member == "resume" || member == "force") return member + "=True";
+  if (member == "with_tokenizer") return "tokenizer";
+  for (const auto& fields : {describe_config<UpcycleOptions>(), describe_config<ExportOptions>(),
+                             describe_config<EvaluationWish>()})
+    for (const FieldDescription& field : fields)
+      if (field.path == member) return member;
+  return "";
+}
+
+/// The library's message with the arguments of Python's functions in place of members.
+std::string in_python(const char* message) { return with_members(message, python_name); }
+
 }  // namespace
 
 void add_errors(py::module_& module) {
@@ -34,11 +52,11 @@ void add_errors(py::module_& module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const DivergedError& e) {
-      PyErr_SetString(diverged, e.what());
+      PyErr_SetString(diverged, in_python(e.what()).c_str());
     } catch (const NotPortableError& e) {
-      PyErr_SetString(not_portable, e.what());
+      PyErr_SetString(not_portable, in_python(e.what()).c_str());
     } catch (const Error& e) {
-      PyErr_SetString(error, e.what());
+      PyErr_SetString(error, in_python(e.what()).c_str());
     } catch (const AssertionError& e) {
       PyErr_SetString(assertion, e.what());
     } catch (const c10::IndexError& e) {

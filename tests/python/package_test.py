@@ -198,7 +198,7 @@ class Runs(Fixture):
         with self.assertRaises(ZeroDivisionError):
             penstock.train("recipe.toml", out="stopped", progress=False,
                            on_step=lambda line: 1 // (3 - line["step"]))
-        with self.assertRaisesRegex(penstock.Error, "resume"):
+        with self.assertRaisesRegex(penstock.Error, "continue it with resume=True, or"):
             penstock.train("recipe.toml", out="stopped", progress=False)
         run = penstock.train("recipe.toml", out="stopped", progress=False, resume=True,
                              on_step=stop_at(5))
@@ -326,6 +326,8 @@ class Runs(Fixture):
             penstock.export(moe, "other.gguf", format="gguf", dtype="q4_k", importance_tokens=64)
         with self.assertRaisesRegex(penstock.Error, "did you mean 'experts'"):
             penstock.upcycle("dense", "moe-2", expert=4)
+        with self.assertRaisesRegex(penstock.Error, "^experts (= )?1"):
+            penstock.upcycle("dense", "moe-2", experts=1)
 
 
 if __name__ == "__main__":
