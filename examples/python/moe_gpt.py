@@ -57,13 +57,18 @@ def train(model, data, steps, batch=16):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=argparse.FileType("rb"))
-    parser.add_argument("--method", default="remoe", choices=sorted(penstock.routers()["methods"]))
+    methods = {name: method for name, method in penstock.routers()["methods"].items() if method["selector"]}
+    parser.add_argument("--method", default="remoe", choices=sorted(methods))
     parser.add_argument("--steps", type=int, default=300)
     arguments = parser.parse_args()
     text = torch.frombuffer(bytearray(arguments.text.read()), dtype=torch.uint8).long()
     torch.manual_seed(1)
+    method = methods[arguments.method]
+    # Segments of methods that blend experts must divide the sequence, which has 64 tokens here.
+    options = {method["selector"]: {"segment_length": 16}} if method["traits"]["merges"] else None
     # Layers that are made together share the state of the method's balancers, such as lambda.
-    moe_layers = penstock.make_moe_layers(3, d_model=128, experts=8, d_ffn=256, method=arguments.method)
+    moe_layers = penstock.make_moe_layers(3, d_model=128, experts=8, d_ffn=256, method=arguments.method,
+                                          options=options)
     for number, (last, of_layers) in enumerate(train(Gpt(moe_layers, 128, 4, 64), text, arguments.steps)):
         if number % 50 == 0 or number == arguments.steps - 1:
             active = [len(r.plan.token) / r.plan.tokens for r in of_layers if not r.plan.merges]

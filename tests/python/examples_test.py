@@ -31,7 +31,7 @@ class Examples(Fixture):
         lines = self.run_example("moe_gpt.py", "text.txt", "--steps", "40").splitlines()
         first, last = (float(re.search(r"loss ([\d.]+)", line)[1]) for line in (lines[0], lines[-1]))
         self.assertLess(last, first - 1)
-        for method in ("hash", "smoe-dropout"):
+        for method in ("hash", "smoe-dropout", "lory"):
             self.run_example("moe_gpt.py", "text.txt", "--steps", "2", "--method", method)
 
     def test_a_balancer_of_ones_own(self):
