@@ -75,6 +75,9 @@ class Model:
     def logits(self, ids: Union[Ids, Sequence[Sequence[int]]], *, k: int = 0) -> torch.Tensor:
         """Logits of the token after each id, without gradient: ids [T] or [B, T] -> [T, V] or [B, T, V].
 
+        Texts may be longer than the model's context, which `trace` and `generate` refuse; the positions behind it are
+        ones that the model did not see in training.
+
         `k`: experts per token; 0: the model's own number."""
         return self._loaded.logits(torch.as_tensor(ids), k)
 
