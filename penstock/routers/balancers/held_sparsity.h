@@ -37,11 +37,10 @@ struct HoldConfig {
 ///   ln target = ln k + ln(m/k)·(1 − i/ramp_steps);   after the ramp the target is k.
 /// The L1 loss of layer l has the weight
 ///   λ_l = strength·g/(L·mean_t Σ_e R_te),   g = clamp(−mean_e b_le / mean gate, 0, 1).
-/// The weight is 0 while the shift opens experts. Otherwise the loss does not depend on the gates'
-/// scale.
-/// The number of active experts fluctuates about k from step to step, and so does the number that
-/// one step's shift gives on other text. Outside training the shift is therefore a running mean
-/// over the n steps since the ramp's end,
+/// The weight is 0 while the shift opens experts, and where all gates are 0. Otherwise the loss
+/// does not depend on the gates' scale. The number of active experts fluctuates about k from step
+/// to step, and so does the number that one step's shift gives on other text. Outside training the
+/// shift is therefore a running mean over the n steps since the ramp's end,
 ///   b̄ ← b̄ + w·(b − b̄),   w = max(1/n, 1/average_steps).   Before the ramp's end b̄ is b.
 class HeldSparsity {
  public:

@@ -96,6 +96,23 @@ TEST(Hold, TheLossIsThatOfGatesOfAnyScale) {
   EXPECT_EQ(of_scale(1).statistics.at("lambda").item<double>(), 0);
 }
 
+/// With a leak of the gradient, a layer without a positive logit has assignments of weight 0. Such
+/// a layer has no loss.
+TEST(Hold, GatesThatAreAllZeroHaveNoLoss) {
+  const auto part = holding(0, 0, 0.5);
+  buffer(part, "bias").fill_(-0.06);
+  const at::Tensor gates = at::zeros({4, 8}).requires_grad_();
+  const at::Tensor mask = at::zeros({4, 8}, at::kBool);
+  mask.select(1, 3).fill_(true);
+  Plan plan = make_plan(gates, mask);
+  plan.k = kTwoLayers.k;
+  ASSERT_EQ(plan.assignments(), 4);
+  const BalancerOutput out = part->balance({}, plan, {.training = true, .layer = 1});
+  EXPECT_FALSE(out.loss.defined()) << out.loss;
+  EXPECT_EQ(out.statistics.at("lambda").item<double>(), 0);
+  EXPECT_EQ(out.statistics.at("l_reg").item<double>(), 0);
+}
+
 TEST(Hold, OnlyItsOwnControllerBiasesTheChoice) {
   const auto biases = [](const char* controller) {
     return resolve({.method = "remoe",
