@@ -19,6 +19,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/ops/profile/stock_profile.h"
+#include "penstock/routers/step_statistics.h"
 #include "penstock/train/step/layer_step.h"
 #include "penstock/train/step/product_precision.h"
 
@@ -103,11 +104,9 @@ class LayerRunner {
 
   static void count(const Plan& plan, TimedLayer& out) {
     const auto tokens = static_cast<double>(plan.tokens);
-    out.assignments = plan.merges() ? tokens : static_cast<double>(plan.assignments());
-    if (plan.merges()) return;
-    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
-    for (std::int64_t e = 0; e < plan.experts; ++e)
-      out.load.push_back(static_cast<double>(offsets[e + 1] - offsets[e]) / tokens);
+    out.assignments = plan.merges() ? tokens : static_cast<double>(active_assignments(plan));
+    for (const std::int64_t assigned : plain_counts(plan))
+      out.load.push_back(static_cast<double>(assigned) / tokens);
   }
 
   Recipe recipe_;

@@ -85,7 +85,8 @@ Plan plan_of_tokens(const Plan& plan, IndexRange tokens) {
           .weight = plan.weight.index_select(0, index),
           .offsets = tensor(new_offsets),
           .by_token = tensor(new_by_token),
-          .token_offsets = tensor(new_token_offsets)};
+          .token_offsets = tensor(new_token_offsets),
+          .idle = plan.idle};
 }
 
 at::Tensor expert_counts(const Plan& plan) {
@@ -93,14 +94,19 @@ at::Tensor expert_counts(const Plan& plan) {
   at::Tensor counts =
       at::empty({plan.experts}, at::kLong);  // no views: this runs for every layer and token
   const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+  const bool* idle = plan.idle.defined() ? plan.idle.data_ptr<bool>() : nullptr;
   for (std::int64_t e = 0; e < plan.experts; ++e)
-    counts.data_ptr<std::int64_t>()[e] = offsets[e + 1] - offsets[e];
+    counts.data_ptr<std::int64_t>()[e] = idle && idle[e] ? 0 : offsets[e + 1] - offsets[e];
   return counts;
+}
+
+std::int64_t active_assignments(const Plan& plan) {
+  return plan.idle.defined() ? expert_counts(plan).sum().item<std::int64_t>() : plan.assignments();
 }
 
 double sparsity(const Plan& plan) {
   if (plan.merges() || plan.tokens == 0 || plan.experts == 0) return 0;
-  return 1 - static_cast<double>(plan.assignments()) /
+  return 1 - static_cast<double>(active_assignments(plan)) /
                  (static_cast<double>(plan.tokens) * static_cast<double>(plan.experts));
 }
 

@@ -92,6 +92,9 @@ struct Plan {
   /// Assignments of token t, in expert order: by_token[token_offsets[t] .. token_offsets[t+1]).
   at::Tensor by_token;       ///< [A] i64
   at::Tensor token_offsets;  ///< [T+1] i64
+  /// [E] bool on the CPU, the experts whose assignments all have the weight 0 and only carry a
+  /// gradient. They are computed, but count as experts without tokens. Undefined: there are none.
+  at::Tensor idle;
 
   // Sums over the logits that the selector computed along with the plan; differentiable. They are
   // undefined if the selector did not compute them. Balancers read them through
@@ -113,6 +116,7 @@ struct Plan {
   std::int64_t segment_length = 0;  ///< tokens per segment when merging
 
   bool merges() const { return merge_weights.defined(); }
+  /// A, with the assignments of idle experts.
   std::int64_t assignments() const { return token.defined() ? token.size(0) : 0; }
 };
 
@@ -150,11 +154,15 @@ Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_
 /// Gradient: weights; weights of tokens outside the range get 0. Cost: O(A), on the CPU.
 Plan plan_of_tokens(const Plan& plan, IndexRange tokens);
 
-/// The number of assignments of each expert [E] i64, on the CPU. REQUIRES: the plan does not merge.
+/// The number of assignments of each expert [E] i64, on the CPU; 0 for an idle expert.
+/// REQUIRES: the plan does not merge.
 at::Tensor expert_counts(const Plan& plan);
 
-/// The share of (token, expert) pairs without an assignment:  1 − A / (T·E).  It is 0 without
-/// tokens, and for a merging plan, in which every expert takes part.
+/// The number of assignments without those of idle experts; 0 for a merging plan.
+std::int64_t active_assignments(const Plan& plan);
+
+/// The share of (token, expert) pairs without an active assignment A:  1 − A / (T·E).  It is 0
+/// without tokens, and for a merging plan, in which every expert takes part.
 double sparsity(const Plan& plan);
 
 }  // namespace penstock

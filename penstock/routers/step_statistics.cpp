@@ -21,13 +21,15 @@ std::vector<double> plain_scores(const at::Tensor& lowest_taken) {
   return {here.data_ptr<double>(), here.data_ptr<double>() + here.numel()};
 }
 
+std::vector<std::int64_t> plain_counts(const Plan& plan) {
+  if (plan.merges()) return {};
+  const at::Tensor counts = expert_counts(plan);
+  const auto* first = counts.data_ptr<std::int64_t>();
+  return {first, first + counts.numel()};
+}
+
 void StepCounts::add(std::int64_t layer, const Plan& plan) {
-  std::vector<std::int64_t> counts;
-  if (!plan.merges()) {
-    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
-    for (std::int64_t e = 0; e < plan.experts; ++e) counts.push_back(offsets[e + 1] - offsets[e]);
-  }
-  add(layer, counts, plan.tokens, plain_scores(plan.lowest_taken));
+  add(layer, plain_counts(plan), plan.tokens, plain_scores(plan.lowest_taken));
 }
 
 void StepCounts::add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens,

@@ -28,6 +28,9 @@ struct StepStatistics {
 /// The values of Plan::lowest_taken [E], copied from its device; empty if it is undefined.
 std::vector<double> plain_scores(const at::Tensor& lowest_taken);
 
+/// The values of expert_counts(); empty if the plan merges.
+std::vector<std::int64_t> plain_counts(const Plan& plan);
+
 /// Sums the counts of plans. Counts are whole numbers, so that the order of passes changes only the
 /// last bits of lowest_taken.
 class StepCounts {
@@ -36,7 +39,7 @@ class StepCounts {
   /// @param layer  index among the model's MoE layers
   void add(std::int64_t layer, const Plan& plan);
   /// Adds the counts of a pass over `tokens` tokens.
-  /// @param counts  [E], the plan's assignments by expert; empty if the plan merges
+  /// @param counts  plain_counts() of the plan
   /// @param lowest_taken  [E], the plan's lowest_taken; empty if it is undefined
   void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens,
            std::span<const double> lowest_taken = {});

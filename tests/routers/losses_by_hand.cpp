@@ -62,7 +62,10 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
     for (std::int64_t t = 0; t < rows; ++t) {
       double total = 0;
       for (std::int64_t i = 0; i < experts; ++i) total += std::exp(c[t][i]);
-      count += (requested > 0 ? z[t][e] >= nth_largest(z[t], requested) : on[t][e]) ? 1 : 0;
+      // A leak's assignments have gates of 0 and are not counted.
+      const bool counts =
+          requested > 0 ? z[t][e] >= nth_largest(z[t], requested) : on[t][e] && w[t][e] != 0;
+      count += counts ? 1 : 0;
       gates += w[t][e];
       probability += std::exp(c[t][e]) / total;
       if (scores.noise_scale.defined()) {  // the k-th highest of the other experts' logits

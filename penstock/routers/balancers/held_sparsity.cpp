@@ -27,7 +27,7 @@ double HeldSparsity::weight(const Plan& plan, std::int64_t layer) const {
   const double sum = plan.weight.detach().sum().item<double>();
   // Gates of 0 have no scale to divide by. A sum that is NaN still reaches the loss.
   if (sum <= 0) return 0;
-  const double gate = sum / static_cast<double>(plan.assignments());
+  const double gate = sum / static_cast<double>(active_assignments(plan));
   return config_.strength * std::min(1.0, -shift / gate) * static_cast<double>(plan.tokens) /
          (static_cast<double>(shift_.bias().size(0)) * sum);
 }

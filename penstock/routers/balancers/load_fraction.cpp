@@ -40,8 +40,10 @@ at::Tensor load_fraction(const Plan& plan, const LoadScope& scope, const Routing
   if (groups > 1) {
     PENSTOCK_ASSERT(!plan.demand.defined(), "by sequence a plan's own assignments are counted");
     const double choices = static_cast<double>(plan.tokens / groups) * plan.k;
-    const at::Tensor ones = at::ones(plan.token.sizes(), plan.token.options().dtype(at::kDouble));
-    return sum_by_group(plan, groups, ones).mul_(static_cast<double>(plan.experts) / choices);
+    at::Tensor counted = at::ones(plan.token.sizes(), plan.token.options().dtype(at::kDouble));
+    if (plan.idle.defined())
+      counted.masked_fill_(plan.idle.to(plan.expert.device()).index_select(0, plan.expert), 0);
+    return sum_by_group(plan, groups, counted).mul_(static_cast<double>(plan.experts) / choices);
   }
   at::Tensor requested = requested_of_experts(plan);
   if (scope.scope == Scope::global && context.reduce)

@@ -55,7 +55,7 @@ struct Config {
 /// With a leak α, in training: an expert without a token in the micro-batch gets the tokens of its
 /// highest z, with a weight of 0. The layer's output does not change. Gradient: z, times α for
 /// these tokens. The gradient then tells whether the expert would help these tokens; a closed gate
-/// has no gradient.
+/// has no gradient. Counts, loads and sparsity leave these assignments out (Plan::idle).
 class Relu : public Selector {
  public:
   Relu(const RouterShape& shape, const Config& config)
@@ -99,7 +99,9 @@ class Relu : public Selector {
             .logical_and(idle)
             .logical_and(values.isfinite());
     const at::Tensor gates = at::where(nearest, leak_ * (logits - values), logits);
-    return make_plan(gates, taken_by.logical_or(nearest));
+    Plan plan = make_plan(gates, taken_by.logical_or(nearest));
+    plan.idle = idle.cpu();
+    return plan;
   }
 
   double k_;

@@ -82,13 +82,9 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result) {
                              .tokens = plan.tokens,
                              .experts = plan.experts,
                              .merges = plan.merges(),
+                             .expert_tokens = plain_counts(plan),
                              .sparsity = sparsity(plan)},
                   .lowest_taken = plan.lowest_taken};
-  if (!plan.merges()) {
-    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
-    for (std::int64_t e = 0; e < plan.experts; ++e)
-      out.record.expert_tokens.push_back(offsets[e + 1] - offsets[e]);
-  }
   for (const auto& [part, loss] : result.loss_terms) out.losses[part] = loss.detach();
   for (const auto& [name, value] : result.statistics)
     if (value.numel() == 1) out.statistics[name] = value.detach();

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/balancers/load_fraction.h"
+#include "penstock/routers/balancers/logit_shift.h"
 #include "tests/routers/four_tokens.h"
 
 namespace penstock::testing {
@@ -77,6 +79,46 @@ TEST(Relu, LetsTheGradientOfAnIdleExpertThrough) {
                           ->select({.logits = matrix({{2, 1, -1}, {3, 0.5, -2}})}, kTraining);
   EXPECT_TRUE(dense_weights(of_cap).equal(matrix({{2, 0, 0}, {3, 0, 0}})));
   EXPECT_EQ(of_cap.assignments(), 4);
+}
+
+/// The plan of LetsTheGradientOfAnIdleExpertThrough: expert 1 of 3 has no token, and two
+/// assignments for its gradient.
+Plan leaking_plan() {
+  const RouterShape three{.d_model = 2, .experts = 3, .k = 1};
+  const auto part = selector("relu", three, {{"leak", 0.25}, {"leak_tokens", std::int64_t{2}}});
+  return plan_for(*part, matrix({{1, -3, 0.5}, {0, -1, 2}, {-1, -0.5, -1}, {3, -2, 1}}));
+}
+
+TEST(Relu, ALeakIsNoLoad) {
+  const Plan plan = leaking_plan();
+  ASSERT_EQ(plan.assignments(), 7);  // with the two of expert 1
+  EXPECT_TRUE(expert_counts(plan).equal(torch::tensor({2, 0, 3}, at::kLong)));
+  EXPECT_EQ(active_assignments(plan), 5);
+  EXPECT_DOUBLE_EQ(sparsity(plan), 1 - 5 / 12.);
+  const Plan last = plan_of_tokens(plan, {2, 4});  // each token of expert 1 is in one half
+  EXPECT_EQ(last.assignments(), 3);
+  EXPECT_TRUE(expert_counts(last).equal(torch::tensor({1, 0, 1}, at::kLong)));
+  // f = E·c / (k·T) of all tokens, and of two sequences of two tokens.
+  expect_matrix(load_fraction(plan, {}, kTraining), {{1.5, 0, 2.25}});
+  expect_matrix(
+      load_fraction(plan, {.scope = Scope::sequence}, {.training = true, .sequence_length = 2}),
+      {{1.5, 0, 3}, {1.5, 0, 1.5}});
+}
+
+/// The even load is 4·1.25/3 tokens. Expert 1 has less than a tenth of it and gets the additional
+/// shift of rate/10. The number of active experts is at its target, so that no other shift moves.
+TEST(Relu, ALeakDoesNotKeepAnExpertFromItsRevival) {
+  StepCounts counts;
+  counts.add(0, leaking_plan());
+  const StepStatistics step = counts.take();
+  EXPECT_EQ(step.expert_tokens[0], (std::vector<std::int64_t>{2, 0, 3}));
+  EXPECT_DOUBLE_EQ(step.active(0), 1.25);
+  EXPECT_DOUBLE_EQ(step.sparsity, 1 - 5 / 12.);
+  torch::nn::Module owner;
+  const RouterShape shape{.d_model = 2, .experts = 3, .k = 1.25};
+  LogitShift shift(shape, {.rate = 0.5, .revive = 0.1}, owner);
+  shift.move(step, 1.25);
+  EXPECT_LT(farthest(shift.bias(), matrix({{0, 0.05, 0}})), 1e-6) << shift.bias();
 }
 
 TEST(Relu, OpensAnIdleExpertThatWouldHelp) {

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "penstock/base/random.h"
@@ -42,11 +43,12 @@ double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
 class AccumulatedStep : public ::testing::Test {
  protected:
   /// Makes a model whose routers prefer some experts, and in which the loss of `part` is large.
-  void make(const std::string& method, const std::string& part, const std::string& option) {
+  void make(const std::string& method, const std::string& part, const std::string& option,
+            double value = 3) {
     Recipe recipe = testing::small_recipe(method, 6, 8);
     recipe.model.vocab = 256;
     recipe.model.init_std = 0.3;
-    recipe.model.router.parts[part].set(option, ConfigNode(3.0));
+    recipe.model.router.parts[part].set(option, ConfigNode(value));
     torch::manual_seed(5);
     model_ = make_model(recipe.model, 1);
     model_->to(torch::kDouble);
@@ -111,6 +113,32 @@ TEST_F(AccumulatedStep, TakesBalancingCountsMicroBatchByMicroBatch) {
   const double at_once = accumulate_over({whole}).auxiliary_losses.at("load-balance");
   EXPECT_GT(distance(of_parts, testing::gradients(*model_)), 1e-3);
   EXPECT_GT(std::fabs(by_parts - at_once), 1e-3);
+}
+
+/// All logits are 0, so no expert is active. With a leak each expert is still computed for some
+/// tokens, which the step's figures do not count.
+TEST_F(AccumulatedStep, DoesNotCountALeaksTokens) {
+  const auto step = [&](double leak) {
+    make("remoe", "relu", "leak", leak);
+    {
+      torch::NoGradGuard no_grad;
+      for (auto& item : model_->named_parameters())
+        if (item.key().find("router.scorer") != std::string::npos) item.value().zero_();
+    }
+    return accumulate_over({batch_of(2, 1)});
+  };
+  const StepReport without = step(0), with = step(0.5);
+  double largest = 0;
+  for (const auto& item : model_->named_parameters())
+    if (item.key().find("router.scorer") != std::string::npos)
+      largest = std::max(largest, item.value().grad().abs().max().item<double>());
+  EXPECT_GT(largest, 0);  // the leak was there
+  EXPECT_EQ(with.sparsity, 1);
+  EXPECT_EQ(with.sparsity_by_layer, (std::vector<double>{1, 1}));
+  EXPECT_EQ(with.active_experts, 0);
+  EXPECT_EQ(with.load, (std::vector<std::vector<double>>(2, std::vector<double>(4, 0))));
+  EXPECT_EQ(with.flops, without.flops);
+  EXPECT_EQ(with.loss, without.loss);
 }
 
 TEST_F(AccumulatedStep, SaysInWordsThatALossIsNotANumber) {
