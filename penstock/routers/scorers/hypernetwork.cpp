@@ -121,7 +121,7 @@ class Network : public torch::nn::Module {
 ///
 /// Parameters: `embedding` e [1, m] ("rows": [E, m]) ~ N(0, 1), trained; `network`: see Network.
 /// Every training pass generates the router, with gradient to e. Under inference (no training, and
-/// gradients disabled) the router is kept until a parameter changes.
+/// gradients disabled) the router is kept until a parameter changes or the module's mode is set.
 ///
 /// init "authors": Φ's matrices N(0, std²), biases 0, as in the authors' code. There std = 0.02 and
 /// m = h = 256 give router weights of standard deviation 0.072, not std.
@@ -165,6 +165,11 @@ class Hypernetwork : public Scorer {
   FoldedScorer fold() const override {
     torch::NoGradGuard no_grad;
     return generate({});
+  }
+  /// Also drops the kept router, so that each measurement begins with the parameters as they are.
+  void train(bool on = true) override {
+    Scorer::train(on);
+    kept_ = {};
   }
   void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
@@ -227,8 +232,9 @@ class Hypernetwork : public Scorer {
   }
 
   /// The router as last generated. It is generated again if a parameter was written or moved.
-  /// libtorch's version counters do not see writes of the fused optimizer, but these come between
-  /// training passes, and each training pass drops the kept router.
+  /// libtorch's version counters do not see writes of the fused optimizer. Such a write may follow
+  /// passes without gradient (a teacher's) that keep a router. Therefore each training pass and
+  /// each change of the module's mode, with which a measurement begins, drops the kept router.
   const FoldedScorer& inference_router() {
     std::vector<std::pair<const void*, std::int64_t>> now;
     now.emplace_back(embedding_.data_ptr(), embedding_._version());

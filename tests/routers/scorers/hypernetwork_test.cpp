@@ -158,6 +158,13 @@ TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
   scorer->score(hidden, {.training = true});
   scorer->named_parameters()["embedding"].data_ptr<double>()[0] += 1;
   expect_changed("a write past the counters");
+  // With distillation, a pass of the teacher comes between the training pass and the write. The
+  // evaluation after it begins with a change of the module's mode.
+  scorer->score(hidden, {.training = true});
+  EXPECT_TRUE(scorer->score(hidden, {}).logits.equal(before));
+  scorer->named_parameters()["embedding"].data_ptr<double>()[0] += 1;
+  scorer->eval();
+  expect_changed("a write past the counters, after the teacher's pass");
 }
 
 TEST(Hypernetwork, InferenceThatWantsAGradientGetsOne) {

@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/eval/perplexity.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/training_memory.h"
@@ -330,6 +331,29 @@ TEST_F(Distilled, ChunksOfRowsChangeNothing) {
   const auto measured = testing::gradients(*model_);
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
+}
+
+/// The teacher's pass may keep what routers compute from the weights before the update.
+TEST(TrainingDistilled, EvaluatesWithTheWeightsAfterTheUpdate) {
+  const testing::TempDirectory directory;
+  const Corpus corpus = testing::small_corpus(directory.path());
+  Recipe recipe = testing::small_recipe("hyperrouter", 8, 32);
+  recipe.model.router.k = 3;  // the schedule begins at 2
+  recipe.model.router.parts["topk"].set("distil", ConfigNode(0.5));
+  Trainer trainer(recipe, corpus);
+  const EvaluateOptions options{.sequence_length = 32, .max_tokens = 1024};
+  for (int step = 0; step < 3; ++step) {
+    trainer.advance();
+    const auto copy = make_model(trainer.model().config(), 1);
+    const torch::NoGradGuard no_grad;
+    for (const auto& item : trainer.model().named_parameters())
+      copy->named_parameters()[item.key()].copy_(item.value());
+    for (const auto& item : trainer.model().named_buffers())
+      copy->named_buffers()[item.key()].copy_(item.value());
+    EXPECT_EQ(evaluate(trainer.model(), corpus, options).total.nats,
+              evaluate(*copy, corpus, options).total.nats)
+        << step;
+  }
 }
 
 TEST(TrainingTwoPasses, ContinuesBitwise) {
