@@ -13,6 +13,10 @@
 namespace penstock {
 namespace {
 
+/// A part whose range, or whose largest absolute value, is smaller has no scale of its own. Scales
+/// are stored in units of at least 2^-24, and a division by a still smaller range would overflow.
+constexpr float kLeastRange = 0x1p-100f;
+
 /// Stands for weights that are all equal. Other weights are a `const float*`.
 struct Alike {
   float operator[](std::size_t) const { return 1; }
@@ -111,7 +115,7 @@ template <class Weights>
 Line fit_part(const float* x, Weights w) {
   const auto [smallest, largest] = std::minmax_element(x, x + kKPart);
   const float low = std::min(*smallest, 0.0f), range = *largest - low;
-  if (!(range > 0)) return {0, -low};  // all numbers are equal, or all are 0
+  if (range < kLeastRange) return {0, -low};  // all numbers are equal, or nearly so
   const double n = lane_sum<kKPart>([&](std::size_t i) { return w[i]; });
   const double sum = lane_sum<kKPart>([&](std::size_t i) { return w[i] * x[i]; });
   Line best;
@@ -191,8 +195,9 @@ float largest_of(const float* x, std::size_t n) {
 template <class Weights>
 float fit_six_bits(const float* x, Weights w) {
   const float largest = largest_of(x, kKSixBitPart);
+  if (std::fabs(largest) < kLeastRange) return 0;
   float best = 0, most = 0;
-  for (int step = -9; largest != 0 && step <= 9; ++step) {
+  for (int step = -9; step <= 9; ++step) {
     const float inverse = -(32 + 0.1f * static_cast<float>(step)) / largest;
     const CodeSums s = sums_of(codes_near<kKSixBitPart>(x, inverse, 0, kSixLow, kSixHigh), x, w);
     if (!(s.squares > 0) || s.products * s.products <= most * s.squares) continue;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -152,6 +153,34 @@ TEST(QuantiseK, EdgesOfBlocks) {
     values.assign(kKBlock, 1e-12f);  // too small for the scales: rounded to zero
     for (const float x : rounded(type, values)) EXPECT_EQ(x, 0.0f) << type.name;
   }
+}
+
+/// Numbers whose reciprocals overflow f32 become 0. No operation gives a NaN on the way, which the
+/// processor would record as an invalid operation.
+TEST(QuantiseK, NumbersNearTheLeastOfF32) {
+  for (const KType& type : {kQ4K, kQ6K})
+    for (const float least :
+         {std::numeric_limits<float>::denorm_min(), 1e-40f, 1e-38f, 4e-38f, 9e-38f})
+      for (const bool alone : {true, false}) {
+        std::vector<float> values(kKBlock);
+        for (std::size_t i = 0; i < kKBlock; i += 4) {
+          values[i + 1] = least;
+          values[i + 2] = -least;
+          values[i + 3] = least / 2;
+        }
+        if (!alone) values[200] = -3.0f;
+        const std::vector<float> weights(kKBlock, 2.0f);
+        std::feclearexcept(FE_INVALID);
+        auto back = rounded(type, values);
+        const auto weighted = rounded(type, values, weights);
+        EXPECT_EQ(std::fetestexcept(FE_INVALID), 0) << type.name << ' ' << least;
+        EXPECT_EQ(weighted, back) << type.name << ' ' << least;
+        if (!alone) {
+          EXPECT_NEAR(back[200], -3.0f, 0.01f) << type.name << ' ' << least;
+          back[200] = 0;
+        }
+        EXPECT_EQ(back, std::vector<float>(kKBlock, 0.0f)) << type.name << ' ' << least;
+      }
 }
 
 /// Weights of columns, distributed like those of inputs: e^(spread · normal), drawn for each
