@@ -51,6 +51,7 @@ std::vector<std::vector<double>> score_sequences(LanguageModel& model,
   const auto groups = groups_of_equal_length(
       lengths, all, reads_across_texts(model.config()) ? 1 : kMostRows, options.most_tokens);
   const std::size_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
+  const std::int64_t whole = whole_segments(model.config(), static_cast<std::int64_t>(longest));
   const EvaluationMode measuring(model);
   const at::Device device = model.parameters().front().device();
   std::vector<std::vector<double>> out(sequences.size());
@@ -58,7 +59,7 @@ std::vector<std::vector<double>> score_sequences(LanguageModel& model,
   for (std::size_t pass = 0; pass < groups.size(); ++pass) {
     const auto [inputs, targets] = inputs_and_targets(sequences, groups[pass]);
     const at::Tensor nats = score_pass(model, {.tokens = inputs.to(device)}, targets.to(device),
-                                       static_cast<std::int64_t>(longest), {.k = options.k})
+                                       whole, {.k = options.k})
                                 .nats;
     const auto* row = nats.data_ptr<double>();
     for (const std::size_t i : groups[pass]) {

@@ -29,9 +29,9 @@ void check_ids(std::span<const TokenId> ids, std::int64_t vocab);
 
 /// ln p(ids[i] | ids[0..i−1]) for the scored ids of each sequence, in the sequences' order.
 /// Sequences of equal length share passes, unless the router reads across sequences. Only routers
-/// that merge experts per segment need padding: their rows are padded to the longest sequence. The
-/// model is in evaluation mode during the call. Throws Error for an id outside the model's
-/// vocabulary.
+/// that merge experts per segment need padding: their rows are padded to whole segments of the
+/// longest sequence. The model is in evaluation mode during the call. Throws Error for an id
+/// outside the model's vocabulary.
 std::vector<std::vector<double>> score_sequences(LanguageModel& model,
                                                  std::span<const TokenSequence> sequences,
                                                  const SequenceOptions& options = {});

@@ -106,6 +106,32 @@ TEST(GroupsOfEqualLength, KeepToTheirLimits) {
   EXPECT_EQ(groups_of_equal_length(lengths, all, 1, 100).size(), 6u);
 }
 
+std::shared_ptr<LanguageModel> of_segments(std::int64_t length) {
+  ModelConfig config = testing::tiny_decoder("lory", /*context=*/8);
+  config.router.parts["lory"].set("segment_length", ConfigNode(length));
+  return make_model(config, 1);
+}
+
+/// The longest sequence has four inputs, which are no whole segments of three. The tokens that fill
+/// the second segment affect no score, because the first segment's blend serves both.
+TEST(ScoreSequences, FillTheLastSegment) {
+  const auto model = of_segments(3);
+  const auto scores = score_sequences(*model, kSequences);
+  torch::NoGradGuard no_grad;
+  for (const std::size_t s : {0u, 2u, 3u}) {
+    const TokenSequence& sequence = kSequences[s];
+    std::vector<std::int64_t> inputs(sequence.ids.begin(), sequence.ids.end() - 1);
+    inputs.resize(6, 7);
+    const auto output = model->forward({.tokens = torch::tensor(inputs).unsqueeze(0)}, {});
+    const at::Tensor logs = torch::log_softmax(model->logits(output.hidden).to(at::kDouble), -1);
+    const auto first = static_cast<std::size_t>(sequence.first_scored);
+    ASSERT_EQ(scores[s].size(), sequence.ids.size() - first);
+    for (std::size_t i = first; i < sequence.ids.size(); ++i)
+      EXPECT_NEAR(scores[s][i - first],
+                  logs[static_cast<std::int64_t>(i) - 1][sequence.ids[i]].item<double>(), 1e-5);
+  }
+}
+
 /// A measurement that throws must restore the model's training mode.
 TEST(EvaluationMode, EndsWithTheMeasurementAlsoWhereThatThrows) {
   const testing::TempDirectory directory;
