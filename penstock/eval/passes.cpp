@@ -42,13 +42,14 @@ std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
 ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
                         const RoutingContext& context, const RoutingTap& tap) {
   const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
+  RoutingContext measuring = context;
+  measuring.training = false;
   if (model.traits().merges) {
     const std::int64_t missing = whole - length;
     input.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
     if (input.starts) input.starts = torch::constant_pad_nd(*input.starts, {0, missing});
+    measuring.unpadded_length = length;
   }
-  RoutingContext measuring = context;
-  measuring.training = false;
   ModelOutput output = model.forward(input, measuring, tap);
   const std::int64_t width = output.hidden.size(1);
   output.hidden =

@@ -30,8 +30,8 @@ std::int64_t whole_segments(const ModelConfig& config, std::int64_t length);
 /// One pass in evaluation mode over rows of equal length [B, T], without the head. Returns hidden
 /// rows [B·T, d] and the memory for the next segment.
 /// @param whole  the length, at least T, to which rows are padded with token 0 for routers that
-///               merge experts per segment. Padding can change a token's result only through the
-///               mean of a segment that is partly padding.
+///               merge experts per segment. Padding changes no token's result: these routers leave
+///               it out of a segment's mean (RoutingContext::unpadded_length).
 ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
                         const RoutingContext& context, const RoutingTap& tap = {});
 

@@ -50,6 +50,9 @@ struct RoutingContext {
   at::Tensor token_ids;
   /// Tokens per sequence; T is a multiple of it (rows are sequences one after another).
   std::int64_t sequence_length = 0;
+  /// Tokens of each sequence before the padding that fills it up to whole segments. A selector that
+  /// pools rows leaves the padding out. 0: no padding.
+  std::int64_t unpadded_length = 0;
   /// The generator that stochastic routers draw from.
   std::optional<at::Generator> generator;
   /// The rank that holds each expert [E] i64, for locality losses; undefined on one rank. MoeLayer

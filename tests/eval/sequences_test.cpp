@@ -132,6 +132,18 @@ TEST(ScoreSequences, FillTheLastSegment) {
   }
 }
 
+/// A sequence that is shorter than a segment is routed by the mean of its own tokens. Therefore
+/// its scores are those of a model of the same weights whose segments are as long as the sequence.
+TEST(ScoreSequences, PaddingHasNoPartInASegmentsBlend) {
+  for (const std::size_t s : {0u, 1u, 3u}) {
+    const auto length = std::ssize(kSequences[s].ids) - 1;
+    const auto alone = score_sequences(*of_segments(length), std::span(&kSequences[s], 1))[0];
+    const auto padded = score_sequences(*of_segments(8), kSequences)[s];
+    ASSERT_EQ(padded.size(), alone.size());
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(padded[i], alone[i], 1e-5) << s;
+  }
+}
+
 /// A measurement that throws must restore the model's training mode.
 TEST(EvaluationMode, EndsWithTheMeasurementAlsoWhereThatThrows) {
   const testing::TempDirectory directory;

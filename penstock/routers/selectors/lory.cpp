@@ -20,9 +20,9 @@ struct Config {
   void refine(SelectorTraits& traits) const { traits.segment_length = segment_length; }
 };
 
-/// e_s = softmax of the logits of segment s's mean row. Segment s uses e_{s−1} of the same
-/// sequence. The first segment uses its own e_s with a stopped gradient, so its tokens depend on
-/// later tokens of that segment.
+/// e_s = softmax of the logits of segment s's mean row, without padding. Segment s uses e_{s−1} of
+/// the same sequence. The first segment uses its own e_s with a stopped gradient, so its tokens
+/// depend on later tokens of that segment.
 class Lory : public Selector {
  public:
   Lory(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {}
@@ -34,8 +34,11 @@ class Lory : public Selector {
                    " must divide the sequence length, ", context.sequence_length);
     PENSTOCK_CHECK(hidden.size(0) % context.sequence_length == 0, "[lory] ", hidden.size(0),
                    " tokens are not whole sequences of ", context.sequence_length);
-    return hidden.reshape({hidden.size(0) / length, length, hidden.size(1)})
-        .mean(1);  // [segments, d]
+    const at::Tensor segments = hidden.reshape({hidden.size(0) / length, length, hidden.size(1)});
+    const std::int64_t unpadded = context.unpadded_length;
+    return unpadded > 0 && unpadded < context.sequence_length
+               ? means_without_padding(segments, context)
+               : segments.mean(1);  // [segments, d]
   }
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
@@ -51,6 +54,21 @@ class Lory : public Selector {
   double nominal_k(const RoutingContext&) const override { return k_; }
 
  private:
+  /// The means of segments [segments, length, d] over their tokens that are no padding; 0 for a
+  /// segment of padding alone.
+  static at::Tensor means_without_padding(const at::Tensor& segments,
+                                          const RoutingContext& context) {
+    const std::int64_t length = segments.size(1), per_sequence = context.sequence_length / length;
+    const at::Tensor kept = at::arange(context.sequence_length,
+                                       segments.options().dtype(at::kLong).requires_grad(false))
+                                .lt(context.unpadded_length)
+                                .to(segments.scalar_type())
+                                .view({1, per_sequence, length, 1});
+    const at::Tensor sums =
+        segments.reshape({-1, per_sequence, length, segments.size(2)}).mul(kept).sum(2);
+    return sums.div(kept.sum(2).clamp_min(1)).view({segments.size(0), segments.size(2)});
+  }
+
   double k_;
   Config config_;
 };

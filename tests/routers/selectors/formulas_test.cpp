@@ -93,6 +93,11 @@ TEST(Lory, SegmentsUseTheBlendOfTheOneBefore) {
   // The first segment of each sequence passes no gradient.
   plan.merge_weights.slice(0, 0, 4, 2).select(1, 0).sum().backward();
   EXPECT_EQ(z.grad().abs().max().item<double>(), 0);
+  // Padding is in no mean.
+  context.unpadded_length = 3;
+  expect_matrix(lory->rows(hidden, context), {{1, 2}, {4, 5}, {9, 10}, {12, 13}});
+  context.unpadded_length = 1;
+  expect_matrix(lory->rows(hidden, context), {{0, 1}, {0, 0}, {8, 9}, {0, 0}});
   context.sequence_length = 3;
   EXPECT_THROW(lory->rows(hidden, context), Error);
 }
