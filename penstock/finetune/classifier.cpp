@@ -32,13 +32,16 @@ ClassifierOutput Classifier::forward(const ClassifierInput& input, const Routing
   const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
   PENSTOCK_ASSERT(length > 0, "a text without tokens");
   const std::int64_t whole = whole_segments(body_->config(), length);
-  ModelInput model_input{.tokens = whole == length
-                                       ? input.tokens
-                                       : torch::constant_pad_nd(input.tokens, {0, whole - length}),
+  ModelInput model_input{.tokens = input.tokens,
                          .memory = input.memory,
                          .memory_length = input.memory_length,
                          .watch = input.watch};
-  ModelOutput out = body_->forward(model_input, context, routing_tap, hidden_tap);
+  RoutingContext routing = context;
+  if (whole > length) {
+    model_input.tokens = torch::constant_pad_nd(input.tokens, {0, whole - length});
+    routing.unpadded_length = length;
+  }
+  ModelOutput out = body_->forward(model_input, routing, routing_tap, hidden_tap);
   const at::Tensor last =
       out.hidden.view({rows, whole, -1}).select(1, length - 1).contiguous();  // [B, d]
   return {.logits = head_->forward(last, input.dropout_seed),

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/serve/page.h"
 #include "penstock/serve/request_error.h"
 #include "penstock/serve/text_stream_reply.h"
@@ -235,9 +236,9 @@ Reply Api::health() {
   const bool closed = std::ranges::any_of(
       models_, [](const ServedModel& model) { return model.service->closed(); });
   return {.status = closed ? 503 : 200,
-          .body = json_text({{"status", closed ? "stopping" : "ok"},
-                             {"running", now.running},
-                             {"waiting", now.waiting}})};
+          .body = json_text(Json{{"status", closed ? "stopping" : "ok"},
+                                 {"running", now.running},
+                                 {"waiting", now.waiting}})};
 }
 
 }  // namespace penstock::serve

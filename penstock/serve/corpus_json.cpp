@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/base/json_text.h"
 #include "penstock/serve/reply_json.h"
 
 namespace penstock::serve {

@@ -4,16 +4,13 @@
 
 #include <utility>
 
+#include "penstock/base/json_text.h"
 #include "penstock/data/utf8.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
 
 using Json = nlohmann::ordered_json;
-
-std::string json_text(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Json shares_json(const std::vector<ExpertShare>& shares) {
   Json out = Json::array();

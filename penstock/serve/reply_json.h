@@ -69,7 +69,4 @@ class ReplyWriter {
 /// [[expert, gate], ...] of a layer.
 nlohmann::ordered_json shares_json(const std::vector<ExpertShare>& shares);
 
-/// The object as text; bytes that are not UTF-8 become U+FFFD.
-std::string json_text(const nlohmann::ordered_json& value);
-
 }  // namespace penstock::serve

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/json_text.h"
+
 namespace penstock::serve {
 namespace {
 
@@ -24,8 +26,7 @@ std::string error_body(int status, const std::string& message, const std::string
   nlohmann::ordered_json error{{"message", message}, {"type", type_of(status)}};
   error["param"] = parameter.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(parameter);
   error["code"] = nullptr;
-  return nlohmann::ordered_json{{"error", error}}.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(nlohmann::ordered_json{{"error", error}});
 }
 
 }  // namespace penstock::serve

@@ -5,6 +5,7 @@
 
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_text.h"
 #include "penstock/infer/generate.h"
 #include "penstock/serve/request_error.h"
 #include "penstock/serve/served_model.h"

@@ -1,5 +1,6 @@
 // The training state of one run: model, data, and the engine that updates the model with the data,
-// step by step. run_loop.cpp handles files, signals and progress.
+// step by step (trainer.cpp), and the state as tensors of checkpoints (trainer_state.cpp).
+// run_loop.cpp handles files, signals and progress.
 #pragma once
 
 #include <cstdint>

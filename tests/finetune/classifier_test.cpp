@@ -18,12 +18,12 @@
 namespace penstock {
 namespace {
 
+/// @param segment  of Lory
 std::shared_ptr<Classifier> make_classifier(ModelKind architecture, const std::string& method,
-                                            double k = 1) {
+                                            double k = 1, std::int64_t segment = 4) {
   ModelConfig config = testing::small_body(architecture, method);
   config.router.k = k;
-  if (method == "lory")
-    config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  if (method == "lory") config.router.parts["lory"].set("segment_length", ConfigNode(segment));
   torch::manual_seed(3);
   auto out = std::make_shared<Classifier>(make_model(config, 1),
                                           std::make_shared<ClassifierHead>(32, 3, 0.1, 0.3, 5));
@@ -46,6 +46,15 @@ EncodedSet some_texts() {
 
 EncodedSet only(const EncodedSet& set, std::size_t i) {
   return {.texts = {set.texts[i]}, .labels = {set.labels[i]}};
+}
+
+TEST(Classifier, PaddingHasNoPartInASegmentsMean) {
+  EncodedSet set;
+  set.texts = {{7, 31, 202}};
+  set.labels = {1};
+  const auto padded = make_classifier(ModelKind::decoder, "lory", 1, /*segment=*/4);
+  const auto whole = make_classifier(ModelKind::decoder, "lory", 1, /*segment=*/3);
+  EXPECT_NEAR(score(*padded, set, {}).nats, score(*whole, set, {}).nats, 1e-5);
 }
 
 class Composition : public ::testing::TestWithParam<std::tuple<ModelKind, const char*>> {};
