@@ -192,7 +192,6 @@ void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
 
 bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routing) {
   const std::size_t before = text.completion.tokens.size();
-  const std::int64_t offset = text.writing.characters();
   bool goes_on = false;
   try {
     goes_on = text.writing.take(logits);
@@ -202,8 +201,9 @@ bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routi
   }
   if (text.completion.tokens.size() > before) {
     ++counts_.written_tokens;
-    WrittenToken token{
-        .token = text.completion.tokens.back(), .offset = offset, .routing = std::move(routing)};
+    WrittenToken token{.token = text.completion.tokens.back(),
+                       .offset = text.writing.last_begin(),
+                       .routing = std::move(routing)};
     token.piece = std::exchange(text.piece, {});
     if (text.order.likeliest >= 0) {
       token.likeliest = log_probabilities(logits, token.token, text.order.likeliest);

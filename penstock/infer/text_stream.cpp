@@ -38,7 +38,10 @@ std::size_t overlap(std::string_view text, std::string_view word) {
 
 std::string TextStream::push(std::string_view bytes) {
   if (stopped_) return {};
+  const auto waiting = static_cast<std::int64_t>(bytes_.size());
   bytes_ += bytes;
+  const bool continued = waiting > 0 && (find_invalid_utf8(bytes_) > 0 || unfinished(bytes_));
+  last_begin_ = characters_ + (continued ? 0 : waiting);  // else each becomes a U+FFFD
   while (!bytes_.empty()) {
     const std::size_t valid = std::min(find_invalid_utf8(bytes_), bytes_.size());
     add(std::string_view(bytes_).substr(0, valid));

@@ -22,8 +22,9 @@ class TextStream {
   bool stopped() const { return stopped_; }
   /// The text that was held back.
   std::string finish();
-  /// The number of whole characters so far, with those that are held back.
-  std::int64_t characters() const { return characters_; }
+  /// The number of characters before the bytes of the last push(), with those that are held back. A
+  /// character that the bytes continue is not before them.
+  std::int64_t last_begin() const { return last_begin_; }
 
  private:
   std::string take_text(bool all);
@@ -31,9 +32,10 @@ class TextStream {
   void add(std::string_view text);
 
   std::vector<std::string> stop_;
-  std::string bytes_;  // not yet whole characters
-  std::string text_;   // valid text that may begin a stop string
-  std::int64_t characters_ = 0;
+  std::string bytes_;            // not yet whole characters
+  std::string text_;             // valid text that may begin a stop string
+  std::int64_t characters_ = 0;  // whole ones
+  std::int64_t last_begin_ = 0;
   bool stopped_ = false;
 };
 

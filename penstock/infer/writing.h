@@ -46,8 +46,8 @@ class Writing {
   const std::vector<TokenId>& tokens() const { return out_.tokens; }
   /// The number of tokens, including the prompt's.
   std::int64_t length() const { return length_; }
-  /// The number of characters that the tokens spell, with those that are held back.
-  std::int64_t characters() const { return stream_.characters(); }
+  /// The number of characters before those of the last token.
+  std::int64_t last_begin() const { return stream_.last_begin(); }
   /// The largest number of tokens that may still follow.
   std::int64_t left() const;
 

@@ -56,19 +56,21 @@ TEST(TextStream, BytesThatAreNoTextBecomeReplacementCharacters) {
   EXPECT_EQ(stream.push("\xf4\x90"), no + no);  // above U+10FFFF
 }
 
-TEST(TextStream, CountsWholeCharacters) {
+TEST(TextStream, CountsTheCharactersBeforeThePushedBytes) {
   TextStream stream({"zzz"});
-  const auto count_after = [&](const char* bytes) {
+  const auto before = [&](const char* bytes) {
     stream.push(bytes);
-    return stream.characters();
+    return stream.last_begin();
   };
-  EXPECT_EQ(count_after("a\xe2"), 1);
-  EXPECT_EQ(count_after("\x82\xac"), 2);
-  EXPECT_EQ(count_after("\xff\x80"), 4);
-  EXPECT_EQ(count_after("zz"), 6);  // held back
-  EXPECT_EQ(count_after("\xc3"), 6);
-  stream.finish();
-  EXPECT_EQ(stream.characters(), 7);
+  EXPECT_EQ(before("a"), 0);
+  EXPECT_EQ(before("b\xe2"), 1);
+  EXPECT_EQ(before("\x82"), 2);  // they continue the character that began with \xe2
+  EXPECT_EQ(before("\xac"), 2);
+  EXPECT_EQ(before("\xff"), 3);  // no character: one U+FFFD
+  EXPECT_EQ(before("zz"), 4);    // held back
+  EXPECT_EQ(before("\xe2\x82"), 6);
+  EXPECT_EQ(before("c"), 8);  // the two bytes before were no character
+  EXPECT_EQ(before("d"), 9);
 }
 
 TEST(TextStream, StopStringsEndTheTextBeforeThem) {

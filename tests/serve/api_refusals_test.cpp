@@ -147,9 +147,9 @@ TEST(Api, MoreTextsThanMayEverWaitAreAMistake) {
   Server server(options);
   json wrong = answer(server, "/v1/completions", R"({"prompt": "a", "n": 4})", 400)["error"];
   EXPECT_EQ(wrong["param"], "n");
-  EXPECT_EQ(wrong["message"], "'n' asks for more than 3 texts together with the prompts");
+  EXPECT_EQ(wrong["message"].get<std::string>(), "'n' must be a whole number from 1 to 3");
   wrong = answer(server, "/v1/completions", R"({"prompt": ["a", "b", "c", "d"]})", 400)["error"];
-  EXPECT_EQ(wrong["message"], "'prompt' has more than 3 elements");
+  EXPECT_EQ(wrong["message"].get<std::string>(), "'prompt' has more than 3 elements");
   const json got = answer(server, "/v1/completions", R"({"prompt": "a", "n": 3, "max_tokens": 2})");
   EXPECT_EQ(got["choices"].size(), 3u);
 }

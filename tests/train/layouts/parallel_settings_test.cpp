@@ -144,17 +144,18 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
 
 /// The corpus decides the vocabulary, which no axis divides.
 TEST(ParallelSettings, RefuseWhatDoesNotDivideBeforeTheVocabularyIsKnown) {
-  EXPECT_EQ(recipe_from({}).model.vocab, 0);
+  const std::string unknown = "model.vocab=0";
+  EXPECT_EQ(recipe_from({unknown}).model.vocab, 0);
   EXPECT_EQ(
-      refusal({"train.micro_batch=1", "parallel.tensor=3"}, 3),
+      refusal({unknown, "train.micro_batch=1", "parallel.tensor=3"}, 3),
       "parallel.tensor = 3 does not divide model.heads = 4; the nearest value that does is 2");
   EXPECT_EQ(
-      refusal({"train.micro_batch=1", "train.batch_sequences=9", "parallel.expert=3"}, 3),
+      refusal({unknown, "train.micro_batch=1", "train.batch_sequences=9", "parallel.expert=3"}, 3),
       "parallel.expert = 3 does not divide model.moe.experts = 4; the nearest value that does "
       "is 2");
-  EXPECT_EQ(refusal({"train.micro_batch=1", "parallel.pipeline=3"}, 3),
+  EXPECT_EQ(refusal({unknown, "train.micro_batch=1", "parallel.pipeline=3"}, 3),
             "parallel.pipeline = 3 stages for 2 layers; each needs one: set it to 2 or less");
-  EXPECT_EQ(refusal({"train.micro_batch=1", "parallel.tensor=2"}, 2), "accepted");
+  EXPECT_EQ(refusal({unknown, "train.micro_batch=1", "parallel.tensor=2"}, 2), "accepted");
 }
 
 TEST(ParallelSettings, DivideRowsBetweenProcessesOfTensor) {
