@@ -136,7 +136,7 @@ def check_eval_repeats_the_run(shell):
         shell.expect("eval of a part", told["tokens"] == told["max_tokens"] == 64, told)
     whole = json.loads(shell.ok(*last, "--max-tokens", "0"))
     shell.expect("eval --max-tokens 0", whole["tokens"] > 64 and whole["max_tokens"] == 0, whole)
-    shell.expect("eval of a part", "validation split, at most 64 tokens of it, windows of 16" in shell.ok(*last[:-1]))
+    shell.expect("eval of a part", "validation split, at most 64 tokens of it or one window, windows of 16" in shell.ok(*last[:-1]))
     shell.mistake(1, ["--k ''"], "eval", "run", "--data", "corpus", "--k", "")
     shell.mistake(1, ["validation split", "too few for 700 streams"], "train", "recipe.toml", "--out", "streams", "--set",
                   "model.architecture=transformer-xl", "--set", "model.router.method=smoe", "--set", "model.router.k=2",
@@ -177,7 +177,7 @@ def check_eval_by_active_experts(shell):
     own = json.loads(shell.ok(*evaluate, "--json"))
     scores = json.loads(shell.ok(*evaluate, "--json", "--active-experts", "0.5,2,4"))
     points = scores["by_active_experts"]
-    shell.expect("--active-experts", scores["loss"] == own["loss"] and scores["shift_tokens"] == 16384, scores)
+    shell.expect("--active-experts", scores["loss"] == own["loss"] and scores["shift_tokens"] == own["tokens"] < 16384, scores)
     shell.expect("--active-experts", [point["active_experts"] for point in points] == [0.5, 2, 4], points)
     shell.expect("--active-experts", all(abs(point["reached"] / point["active_experts"] - 1) < 0.02 for point in points),
                  points)

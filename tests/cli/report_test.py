@@ -136,7 +136,7 @@ def check_readme(shell, source):
         with open(image, "wb") as file:
             file.write(picture(drawn))
         done = check("--check", shell.program)
-        shell.expect("two runs", done.returncode == 1 and "report.png of " in done.stderr, done.stderr)
+        shell.expect("two runs", done.returncode == 1 and "report.png is of run" in done.stderr, done.stderr)
 
     def tamper(old, new):
         """Changes the table by hand. --check must fail with the changed table and pass with the restored one."""
@@ -146,7 +146,7 @@ def check_readme(shell, source):
         with open(readme, "w") as file:
             file.write(written.replace(old, new, 1))
         done = check("--check", shell.program)
-        shell.expect("a changed table", done.returncode == 1 and "not the one that was written" in done.stderr,
+        shell.expect("a changed table", done.returncode == 1 and "was edited by hand" in done.stderr,
                      done.stderr)
         with open(readme, "w") as file:
             file.write(written)
