@@ -27,7 +27,7 @@ std::string upcycle_model(const std::string& dense, const std::string& path, con
   if (node.empty()) node = ConfigNode(ConfigNode::Table{});
   if (!node.find("start")) node.set("start", ConfigNode(std::string("parent")));
   auto options = read_config<UpcycleOptions>(node, "options");
-  options.seed = static_cast<std::uint64_t>(whole_number_of(seed, "seed", 0));
+  options.seed = seed_of(seed, "seed");
   options.force = force;
   options.router_options = to_config(router, "router");
   const py::gil_scoped_release released;

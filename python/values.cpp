@@ -104,6 +104,11 @@ std::int64_t whole_number_of(py::handle value, const std::string& name, std::int
   return py::cast<std::int64_t>(number);
 }
 
+std::uint64_t seed_of(py::handle value, const std::string& name) {
+  return static_cast<std::uint64_t>(
+      whole_number_of(value, name, 0, std::numeric_limits<std::int64_t>::max()));
+}
+
 double number_of(py::handle value, const std::string& name) {
   const double number = PyFloat_AsDouble(value.ptr());
   const bool failed = PyErr_Occurred() != nullptr;

@@ -29,6 +29,8 @@ std::string text_of(py::handle value, const std::string& name);
 std::int64_t whole_number_of(py::handle value, const std::string& name, std::int64_t least,
                              std::int64_t most = kLargestCount);
 double number_of(py::handle value, const std::string& name);
+/// A seed: a whole number from 0 to 2^63 - 1.
+std::uint64_t seed_of(py::handle value, const std::string& name);
 
 /// Converts the tree to Python dicts, lists, strings and numbers.
 py::object to_python(const ConfigNode& node);

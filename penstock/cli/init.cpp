@@ -96,11 +96,35 @@ StartingPurpose complete(InitOptions& options) {
   return purpose;
 }
 
+/// More text than this is not read; the sizes of its files stand for it.
+constexpr std::uintmax_t kMostRead = 32 << 20;
+
+/// The bytes of a file, or of all files of a folder.
+std::uintmax_t bytes_on_disk(const std::string& place) {
+  if (fs::is_regular_file(place)) return fs::file_size(place);
+  std::uintmax_t out = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(place))
+    if (entry.is_regular_file()) out += entry.file_size();
+  return out;
+}
+
+/// The bytes of all documents. Throws Error where `penstock data prepare` will refuse the text.
+std::uintmax_t bytes_of_documents(const std::string& place) {
+  std::uintmax_t out = 0;
+  try {
+    for (const Document& document : read_nonempty({.path = place}, {})) out += document.text.size();
+  } catch (const Error& error) {
+    fail(error.what(), "; or make a corpus of it first (`penstock data prepare ", place,
+         " --out corpora/NAME`, with the options that it needs), and name this corpus");
+  }
+  return out;
+}
+
 /// The number of training tokens that `penstock data prepare` will make of the text at `place`, by
-/// default a token of each byte. Throws Error where it will refuse the text.
+/// default a token of each byte.
 std::int64_t training_tokens_of(const std::string& place) {
-  std::size_t bytes = 0;
-  for (const Document& document : read_nonempty({.path = place}, {})) bytes += document.text.size();
+  const std::uintmax_t stored = bytes_on_disk(place),
+                       bytes = stored > kMostRead ? stored : bytes_of_documents(place);
   const double share = parse_split_plan(PrepareOptions().split).shares[0];
   return std::max<std::int64_t>(1, std::llround(static_cast<double>(bytes) * share));
 }

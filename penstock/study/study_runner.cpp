@@ -296,8 +296,8 @@ std::string default_output(const StudyConfig& study) {
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   for (const auto& [file, what] :
-       {std::pair("config.toml", "a run"), std::pair("corpus.json", "a corpus"),
-        std::pair("config.json", "a model")})
+       {std::pair("metrics.jsonl", "a run"), std::pair("checkpoints", "a run"),
+        std::pair("corpus.json", "a corpus"), std::pair("config.json", "a model")})
     PENSTOCK_CHECK(!std::filesystem::exists(std::filesystem::path(options.output) / file),
                    options.output, ": holds ", what, " (", file,
                    "); choose another folder for a study");

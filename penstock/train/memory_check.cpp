@@ -151,11 +151,16 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
 }
 
 double bytes_to_divide(const Recipe& recipe, const RunProcesses& processes) {
-  if (!one_copy(recipe, processes)) return 0;
+  const bool divides = recipe.parallel.zero > 0 && processes.all > 1 &&
+                       layout_of(recipe, processes.all).data > 1;
+  if (!divides || (recipe.parallel.zero < 3 && !one_copy(recipe, processes))) return 0;
   Recipe whole = recipe;
   whole.parallel.zero = 0;
-  return static_cast<double>(memory_of_training(whole, processes.all).parameter_bytes +
-                             memory_of_process(recipe, processes).parameter_bytes);
+  const auto moments = static_cast<double>(memory_of_process(recipe, processes).optimizer_bytes);
+  // Both moments of a rank's spans, and the fp32 weights of the spans.
+  const auto two = static_cast<double>(2 * moment_bytes(recipe.train.optimizer.moments));
+  return static_cast<double>(memory_of_training(whole, processes.all).parameter_bytes) + moments +
+         4 * moments / two;
 }
 
 namespace {
@@ -180,8 +185,8 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
   const double at_first = bytes_to_divide(recipe, processes);
   PENSTOCK_CHECK(at_first <= available, largest_part(recipe.model), ": each process takes ",
                  size_text(at_first),
-                 " to make its weights and to move them into the one copy that ",
-                 "the processes share, and this machine has ", size_text(available),
+                 " to make its whole weights and to divide them, and this machine has ",
+                 size_text(available),
                  " free for each; make the model smaller, start fewer processes, or try it all the "
                  "same with options.force");
   if (bytes <= available) return;

@@ -49,8 +49,9 @@ TrainingMemory memory_of_process(const Recipe& recipe, const RunProcesses& proce
 /// memory: to evaluate and, where ranks train apart, to gather the whole checkpoint. 1/`here` of
 /// this is counted for rank 0, because all processes here share the machine's memory.
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes);
-/// Bytes that one process takes before its first pass, while its own whole weights are moved into
-/// the one copy; 0 where there is no such copy.
+/// Bytes that one process takes before its first pass, while it has its own whole weights, its
+/// moments, and its spans of the weights: of the one copy, or with zero = 3 between machines of its
+/// own. 0 if the weights are not divided.
 double bytes_to_divide(const Recipe& recipe, const RunProcesses& processes);
 
 /// Throws Error where bytes_of_process() or bytes_to_divide() is more than `available` bytes. The

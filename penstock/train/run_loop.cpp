@@ -120,9 +120,12 @@ class RunLoop {
                    search.ignored.empty() ? "" : search.ignored.front(),
                    "); choose another folder to start again");
     if (!search.found) {
-      if (const std::size_t lines = read_metrics(files_, log_path()).size(); lines > 0)
+      const std::vector<Json> lines = read_metrics(files_, log_path());
+      const auto steps = std::ranges::count_if(
+          lines, [](const Json& line) { return line.at("step").get<std::int64_t>() > 0; });
+      if (steps > 0)
         progress_.finish(concat("note: ", directory_, " has no checkpoint. Training begins again, ",
-                                "and replaces the log of ", lines, " steps"));
+                                "and replaces the log of ", steps, " steps"));
       return;
     }
     const CheckpointContents contents = open_checkpoint(files_, search.found->directory);

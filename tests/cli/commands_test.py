@@ -164,7 +164,7 @@ def check_mistakes(shell):
     # A run, a study and a corpus keep folders of their own.
     with open(os.path.join(shell.directory, "study.toml"), "w") as file:
         file.write('name = "one"\ntitle = "one"\nbase = "recipe.toml"\nseeds = [1]\n[variants.a]\n')
-    shell.mistake(1, ["run: holds a run (config.toml)", "another folder"], "study", "study.toml", "--out", "run")
+    shell.mistake(1, ["run: holds a run (metrics.jsonl)", "another folder"], "study", "study.toml", "--out", "run")
     shell.mistake(1, ["corpus: holds a corpus (corpus.json)", "another folder"], "train", "recipe.toml", "--out", "corpus")
     # Paths are UTF-8, because recipes and JSON hold them.
     shell.mistake(1, ["'data.corpus=c\\xff' is not UTF-8"], "train", "recipe.toml", "--out", "no", "--set",

@@ -26,14 +26,19 @@ std::string escaped(std::string_view text) {
 void check(std::string_view what, std::string_view text) {
   PENSTOCK_CHECK(
       find_invalid_utf8(text) == std::string_view::npos, what, " '", escaped(text),
-      "' is not UTF-8, and runs write paths and texts as UTF-8; rename the file, or give "
-      "a link to it with such a name");
+      "' is not UTF-8, and runs write paths and texts as UTF-8; a file can be renamed or linked "
+      "to, and a text can come from a file");
 }
 
 }  // namespace
 
 void check_words_are_utf8(std::span<const char* const> words) {
-  for (const char* word : words) check("the word", word);
+  bool help = false;
+  for (const std::string_view word : words) {
+    check("the word", word);
+    help |= word == "--help" || word == "-h";
+  }
+  if (help) return;
   std::error_code none;
   check("the current folder", std::filesystem::current_path(none).string());
 }

@@ -38,8 +38,9 @@ double most_active(const ModelConfig& c, const ResolvedRouter& router) {
   const RouterTraits& traits = router.traits;
   if (!traits.variable_active) return c.active_experts();
   const auto experts = static_cast<double>(c.total_experts());
-  if (traits.begins_at_k) return std::max(c.active_experts(), experts / 2);
-  return traits.most_k > 0 ? static_cast<double>(traits.most_k * c.moe.granularity) : experts;
+  const double cap =
+      traits.most_k > 0 ? static_cast<double>(traits.most_k * c.moe.granularity) : experts;
+  return traits.begins_at_k ? std::min(cap, std::max(c.active_experts(), experts / 2)) : cap;
 }
 
 /// Floats per token that a layer's routing and experts keep. `inner` is the input of the experts'

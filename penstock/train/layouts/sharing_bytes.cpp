@@ -85,18 +85,38 @@ bool holds_one_copy(const SharedSteps& steps) {
   return steps.zero > 0 && steps.one_machine && steps.ranks > 1;
 }
 
+/// The most elements of gradients that a rank holds at a time with zero >= 2. The units are in the
+/// order of a backward pass. While one layer's whole gradients are exchanged, those of the next
+/// wait, and those of a third are computed; gradients of no layer last for the whole pass. In a
+/// step of one round only the layers before these and the first of them have sums. In later rounds
+/// all layers have nodes of earlier rounds, and the first has a span of its own part.
+std::int64_t most_gradients(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
+                            std::int64_t own) {
+  const std::int64_t nodes = own * nodes_of_rounds(steps);
+  std::vector<const ParameterUnit*> layers;
+  std::int64_t rest = 0, summed = 0, out = own;
+  for (const ParameterUnit& unit : units)
+    if (unit.layer < 0)
+      rest += whole(unit);
+    else
+      layers.push_back(&unit);
+  for (std::size_t first = 0; first < layers.size(); ++first) {
+    std::int64_t three = 0;
+    for (std::size_t i = first; i < std::min(first + 3, layers.size()); ++i)
+      three += whole(*layers[i]);
+    const std::int64_t before = rounds_of(steps) == 1 ? summed : nodes;
+    out = std::max(out, three + before + most(*layers[first]));
+    summed += most(*layers[first]);
+  }
+  return out + rest;
+}
+
 void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
                 std::int64_t total, SharingBytes& out) {
-  std::int64_t rest = 0, largest = 0, largest_kept = 0, layers = 0;
-  for (const ParameterUnit& unit : units) {
-    if (unit.layer < 0) {
-      rest = whole(unit);
-      continue;
-    }
-    ++layers;
-    largest = std::max(largest, whole(unit));
-    largest_kept = std::max(largest_kept, most(unit));
-  }
+  std::int64_t rest = 0, largest = 0;
+  for (const ParameterUnit& unit : units)
+    (unit.layer < 0 ? rest : largest) =
+        unit.layer < 0 ? whole(unit) : std::max(largest, whole(unit));
   const auto any = [](const ParameterUnit&) { return true; };
   const auto in_layer = [](const ParameterUnit& unit) { return unit.layer >= 0; };
   const std::int64_t own = kept(units, steps.ranks, any);
@@ -111,14 +131,8 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
     out.to_make_whole = kNumberBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
   out.optimizer = 2 * steps.moment_bytes * (steps.zero > 0 ? own : total);
   const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
-  // With zero >= 2 one layer's gradients are exchanged, the next layer's wait, and those of a third
-  // are computed. In a step of one round the first of the three has sums, the others do not yet. In
-  // later rounds all layers have sums of earlier rounds, and the first has a span of its own part.
-  const std::int64_t unsummed = std::clamp<std::int64_t>(layers - 1, 0, 2) * largest_kept;
-  const std::int64_t sums =
-      rounds_of(steps) == 1 ? own - unsummed : own * nodes_of_rounds(steps) + largest_kept;
-  out.gradients = kNumberBytes *
-                  (steps.zero >= 2 ? sums + std::min(total, rest + 3 * largest) : copies * total);
+  out.gradients =
+      kNumberBytes * (steps.zero >= 2 ? most_gradients(units, steps, own) : copies * total);
 }
 
 }  // namespace

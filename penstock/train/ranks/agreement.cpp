@@ -200,15 +200,19 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
 
 void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layout,
                        const Recomputation& recomputed, int threads) {
+  // The first rank that shares the rank's layers by tensor.
+  const auto by_tensor = [&](int rank) {
+    const dist::Coordinates at = coordinates_of(layout, rank);
+    return rank_at(layout, {.data = at.data, .pipeline = at.pipeline});
+  };
+  const auto by_experts = [](int) { return 0; };
   if (layout.tensor > 1 || layout.divides_experts())
     check_same(group, "choice of layers to compute again", recomputed_layers_text(recomputed),
-               both_of("train.memory_budget, train.recompute_experts"));
+               both_of("train.memory_budget, train.recompute_experts"),
+               layout.divides_experts() ? ComparedWith(by_experts) : ComparedWith(by_tensor));
   if (layout.tensor > 1)
     check_same(group, "number of threads", std::to_string(threads), both_of("run.threads"),
-               [&](int rank) {
-                 const dist::Coordinates at = coordinates_of(layout, rank);
-                 return rank_at(layout, {.data = at.data, .pipeline = at.pipeline});
-               });
+               by_tensor);
 }
 
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held) {

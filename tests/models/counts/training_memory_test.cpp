@@ -40,6 +40,8 @@ TEST(TrainingMemory, ActivationsByHand) {
   EXPECT_EQ(activations(at_k), bytes(3 * (28 + 4 + 64 + 28) + 12, 60));
   at_k.router.parts = {{"threshold", testing::node({{"start", std::string("target")}})}};
   EXPECT_EQ(activations(at_k), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
+  at_k.router.parts["relu"] = testing::node({{"most", std::int64_t{1}}});
+  EXPECT_EQ(activations(at_k), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
   // Recomputed experts do not keep the 2·8.
   EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 28) + 12, 60));
   EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));

@@ -41,9 +41,9 @@ TEST(SharingBytes, CountGradientsOfThreeLayersAtATime) {
   const auto two = [](std::vector<ParameterSize> sizes, std::size_t parts) {
     return sharing_bytes(sizes, {.parts = parts, .ranks = 2, .zero = 2}).gradients;
   };
-  // All 9 pieces of whole gradients, and this rank's sums: half of layer 1, and `embed`. The sums
-  // of layer 0 do not exist before its whole gradients are freed.
-  EXPECT_EQ(two(two_layers(), 2), (9 + 2 + 1) * kPiece);
+  // All 9 pieces of whole gradients, and this rank's sums of half of layer 1. The sums of layer 0
+  // and of `embed` do not exist before their whole gradients are freed.
+  EXPECT_EQ(two(two_layers(), 2), (9 + 2) * kPiece);
   // Of six layers, whole gradients of three; the sums of the first four, half of each.
   std::vector<ParameterSize> six;
   for (int layer = 0; layer < 6; ++layer) six.push_back({concat("layer_", layer, ".w"), 4 * 16384});
@@ -51,6 +51,17 @@ TEST(SharingBytes, CountGradientsOfThreeLayersAtATime) {
   // With four parts, the first part of each rank is a node that waits for the second part. The
   // layer that is exchanged also has this rank's half of its second part.
   EXPECT_EQ(two(six, 4), (3 * 4 + 2 * 6 * 2 + 2) * kPiece);
+}
+
+TEST(SharingBytes, CountTheGradientsOfALayerThatIsLargerThanTheOthers) {
+  constexpr std::int64_t kPiece = 4 * 16384;
+  std::vector<ParameterSize> sizes;
+  for (int layer = 0; layer < 4; ++layer)
+    sizes.push_back({concat("layer_", layer, ".w"), (layer == 3 ? 32 : 2) * 16384});
+  // The last layer comes first in the backward pass: its whole gradients and those of two others,
+  // and this rank's half of its sums.
+  EXPECT_EQ(sharing_bytes(sizes, {.parts = 2, .ranks = 2, .zero = 2}).gradients,
+            (32 + 2 + 2 + 16) * kPiece);
 }
 
 constexpr std::size_t kParts = 8;
