@@ -151,8 +151,8 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
 }
 
 double bytes_to_divide(const Recipe& recipe, const RunProcesses& processes) {
-  const bool divides = recipe.parallel.zero > 0 && processes.all > 1 &&
-                       layout_of(recipe, processes.all).data > 1;
+  const bool divides =
+      recipe.parallel.zero > 0 && processes.all > 1 && layout_of(recipe, processes.all).data > 1;
   if (!divides || (recipe.parallel.zero < 3 && !one_copy(recipe, processes))) return 0;
   Recipe whole = recipe;
   whole.parallel.zero = 0;

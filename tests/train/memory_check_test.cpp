@@ -196,8 +196,7 @@ TEST(TrainingMemoryCheck, CountsTheWholeWeightsThatAProcessMakesFirst) {
   EXPECT_GT(before, bytes_of_process(recipe, eight));
   EXPECT_EQ(refusal(recipe, before, eight), "");
   const std::string said = refusal(recipe, before - 1, eight);
-  EXPECT_NE(said.find("to make its whole weights and to divide them"), std::string::npos)
-      << said;
+  EXPECT_NE(said.find("to make its whole weights and to divide them"), std::string::npos) << said;
 }
 
 TEST(TrainingMemoryCheck, ACopyForCheckpointsIsCountedWhereAnyIsSavedBeforeTheEnd) {
