@@ -99,15 +99,6 @@ StartingPurpose complete(InitOptions& options) {
 /// More text than this is not read; the sizes of its files stand for it.
 constexpr std::uintmax_t kMostRead = 32 << 20;
 
-/// The bytes of a file, or of all files of a folder.
-std::uintmax_t bytes_on_disk(const std::string& place) {
-  if (fs::is_regular_file(place)) return fs::file_size(place);
-  std::uintmax_t out = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(place))
-    if (entry.is_regular_file()) out += entry.file_size();
-  return out;
-}
-
 /// The bytes of all documents. Throws Error where `penstock data prepare` will refuse the text.
 std::uintmax_t bytes_of_documents(const std::string& place) {
   std::uintmax_t out = 0;
@@ -123,7 +114,7 @@ std::uintmax_t bytes_of_documents(const std::string& place) {
 /// The number of training tokens that `penstock data prepare` will make of the text at `place`, by
 /// default a token of each byte.
 std::int64_t training_tokens_of(const std::string& place) {
-  const std::uintmax_t stored = bytes_on_disk(place),
+  const std::uintmax_t stored = stored_bytes(place),
                        bytes = stored > kMostRead ? stored : bytes_of_documents(place);
   const double share = parse_split_plan(PrepareOptions().split).shares[0];
   return std::max<std::int64_t>(1, std::llround(static_cast<double>(bytes) * share));

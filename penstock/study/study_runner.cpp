@@ -16,6 +16,7 @@
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/tables/closed_tables.h"
+#include "penstock/train/output_folder.h"
 #include "penstock/train/run_control.h"
 
 namespace penstock::study {
@@ -295,12 +296,7 @@ std::string default_output(const StudyConfig& study) {
 
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
-  for (const auto& [file, what] :
-       {std::pair("metrics.jsonl", "a run"), std::pair("checkpoints", "a run"),
-        std::pair("corpus.json", "a corpus"), std::pair("config.json", "a model")})
-    PENSTOCK_CHECK(!std::filesystem::exists(std::filesystem::path(options.output) / file),
-                   options.output, ": holds ", what, " (", file,
-                   "); choose another folder for a study");
+  check_output_folder(real_file_system(), options.output, kStudyFolder);
   Session session(study, options, hooks);
   if (options.report_only && study.trains()) session.check_anything_to_report();
   if (!options.only) session.measure_finished();

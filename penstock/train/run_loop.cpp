@@ -16,6 +16,7 @@
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/output_folder.h"
 #include "penstock/train/run_saver.h"
 #include "penstock/train/step/product_precision.h"
 #include "penstock/train/step/step_monitor.h"
@@ -100,11 +101,7 @@ class RunLoop {
       PENSTOCK_CHECK(
           !files_.exists(directory_ + "/checkpoints"), directory_,
           ": holds checkpoints but no config.toml to say of what; choose another folder");
-      for (const auto& [file, what] :
-           {std::pair("corpus.json", "a corpus"), std::pair("config.json", "a model"),
-            std::pair("results.json", "a study")})
-        PENSTOCK_CHECK(!files_.exists(directory_ + "/" + file), directory_, ": holds ", what, " (",
-                       file, "); choose another folder for a run");
+      check_output_folder(files_, directory_, kRunFolder);
     }
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");

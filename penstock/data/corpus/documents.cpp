@@ -194,6 +194,13 @@ std::string default_domain(const std::string& path) {
   return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
 }
 
+std::uintmax_t stored_bytes(const std::string& path) {
+  if (!files::is_directory(path)) return files::file_size(path);
+  std::uintmax_t out = 0;
+  for (const files::path& file : list_files(path)) out += files::file_size(file);
+  return out;
+}
+
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
   PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'");
   DocumentReader reader(input, options);

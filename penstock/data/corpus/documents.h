@@ -43,6 +43,9 @@ struct ReadOptions {
 /// The label that a file or folder gets from its own name: "a/wiki.txt.gz" is "wiki".
 std::string default_domain(const std::string& path);
 
+/// The bytes on the disk of a file, or of the files of a folder that read_documents() reads.
+std::uintmax_t stored_bytes(const std::string& path);
+
 /// The documents of an input, in sorted path order; empty ones are left out. Folders are read
 /// whole, without hidden files.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.

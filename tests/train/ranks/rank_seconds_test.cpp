@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "penstock/dist/transport.h"
@@ -27,13 +28,21 @@ StepOutcome step_of(Trainer& trainer, bool slow) {
   });
 }
 
-TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
-  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  const testing::TempDirectory directory;
-  const Corpus corpus = testing::small_corpus(directory.path());
-  ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
-  node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-  node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+class RankSeconds : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+    corpus_.emplace(testing::small_corpus(directory_.path()));
+    node_.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+    node_.set("train.gradient_sum", ConfigNode(std::string("tree")));
+  }
+
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+  ConfigNode node_ = testing::small_recipe_node("topk", 8, 16, "unused");
+};
+
+TEST_F(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
   for (const SlowCase& one : {SlowCase{{.data = 2}},
                               {{.data = 2}, 1},
                               {{.data = 2}, 2},
@@ -43,10 +52,10 @@ TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
                               {{.data = 2, .expert = 2}},
                               {{.tensor = 2, .expert = 2, .whole_experts = true}}})
     testing::on_ranks(2, [&](const dist::ProcessGroup& group) {
-      Recipe recipe = read_recipe(node);
+      Recipe recipe = read_recipe(node_);
       recipe.parallel.zero = one.zero;
       const dist::Mesh mesh = dist::make_mesh(group, one.layout);
-      Trainer trainer(recipe, corpus, mesh);
+      Trainer trainer(recipe, *corpus_, mesh);
       const StepOutcome outcome = step_of(trainer, group.rank() == 1);
       const std::vector<double>& seconds = outcome.report.rank_seconds;
       ASSERT_EQ(seconds.size(), 2U);
@@ -73,20 +82,14 @@ StepOutcome step_with_sleep(Trainer& trainer, std::int64_t layer, double& slept)
 
 /// The ranks share no memory, so that a thread gathers a layer's weights while a pass is in the
 /// layer before. A rank's own sleep and its communication are never at the same time.
-TEST(RankSeconds, CountAsCommunicationWhatAPassWaitsForAlone) {
-  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  const testing::TempDirectory directory;
-  const Corpus corpus = testing::small_corpus(directory.path());
-  ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
-  node.set("model.layers", ConfigNode(std::int64_t{4}));
-  node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-  node.set("train.gradient_sum", ConfigNode(std::string("tree")));
-  node.set("parallel.zero", ConfigNode(std::int64_t{3}));
+TEST_F(RankSeconds, CountAsCommunicationWhatAPassWaitsForAlone) {
+  node_.set("model.layers", ConfigNode(std::int64_t{4}));
+  node_.set("parallel.zero", ConfigNode(std::int64_t{3}));
   // Rank 1 sleeps in layer 0. In the first step rank 0 sleeps in layer 1, while its thread waits
   // for rank 1 to gather layer 2. In the second step rank 0 has nothing to do but wait.
   testing::on_ranks(2,
                     [&](const dist::ProcessGroup& group) {
-                      Trainer trainer(read_recipe(node), corpus,
+                      Trainer trainer(read_recipe(node_), *corpus_,
                                       dist::make_mesh(group, {.data = 2}));
                       trainer.advance();  // makes the groups
                       for (const std::int64_t of_rank_0 : {1, -1}) {

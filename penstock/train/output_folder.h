@@ -1,0 +1,19 @@
+// Which folders a run or a study may write into. Claiming a folder, with its lock, is the run
+// loop's.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "penstock/base/atomic_files.h"
+
+namespace penstock {
+
+inline constexpr std::string_view kRunFolder = "run", kStudyFolder = "study";
+
+/// Throws Error if the folder holds a corpus, a model, a run or a study, unless it is what is to be
+/// written: each has a folder of its own.
+/// @param written  kRunFolder or kStudyFolder
+void check_output_folder(FileSystem& files, const std::string& folder, std::string_view written);
+
+}  // namespace penstock
