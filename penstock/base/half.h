@@ -1,4 +1,4 @@
-// 16-bit floating-point numbers as bits, for file formats. Arithmetic is not here.
+// 16-bit floating-point numbers as bits, for file formats. It has no arithmetic.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // A progress line for anything over two seconds: rewritten in place on a terminal, a line every few
-// seconds elsewhere. The text is the caller's.
+// seconds elsewhere. The caller gives the text.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// SHA-256 and SHA-1 (FIPS 180-4) by libcrypto, to compare downloads with published sums. SHA-1 is
-// for files whose publishers give nothing better; neither is for secrets.
+// SHA-256 and SHA-1 (FIPS 180-4) by libcrypto, to compare downloads with published checksums. SHA-1
+// is for files whose publishers give nothing better. Neither use is for secrets.
 #pragma once
 
 #include <cstddef>

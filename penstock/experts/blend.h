@@ -1,5 +1,5 @@
 // Blends expert weights per segment for merging plans, over a group of ranks that each hold some of
-// the experts. Not the computation with the blends (experts.h).
+// the experts. experts.h computes with the blends.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// A pretrained body with a classifier's head on a text's last position. Not for padded batches: the
-// texts of a pass have one length, so that nothing but a text itself reaches its logits.
+// A pretrained body with a classifier's head on a text's last position. It takes no padding: the
+// texts of a pass have one length, so a text's logits depend on that text alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The training state of a fine-tuning, step by step: classifier, order of texts, and the engine
-// that updates the one by the other. Files, signals and progress are the run loop's.
+// that updates the classifier. The run loop handles files, signals and progress.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The classifier's head: what a text's last hidden row becomes.
+// The classifier's head: it turns a text's last hidden row into the logits of the classes.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,5 +1,5 @@
-// A fine-tuning's job: its settings, its data as ids, its classifier. The same for a new run,
-// a resumed one and a test of a saved one.
+// The job of a fine-tuning: its settings, its data as ids, its classifier. It is the same for a new
+// run, a resumed run and a test of a saved run.
 #pragma once
 
 #include <cstdint>

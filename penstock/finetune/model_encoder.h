@@ -1,4 +1,4 @@
-// Texts as token ids by what belongs to a model: its tokenizer, or the words that lie beside it.
+// Encodes texts as token ids as a model requires: by its tokenizer, or by the words beside it.
 #pragma once
 
 #include <memory>

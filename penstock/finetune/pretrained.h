@@ -1,4 +1,4 @@
-// A classifier from a pretrained model's folder, and to and from the folder of one fine-tuned.
+// Makes a classifier from a pretrained model, and reads the classifier of a fine-tuning.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct PretrainedClassifier {
   TrainingK k;
 };
 
-/// The pretrained body and a new head. `words`: the size of another
-/// vocabulary than the model's; its embedding (and language head) is then drawn anew, N(0,
-/// model.init_std²), and only the rest is the pretrained one's.
+/// The pretrained body and a new head.
+/// @param words  the size of another vocabulary than the model's. Its embedding (and language head)
+///               is then drawn, N(0, model.init_std²); the other tensors are the pretrained ones.
 /// Throws Error for a damaged folder, and for keys that do not fit the model (k, memory).
 PretrainedClassifier pretrained_classifier(const std::string& directory,
                                            const FinetuneConfig& config, std::int64_t classes,

@@ -1,5 +1,5 @@
-// A fine-tuning's record: its config.toml read back, and the command that repeats it.
-// What came of it is test_result.h's.
+// The record of a fine-tuning: its config.toml read back, and the command that repeats it.
+// test_result.h has its result.
 #pragma once
 
 #include <string>

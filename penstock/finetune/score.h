@@ -1,4 +1,4 @@
-// How well a classifier does on a set of texts. Measurement only.
+// Measures how well a classifier does on a set of texts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The three sets of a fine-tuning: what is trained on, chosen by, and reported.
+// The three sets of a fine-tuning: the texts to train on, to choose a checkpoint by, and to report.
 #pragma once
 
 #include <string>

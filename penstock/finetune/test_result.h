@@ -1,5 +1,5 @@
-// A fine-tuning's result: its best checkpoint on the test set, at the run's end and later.
-// Which run that is, is run_record.h's.
+// The result of a fine-tuning: its best checkpoint on the test set, at the run's end and later.
+// run_record.h has the run's settings.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Texts as token ids, and the sets of them. What encodes them is model_encoder.h's (a model's
-// tokenizer) or word_encoding.h's.
+// Texts as token ids, and sets of them. model_encoder.h encodes texts by a model's tokenizer,
+// word_encoding.h by words.
 #pragma once
 
 #include <cstdint>

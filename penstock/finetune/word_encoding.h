@@ -1,4 +1,4 @@
-// The authors' encoding of texts by words, and where its vocabulary lies beside a model.
+// The authors' encoding of texts by words, and the place of its vocabulary beside a model.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Writing many texts at once, which come and go while others are written ("continuous batching"):
-// each step is one pass over a token of every text that is being written, and over a part of the
-// prompts of those that have just come. Who asks, and in which thread, is the caller's.
+// Writes many texts at once, which come and go while others are written ("continuous batching").
+// Each step is one pass over a token of every text that is being written, and over a part of the
+// prompts of new texts. It has no thread of its own.
 #pragma once
 
 #include <cstdint>

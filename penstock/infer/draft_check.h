@@ -1,4 +1,4 @@
-// Whether a small model can draft for a large one. The drafting is draft.h's.
+// Whether a small model can draft for a large model. draft.h does the drafting.
 #pragma once
 
 #include "penstock/data/tokenizer.h"

@@ -1,6 +1,6 @@
-// GGUF's "K" formats: blocks of 256 numbers in 4, 5 or 6 bits, in parts that have scales (and
-// minima) of their own, which are small integers times a scale (and a minimum) of the block.
-// Choosing codes and scales for given numbers is in io/quantise_k.h.
+// GGUF's "K" formats: blocks of 256 numbers in 4, 5 or 6 bits. The parts of a block have their own
+// scales (and minima), which are small integers times a scale (and a minimum) of the block.
+// io/quantise_k.h chooses codes and scales for given numbers.
 #pragma once
 
 #include <array>

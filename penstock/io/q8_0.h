@@ -1,5 +1,5 @@
-// Q8_0, GGUF's 8-bit format: blocks of 32 numbers that share a scale. Of the block formats it is
-// the only one here.
+// Q8_0, GGUF's 8-bit format: blocks of 32 numbers that share a scale. small_blocks.h and k_blocks.h
+// have the other formats.
 #pragma once
 
 #include <cstddef>

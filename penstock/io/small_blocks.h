@@ -1,6 +1,6 @@
 // Blocks of 32 numbers in 4 or 5 bits that share a scale, or a scale and a minimum: GGUF's Q4_0,
-// Q4_1, Q5_0 and Q5_1. They are read alone; files of today have them where rows do not fill the
-// blocks of io/k_blocks.h.
+// Q4_1, Q5_0 and Q5_1. They are only read. Files use them where rows do not fill the blocks of
+// io/k_blocks.h.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// JSON from files: structs that list their fields once, in `visit`, are written and read by that
-// list, and what does not fit names where it went wrong. Config structs are base/fields.h's matter.
+// JSON of structs that list their fields once, in `visit`. Writing and reading use that list, and
+// errors name the place in the file. base/fields.h does the same for config structs.
 #pragma once
 
 #include <algorithm>

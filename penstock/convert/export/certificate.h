@@ -1,5 +1,5 @@
-// An export's promise, and the measurements that back it: the model and the file, read back, on the
-// same tokens.
+// The certificate of an export: measurements of the model and of the file, read back, on the same
+// tokens, and what the export promises of them.
 #pragma once
 
 #include <array>

@@ -1,6 +1,5 @@
-// Sums of squares of the inputs of a model's matrices over a text. A quantised
-// file weighs its errors by them.
-// Which tensors are quantised, and how, is not here.
+// Sums of squares of the inputs of a model's matrices over a text. A quantised file weighs its
+// errors by them. gguf_types.h says which tensors are quantised, and how.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Spherical k-means: directions around which vectors lie. Which vectors, and what the directions
-// are for, is router_start.h's matter.
+// Spherical k-means: directions around which vectors lie. router_start.h chooses the vectors and
+// uses the directions.
 #pragma once
 
 #include <ATen/core/Tensor.h>

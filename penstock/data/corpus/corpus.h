@@ -1,5 +1,5 @@
-// A corpus: a directory that `penstock data prepare` made, opened for reading. Holds tokens.bin,
-// the tokenizer's files, and corpus.json, which is for people and records what was done.
+// A corpus: a directory that `penstock data prepare` made, opened for reading. It has tokens.bin,
+// the tokenizer's files, and corpus.json, a record of the preparation for people.
 #pragma once
 
 #include <cstdint>

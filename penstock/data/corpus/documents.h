@@ -1,5 +1,5 @@
-// From files and folders to documents with a domain label: one per text file, one per line of
-// JSONL, or several per file where a separator is given.
+// Reads files and folders as documents with a domain label: one per text file, one per line of
+// JSONL, or several per file if a separator is given.
 #pragma once
 
 #include <cstdint>

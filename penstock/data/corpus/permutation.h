@@ -1,5 +1,6 @@
-// A pseudo-random permutation of 0..size-1 that needs no table: a Feistel network over the next
-// power of four, walking until it lands inside (Black and Rogaway, 2002, "cycle walking").
+// A pseudo-random permutation of 0..size-1 that needs no table. It is a Feistel network over the
+// next power of four, applied until the result is below size ("cycle walking", Black and Rogaway,
+// 2002).
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// In which order training reads a corpus, as recipes name it.
+// The orders in which training can read a corpus, with their names in recipes.
 #pragma once
 
 #include <array>

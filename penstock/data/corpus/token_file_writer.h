@@ -1,4 +1,4 @@
-// Writing a token file (see token_file.h), block by block; durability is the caller's business
+// Writes a token file (token_file.h) block by block. The caller makes it durable
 // (base/atomic_files.h).
 #pragma once
 

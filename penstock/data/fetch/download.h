@@ -1,5 +1,5 @@
-// One file over HTTP, through libcurl: resumable, and complete or absent under its name. What it
-// should hold, and what it is for, is the caller's.
+// Downloads one file over HTTP, through libcurl. A download is resumable, and its file is complete
+// or absent. fetch.h checks the content.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// NAME.fetched.json: what a download gave, kept beside it, so that the next one can tell whether
-// the files are still those. For what has no published sum of its own: members of archives, and
+// NAME.fetched.json: a record beside a download, by which a later download can tell whether the
+// files are still the same. It is for files without a published checksum: members of archives, and
 // files whose publishers give none.
 #pragma once
 

@@ -1,6 +1,5 @@
-// The one table of public data sets that `penstock data fetch` knows, corpora and the rows of
-// tasks: where they are and what their publishers, or others who pinned them, say of their bytes.
-// Fetches nothing itself.
+// The table of public data sets that `penstock data fetch` knows, corpora and rows of tasks: their
+// addresses, and the checksums that their publishers, or others, give. Fetches nothing itself.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Getting Debian packages through apt, without root and without installing anything.
+// Downloads Debian packages by apt, without root and without an installation.
 #pragma once
 
 #include <functional>

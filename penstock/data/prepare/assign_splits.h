@@ -1,4 +1,4 @@
-// Deciding which text is for training, validation and test.
+// Decides which text is for training, validation and test.
 #pragma once
 
 #include <array>

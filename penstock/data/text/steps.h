@@ -1,5 +1,5 @@
-// What happens to text before its words are merged: normalising, cutting, marking spaces. Each step
-// is one entry of a tokenizer.json's "normalizer" or "pre_tokenizer".
+// The steps that a text goes through before its words are merged: normalising, cutting, marking
+// spaces. Each step is one entry of a tokenizer.json's "normalizer" or "pre_tokenizer".
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Which pieces begin and end documents, as a tokenizer_config.json or the pieces' names say.
+// Finds the pieces that begin and end documents, by a tokenizer_config.json or by the pieces'
+// names.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // One training step of a single layer: forward, backward against a direction, and the optimizer's
-// update. The layer benchmark and `penstock doctor` use it. A model's step, with parts, ranks and
-// balancers, is step.h's.
+// update. The layer benchmark and `penstock doctor` use it. step.h makes a model's step, with
+// parts, ranks and balancers.
 #pragma once
 
 #include <functional>
