@@ -10,9 +10,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/study/measurement.h"
+#include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/study/tables/by_k_summary.h"
 #include "penstock/train/evaluation_settings.h"
 
@@ -20,8 +19,6 @@ namespace penstock::study::by_active {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kFile = "by_active.json";
 
 struct Point {
   double active = 0, reached = 0, shift = 0;
@@ -64,9 +61,7 @@ struct Report {
 };
 
 std::optional<Report> report_of(const RunRow& row) {
-  const auto it = row.measured.find("by_active");
-  if (it == row.measured.end()) return std::nullopt;
-  return read_json<Report>(*it, row.variant + ": by_active");
+  return report_under<Report>("by_active", row);
 }
 
 /// Evaluates the checkpoint at each mean number with the settings of the recipe's last evaluation.
@@ -216,7 +211,7 @@ Chart chart_of(Variants variants, const Comparison& comparison, bool over_flops)
           .drawn = std::move(drawn)};
 }
 
-class ByActive : public Measurement {
+class ByActive : public ReportMeasurement<Report> {
  public:
   void read_keys(FieldReader& keys, KeysOf part) override {
     if (part == KeysOf::command_line) return;
@@ -251,7 +246,8 @@ class ByActive : public Measurement {
                               const TrainControl& control) const override {
     return write_json(measured_run(run, work.asked.get<std::vector<double>>(), control.progress));
   }
-  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+  void keep(const FinishedRun& run, const Work& work, const json& result,
+            RunRow& row) const override {
     auto more = read_json<Report>(result, "by active");
     const auto have = report_of(row);
     if (have && have->checkpoint == more.checkpoint && have->step == more.step &&
@@ -259,19 +255,7 @@ class ByActive : public Measurement {
       for (const Point& point : have->points)
         if (!more.at(point.active)) more.points.push_back(point);
     std::ranges::sort(more.points, {}, &Point::active);
-    const json whole = write_json(more);
-    write_kept_object(whole, run.directory, kFile);
-    row.measured["by_active"] = whole;
-  }
-  json read_row(const json& row, const std::string& where) const override {
-    const auto it = row.find("by_active");
-    if (it == row.end()) return json::object();
-    return {{"by_active", write_json(read_json<Report>(*it, where + ": by_active"))}};
-  }
-  json read_folder(const std::string& run_directory) const override {
-    const auto object = read_kept_object(run_directory, kFile);
-    return object ? read_row({{"by_active", *object}}, run_directory + "/" + kFile)
-                  : json::object();
+    ReportMeasurement::keep(run, work, write_json(more), row);
   }
 
   std::vector<Section> sections(std::span<const RunRow> rows,

@@ -12,9 +12,8 @@
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/progress.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/measurement.h"
+#include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/results.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 
@@ -23,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFile = "flips.json";
 constexpr std::int64_t kTokens = 4096;
 
 /// The flip rate of the update after `step` steps.
@@ -50,11 +48,7 @@ struct Report {
   }
 };
 
-std::optional<Report> report_of(const RunRow& row) {
-  const auto it = row.measured.find("flips");
-  if (it == row.measured.end()) return std::nullopt;
-  return read_json<Report>(*it, row.variant + ": flips");
-}
+std::optional<Report> report_of(const RunRow& row) { return report_under<Report>("flips", row); }
 
 Report measured_flips(const FinishedRun& run, std::FILE* progress) {
   const Recipe recipe = read_recipe(run.recipe);
@@ -116,7 +110,7 @@ Table flip_table(Variants variants, const std::set<std::int64_t>& steps, bool ti
   return out;
 }
 
-class Flips : public Measurement {
+class Flips : public ReportMeasurement<Report> {
  public:
   std::vector<std::string_view> report_words() const override { return {"flips"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
@@ -129,19 +123,6 @@ class Flips : public Measurement {
   std::optional<json> measure(const FinishedRun& run, const Work&,
                               const TrainControl& control) const override {
     return write_json(measured_flips(run, control.progress));
-  }
-  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
-    write_kept_object(result, run.directory, kFile);
-    row.measured["flips"] = result;
-  }
-  json read_row(const json& row, const std::string& where) const override {
-    const auto it = row.find("flips");
-    if (it == row.end()) return json::object();
-    return {{"flips", write_json(read_json<Report>(*it, where + ": flips"))}};
-  }
-  json read_folder(const std::string& run_directory) const override {
-    const auto object = read_kept_object(run_directory, kFile);
-    return object ? read_row({{"flips", *object}}, run_directory + "/" + kFile) : json::object();
   }
 
   std::vector<Section> sections(std::span<const RunRow> rows, const Comparison&) const override {

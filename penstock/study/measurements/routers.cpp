@@ -10,10 +10,9 @@
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/study/measurement.h"
+#include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/results.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/initial_model.h"
 #include "penstock/train/recipe.h"
@@ -22,8 +21,6 @@ namespace penstock::study::routers {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kFile = "routers.json";
 
 /// Entropy of one layer's router over a split's tokens, in nats. The initial figures are of the
 /// model before the first step, made from the seed or from the model that the run began with.
@@ -70,9 +67,7 @@ struct RouterReport {
 };
 
 std::optional<RouterReport> report_of(const RunRow& row) {
-  const auto it = row.measured.find("routers");
-  if (it == row.measured.end()) return std::nullopt;
-  return read_json<RouterReport>(*it, row.variant + ": routers");
+  return report_under<RouterReport>("routers", row);
 }
 
 /// Measures the routers on the measured split, which is read as in the run's last evaluation. For a
@@ -225,7 +220,7 @@ Section samples(Variants variants) {
   return out;
 }
 
-class Routers : public Measurement {
+class Routers : public ReportMeasurement<RouterReport> {
  public:
   std::vector<std::string_view> report_words() const override { return {"entropy", "samples"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
@@ -251,20 +246,6 @@ class Routers : public Measurement {
   std::optional<json> measure(const FinishedRun& run, const Work&,
                               const TrainControl& control) const override {
     return write_json(measured_routers(run, control.progress));
-  }
-  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
-    write_kept_object(result, run.directory, kFile);
-    row.measured["routers"] = result;
-  }
-
-  json read_row(const json& row, const std::string& where) const override {
-    const auto it = row.find("routers");
-    if (it == row.end()) return json::object();
-    return {{"routers", write_json(read_json<RouterReport>(*it, where + ": routers"))}};
-  }
-  json read_folder(const std::string& run_directory) const override {
-    const auto object = read_kept_object(run_directory, kFile);
-    return object ? read_row({{"routers", *object}}, run_directory + "/" + kFile) : json::object();
   }
 
   std::vector<Section> sections(std::span<const RunRow> rows,

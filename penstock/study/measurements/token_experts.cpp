@@ -12,10 +12,9 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/study/measurement.h"
+#include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/results.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::token_experts {
@@ -23,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFile = "token_experts.json";
 constexpr const char* kReading = "as evaluated";  // how the split is read
 constexpr std::size_t kShownTokens = 8;           // tokens in each list
 
@@ -77,9 +75,7 @@ struct Report {
 };
 
 std::optional<Report> report_of(const RunRow& row) {
-  const auto it = row.measured.find("token_experts");
-  if (it == row.measured.end()) return std::nullopt;
-  return read_json<Report>(*it, row.variant + ": token_experts");
+  return report_under<Report>("token_experts", row);
 }
 
 std::vector<FrequencyBin> bins_of(const analysis::TokenExperts& counted) {
@@ -216,7 +212,7 @@ Table experts_table(const std::string& label, const Report& report) {
   return out;
 }
 
-class TokenExpertsReport : public Measurement {
+class TokenExpertsReport : public ReportMeasurement<Report> {
  public:
   void read_keys(FieldReader& keys, KeysOf part) override {
     if (part == KeysOf::command_line) return;
@@ -243,20 +239,6 @@ class TokenExpertsReport : public Measurement {
   std::optional<json> measure(const FinishedRun& run, const Work&,
                               const TrainControl& control) const override {
     return write_json(measured_report(run, layer_, control.progress));
-  }
-  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
-    write_kept_object(result, run.directory, kFile);
-    row.measured["token_experts"] = result;
-  }
-  json read_row(const json& row, const std::string& where) const override {
-    const auto it = row.find("token_experts");
-    if (it == row.end()) return json::object();
-    return {{"token_experts", write_json(read_json<Report>(*it, where + ": token_experts"))}};
-  }
-  json read_folder(const std::string& run_directory) const override {
-    const auto object = read_kept_object(run_directory, kFile);
-    return object ? read_row({{"token_experts", *object}}, run_directory + "/" + kFile)
-                  : json::object();
   }
 
   std::vector<Section> sections(std::span<const RunRow> rows, const Comparison&) const override {
