@@ -253,30 +253,30 @@ class Router : public torch::nn::Module {
 /// `void check(const RouterShape&) const` throws Error if the config does not fit the shape;
 /// `void refine(ScorerTraits&) const`, with the traits of the part's kind, changes the traits that
 /// depend on options.
-template <class Base, class Class, class Config>
+template <class Base, Registry<PartEntry<Base>>& (*registry)(), class Class, class Config>
 struct RegisterPart {
   using Traits = typename Base::Traits;
-  RegisterPart(Registry<PartEntry<Base>>& registry, const std::string& name,
-               const std::string& summary, const std::string& source, Traits traits) {
+  RegisterPart(const std::string& name, const std::string& summary, const std::string& source,
+               Traits traits) {
     const auto read = [name](const ConfigNode& options) {
       return read_config<Config>(options, "model.router." + name);
     };
-    registry.add(name,
-                 {summary, source, traits, describe_config<Config>(),
-                  [read](const RouterShape& shape, const ConfigNode& options) {
-                    check(read(options), shape);
-                  },
-                  [read](const RouterShape& shape, const ConfigNode& options) {
-                    const Config config = read(options);
-                    check(config, shape);
-                    return std::static_pointer_cast<Base>(std::make_shared<Class>(shape, config));
-                  },
-                  [read](const ConfigNode& options) { return write_config(read(options)); },
-                  [read, traits](const ConfigNode& options) {
-                    Traits refined = traits;
-                    refine(read(options), refined);
-                    return refined;
-                  }});
+    registry().add(name,
+                   {summary, source, traits, describe_config<Config>(),
+                    [read](const RouterShape& shape, const ConfigNode& options) {
+                      check(read(options), shape);
+                    },
+                    [read](const RouterShape& shape, const ConfigNode& options) {
+                      const Config config = read(options);
+                      check(config, shape);
+                      return std::static_pointer_cast<Base>(std::make_shared<Class>(shape, config));
+                    },
+                    [read](const ConfigNode& options) { return write_config(read(options)); },
+                    [read, traits](const ConfigNode& options) {
+                      Traits refined = traits;
+                      refine(read(options), refined);
+                      return refined;
+                    }});
   }
 
  private:
@@ -288,22 +288,10 @@ struct RegisterPart {
   }
 };
 template <class Class, class Config>
-struct RegisterScorer : RegisterPart<Scorer, Class, Config> {
-  RegisterScorer(const std::string& name, const std::string& summary, const std::string& source,
-                 ScorerTraits traits)
-      : RegisterPart<Scorer, Class, Config>(scorer_registry(), name, summary, source, traits) {}
-};
+using RegisterScorer = RegisterPart<Scorer, scorer_registry, Class, Config>;
 template <class Class, class Config>
-struct RegisterSelector : RegisterPart<Selector, Class, Config> {
-  RegisterSelector(const std::string& name, const std::string& summary, const std::string& source,
-                   SelectorTraits traits)
-      : RegisterPart<Selector, Class, Config>(selector_registry(), name, summary, source, traits) {}
-};
+using RegisterSelector = RegisterPart<Selector, selector_registry, Class, Config>;
 template <class Class, class Config>
-struct RegisterBalancer : RegisterPart<Balancer, Class, Config> {
-  RegisterBalancer(const std::string& name, const std::string& summary, const std::string& source,
-                   BalancerTraits traits)
-      : RegisterPart<Balancer, Class, Config>(balancer_registry(), name, summary, source, traits) {}
-};
+using RegisterBalancer = RegisterPart<Balancer, balancer_registry, Class, Config>;
 
 }  // namespace penstock
