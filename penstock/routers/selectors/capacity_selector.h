@@ -8,8 +8,23 @@
 
 namespace penstock {
 
-/// The config has `capacity` for training and `eval_capacity` for passes outside training, both in
-/// even shares k·T/E.
+/// The capacity of an expert in even shares k·T/E. A config with this member lists these keys among
+/// its own.
+struct CapacityKeys {
+  double training = 1, evaluation = 1;
+
+  template <class V>
+  void visit(V& v) {
+    v("capacity", training,
+      {.help =
+           "capacity of an expert as a multiple of the even load k·T/E of a micro-batch; above 0",
+       .min = 0});
+    v("eval_capacity", evaluation,
+      {.help = "capacity outside training, in the same unit", .min = 0});
+  }
+};
+
+/// The config has CapacityKeys as `capacity`.
 template <class Config>
 class CapacitySelector : public Selector {
  public:
@@ -20,14 +35,15 @@ class CapacitySelector : public Selector {
     return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
   }
   bool refuses_none() const override {
-    return never_full(config_.eval_capacity, shape_.k, shape_.experts);
+    return never_full(config_.capacity.evaluation, shape_.k, shape_.experts);
   }
 
  protected:
   /// The capacity of one expert for tokens with these logits [T, E].
   std::int64_t places(const at::Tensor& logits, const RoutingContext& context) const {
-    return expert_capacity(context.training ? config_.capacity : config_.eval_capacity,
-                           nominal_k(context), logits.size(0), logits.size(1));
+    return expert_capacity(
+        context.training ? config_.capacity.training : config_.capacity.evaluation,
+        nominal_k(context), logits.size(0), logits.size(1));
   }
 
   RouterShape shape_;

@@ -10,25 +10,19 @@
 namespace penstock::gshard {
 
 struct Config {
-  double capacity = 1;
-  double eval_capacity = 1;
+  CapacityKeys capacity;
   bool random_eval = false;
 
   template <class V>
   void visit(V& v) {
-    v("capacity", capacity,
-      {.help =
-           "capacity of an expert as a multiple of the even load k·T/E of a micro-batch; above 0",
-       .min = 0});
-    v("eval_capacity", eval_capacity,
-      {.help = "capacity outside training, in the same unit", .min = 0});
+    capacity.visit(v);
     v("random_eval", random_eval, {.help = "also draw the second expert outside training"});
   }
   void check(const RouterShape& shape) const {
     PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k, " of ", shape.experts,
                    " active experts; selector 'gshard' takes 1 or 2");
-    check_capacity("gshard", capacity, eval_capacity);
+    check_capacity("gshard", capacity.training, capacity.evaluation);
   }
 };
 

@@ -13,25 +13,19 @@ constexpr std::array<std::string_view, 2> words(Softmax) { return {"before", "af
 
 struct Config {
   Softmax softmax = Softmax::before;
-  double capacity = 1.25;
-  double eval_capacity = 2;
+  CapacityKeys capacity = {.training = 1.25, .evaluation = 2};
 
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
       {.help = "before: softmax over all E logits; after: softmax over the k chosen logits, "
                "including refused experts"});
-    v("capacity", capacity,
-      {.help =
-           "capacity of an expert as a multiple of the even load k·T/E of a micro-batch; above 0",
-       .min = 0});
-    v("eval_capacity", eval_capacity,
-      {.help = "capacity outside training, in the same unit", .min = 0});
+    capacity.visit(v);
   }
   bool over_requested() const { return softmax == Softmax::after; }
   void check(const RouterShape& shape) const {
     check_whole_k(shape, "topk-capacity");
-    check_capacity("topk-capacity", capacity, eval_capacity);
+    check_capacity("topk-capacity", capacity.training, capacity.evaluation);
   }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_requested();
