@@ -1,6 +1,7 @@
 #include "penstock/convert/export/export_hugging_face_config.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/data/vocabulary.h"
@@ -10,8 +11,6 @@ namespace penstock {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-}  // namespace
 
 const char* torch_dtype_name(ExportDtype dtype) {
   switch (dtype) {
@@ -23,8 +22,6 @@ const char* torch_dtype_name(ExportDtype dtype) {
       return "float32";
   }
 }
-
-namespace {
 
 /// Writes the keys of the dense layers.
 void add_dense_layers(const ModelConfig& c, const Architecture& as, Json& out) {
@@ -63,13 +60,16 @@ void add_experts(const ExportTarget& target, Json& out) {
 
 }  // namespace
 
-void add_token_ids(const Tokenizer* tokenizer, Json& out) {
+std::string finished_config_text(Json out, ExportDtype dtype, const Tokenizer* tokenizer) {
   const auto vocabulary = tokenizer ? tokenizer->vocabulary() : std::nullopt;
   const auto id = [](TokenId value) { return value >= 0 ? Json(value) : Json(nullptr); };
   const TokenId end = tokenizer ? tokenizer->end_of_document() : -1;
   out["bos_token_id"] = id(vocabulary ? vocabulary->bos : -1);
   out["eos_token_id"] = id(end);
   out["pad_token_id"] = id(vocabulary ? vocabulary->padding : -1);
+  out["torch_dtype"] = torch_dtype_name(dtype);
+  out["dtype"] = torch_dtype_name(dtype);
+  return out.dump(2) + "\n";
 }
 
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
@@ -107,10 +107,7 @@ std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dty
     out["max_window_layers"] = c.layers;
   }
   if (c.moe_layers() > 0) add_experts(target, out);
-  add_token_ids(tokenizer, out);
-  out["torch_dtype"] = torch_dtype_name(dtype);
-  out["dtype"] = torch_dtype_name(dtype);
-  return out.dump(2) + "\n";
+  return finished_config_text(std::move(out), dtype, tokenizer);
 }
 
 }  // namespace penstock

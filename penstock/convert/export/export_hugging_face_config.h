@@ -14,8 +14,9 @@ namespace penstock {
 /// The text of config.json, of a class of transformers.
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
                                      const Tokenizer* tokenizer);
-/// Adds keys that every config.json has: the ids of special tokens, null if there is none.
-void add_token_ids(const Tokenizer* tokenizer, nlohmann::ordered_json& out);
-const char* torch_dtype_name(ExportDtype dtype);
+/// Adds the keys that end every config.json: the ids of special tokens, null if there is none, and
+/// the type of the tensors. Returns the whole text.
+std::string finished_config_text(nlohmann::ordered_json config, ExportDtype dtype,
+                                 const Tokenizer* tokenizer);
 
 }  // namespace penstock

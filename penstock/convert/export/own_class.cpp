@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "penstock/convert/export/export_hugging_face_config.h"
 #include "penstock/convert/export/not_portable.h"
@@ -113,10 +114,7 @@ std::string own_class_config_text(const ExportTarget& target, ExportDtype dtype,
   out["rope_adjacent"] = c.rope_adjacent;
   out["initializer_range"] = c.init_std;
   if (c.moe_layers() > 0) add_experts(c, out);
-  add_token_ids(tokenizer, out);
-  out["torch_dtype"] = torch_dtype_name(dtype);
-  out["dtype"] = torch_dtype_name(dtype);
-  return out.dump(2) + "\n";
+  return finished_config_text(std::move(out), dtype, tokenizer);
 }
 
 }  // namespace penstock
