@@ -10,10 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-from shell import RECIPE, Shell
+from shell import RECIPE, Shell, finish, tiny
 
 
 def change(path, offset):
@@ -150,11 +149,8 @@ def check_closed_streams(shell):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        shell = Damage(os.path.abspath(sys.argv[1]), directory)
-        write(shell.path("text.txt"), "the gate decides how much water each turbine gets\n" * 200)
+    with tiny(sys.argv[1], run=False, kind=Damage) as shell:
         write(shell.path("recipe.toml"), RECIPE.replace("eval_every = 3", "checkpoint_every = 2"))
-        shell.ok("data", "prepare", "text.txt", "--out", "corpus")
         shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
         check_eval_names_what_it_measured(shell)
         check_damaged_checkpoints(shell)
@@ -163,8 +159,7 @@ def main():
         check_config_of_a_run(shell)
         check_damaged_records(shell)
         check_closed_streams(shell)
-        print("passed" if shell.failures == 0 else f"{shell.failures} failures")
-        return shell.failures > 0
+        return finish(shell)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 
-from shell import RECIPE, Shell
+from shell import finish, tiny
 
 
 def write_task(folder):
@@ -94,21 +93,14 @@ def check_mistakes(shell):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        shell = Shell(os.path.abspath(sys.argv[1]), directory)
-        with open(os.path.join(directory, "text.txt"), "w") as file:
-            file.write("the gate decides how much water each turbine gets\n" * 200)
-        with open(os.path.join(directory, "recipe.toml"), "w") as file:
-            file.write(RECIPE)
-        write_task(os.path.join(directory, "sst2"))
-        shell.ok("data", "prepare", "text.txt", "--out", "corpus")
+    with tiny(sys.argv[1], run=False) as shell:
+        write_task(os.path.join(shell.directory, "sst2"))
         shell.ok("train", "recipe.toml", "--out", "run", "--quiet", "--set", "model.router.method=topk")
         check_result(shell)
         check_warnings(shell)
         check_interruption(shell)
         check_mistakes(shell)
-        print("passed" if shell.failures == 0 else f"{shell.failures} failures")
-        return shell.failures > 0
+        return finish(shell)
 
 
 if __name__ == "__main__":

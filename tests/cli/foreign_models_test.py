@@ -15,9 +15,8 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 
-from shell import Shell
+from shell import finish, tiny
 from finetune_test import write_task
 
 VOCAB, WIDTH, INNER, EXPERTS, LAYERS = 256, 16, 12, 4, 2
@@ -220,12 +219,9 @@ def check_llama2c(shell):
 
 
 def main():
-    program, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    with tempfile.TemporaryDirectory() as directory:
-        shell = Shell(program, directory)
-        with open(os.path.join(directory, "text.txt"), "w") as file:
-            file.write("the gate decides how much water each turbine gets\n" * 200)
-        shell.ok("data", "prepare", "text.txt", "--out", "corpus")
+    source = os.path.abspath(sys.argv[2])
+    with tiny(sys.argv[1], run=False) as shell:
+        directory = shell.directory
         write_task(os.path.join(directory, "sst2"))
         tensors = mixtral_tensors()
         write_model(os.path.join(directory, "mixtral"), tensors)
@@ -235,8 +231,7 @@ def main():
         check_trace(shell, tensors)
         check_damage(shell, tensors)
         check_llama2c(shell)
-        print("passed" if shell.failures == 0 else f"{shell.failures} failures")
-        return shell.failures > 0
+        return finish(shell)
 
 
 if __name__ == "__main__":

@@ -76,10 +76,10 @@ class Shell:
 
 
 @contextlib.contextmanager
-def tiny(program, run=True):
+def tiny(program, run=True, kind=Shell):
     """Yields a Shell in a temporary folder with text.txt, recipe.toml, the corpus and, with `run`, a trained run."""
     with tempfile.TemporaryDirectory() as directory:
-        shell = Shell(os.path.abspath(program), directory)
+        shell = kind(os.path.abspath(program), directory)
         with open(os.path.join(directory, "text.txt"), "w") as file:
             file.write("the gate decides how much water each turbine gets\n" * 200)
         with open(os.path.join(directory, "recipe.toml"), "w") as file:
