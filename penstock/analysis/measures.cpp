@@ -3,8 +3,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
-
 #include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/refusals.h"
 #include "penstock/analysis/similarity.h"

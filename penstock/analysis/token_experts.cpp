@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "penstock/analysis/domain_routing.h"

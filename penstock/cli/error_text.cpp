@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "penstock/base/member_names.h"
 #include "penstock/cli/arguments/common_options.h"

@@ -1,6 +1,5 @@
 #include "penstock/convert/model_writer.h"
 
-#include <filesystem>
 #include <map>
 
 #include "penstock/base/atomic_files.h"

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <functional>
 #include <vector>
 

@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "penstock/base/error.h"
 #include "penstock/base/json_error.h"

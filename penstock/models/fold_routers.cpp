@@ -3,8 +3,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <utility>
-
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
 #include "penstock/routers/parameter_names.h"

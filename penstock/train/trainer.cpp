@@ -4,8 +4,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
-
 #include "penstock/base/error.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"

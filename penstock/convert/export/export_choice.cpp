@@ -1,6 +1,5 @@
 #include "penstock/convert/export/export_choice.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "penstock/base/error.h"

@@ -1,6 +1,5 @@
 #include "penstock/convert/export/export_gguf.h"
 
-#include <algorithm>
 #include <map>
 #include <span>
 

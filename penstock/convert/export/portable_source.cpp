@@ -2,8 +2,6 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
-
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
 #include "penstock/models/counts/model_tensors.h"

@@ -2,8 +2,6 @@
 
 #include <torch/types.h>
 
-#include <utility>
-
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 

@@ -4,7 +4,6 @@
 #include <torch/utils.h>
 
 #include <optional>
-#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/model_writer.h"

@@ -1,7 +1,6 @@
 // Reads BANKING77 (Casanueva et al., 2020): CSV of text and category, with the names in
 // categories.json.
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>

@@ -1,6 +1,5 @@
 #include "penstock/data/fetch/fetch.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"

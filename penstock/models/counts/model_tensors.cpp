@@ -3,8 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/layers/scorer_tensors.h"

@@ -3,8 +3,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
-
 #include "penstock/base/error.h"
 #include "penstock/routers/balancers/reductions.h"
 

@@ -1,5 +1,4 @@
 // Charts of quality by experts per token and by FLOPs: HyperRouter's Figure 1.
-#include <algorithm>
 #include <cctype>
 #include <set>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/models/formats/rank_slices.h"

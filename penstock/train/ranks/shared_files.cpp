@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <random>
-#include <vector>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
