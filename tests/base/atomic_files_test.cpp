@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "tests/base/error_of.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/base/temp_directory.h"
 
@@ -112,9 +113,7 @@ TEST(AtomicFile, DiskFullAfterEveryByte) {
       FAIL() << "wrote " << text.size() << " bytes into " << room;
     } catch (const DiskFullError& error) {
       const std::string what = error.what();
-      EXPECT_NE(what.find("disk full"), std::string::npos) << what;
-      EXPECT_NE(what.find("24 bytes"), std::string::npos) << what;
-      EXPECT_NE(what.find((temp.path() / "f").string()), std::string::npos) << what;
+      testing::expect_says(what, {"disk full", "24 bytes", (temp.path() / "f").string()});
     }
     EXPECT_EQ(fs.read(temp.path() / "f"), "old");
     EXPECT_EQ(fs.list(temp.path()), std::vector<std::string>{"f"})
@@ -131,14 +130,9 @@ TEST(AtomicFile, AMissingFolderIsNamedAndNotTheFileAside) {
                             +[](const std::filesystem::path& path) {
                               AtomicDirectory directory(real_file_system(), path);
                             }}) {
-    try {
-      write(folder / "file");
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()),
-                concat("cannot write ", (folder / "file").string(), ": there is no folder ",
-                       folder.string(), "; make it first"));
-    }
+    EXPECT_EQ(testing::error_of([&] { write(folder / "file"); }),
+              concat("cannot write ", (folder / "file").string(), ": there is no folder ",
+                     folder.string(), "; make it first"));
   }
 }
 
@@ -242,15 +236,10 @@ TEST(AtomicFile, RefusesLinksInACircle) {
   const auto one = temp.path() / "one", two = temp.path() / "two";
   stdfs::create_symlink("two", one);
   stdfs::create_symlink("one", two);
-  try {
-    write_file_atomically(real_file_system(), one, "text");
-    FAIL() << "the file was written";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              concat(one.string(),
-                     ": is a symbolic link that leads back to itself; name another "
-                     "place, or remove the link"));
-  }
+  EXPECT_EQ(testing::error_of([&] { write_file_atomically(real_file_system(), one, "text"); }),
+            concat(one.string(),
+                   ": is a symbolic link that leads back to itself; name another "
+                   "place, or remove the link"));
 }
 
 TEST(AtomicDirectory, IsMadeWhereALinkLeads) {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string_view>
 #include <vector>
 
 #include "penstock/base/file_system.h"

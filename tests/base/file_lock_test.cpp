@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {
@@ -21,12 +22,7 @@ TEST(FileLock, OneHolderAtATime) {
 }
 
 TEST(FileLock, NamesAPathThatCannotBeCreated) {
-  try {
-    FileLock lock("/nowhere/at/all/.lock");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("/nowhere/at/all/.lock"), std::string::npos);
-  }
+  testing::expect_error([&] { FileLock lock("/nowhere/at/all/.lock"); }, {"/nowhere/at/all/.lock"});
 }
 
 }  // namespace

@@ -5,27 +5,19 @@
 #include <string>
 
 #include "penstock/base/mapped_file.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {
 namespace {
 
+using testing::error_of;
 using testing::TempDirectory;
 
 void put(const std::filesystem::path& path, std::string_view text, OpenMode mode) {
   const auto file = real_file_system().open(path, mode);
   file->write(bytes_of(text));
   file->close();
-}
-
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
 }
 
 TEST(RealFileSystem, TruncatesAndAppends) {
@@ -64,7 +56,7 @@ TEST(RealFileSystem, ErrorsNameThePath) {
         error_of([&] { fs.create_directory(missing / "below"); }),
         error_of([&] { fs.open(missing / "f", OpenMode::kAppend); }),
         error_of([&] { MappedFile file(missing); })})
-    EXPECT_NE(error.find("missing"), std::string::npos) << error;
+    testing::expect_says(error, {"missing"});
 }
 
 TEST(RealFileSystem, ReadHasALimit) {
@@ -82,8 +74,7 @@ TEST(RealFileSystem, AFullDeviceIsADiskFullError) {
     file->write(bytes_of("x"));
     FAIL() << "writing to a full device succeeded";
   } catch (const DiskFullError& error) {
-    EXPECT_NE(std::string(error.what()).find("disk full"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("/dev/full"), std::string::npos);
+    testing::expect_says(error.what(), {"disk full", "/dev/full"});
   }
 }
 

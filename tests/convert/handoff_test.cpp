@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/random.h"
@@ -14,6 +13,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/files/open_model.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 
@@ -115,12 +115,7 @@ class Handoff : public ::testing::Test {
     return hand_off(options, real_file_system(), path("handed"));
   }
   void refused(const ModelConfig& config, const char* part, const HandoffOptions& options = {}) {
-    try {
-      handed(config, options);
-      ADD_FAILURE() << "accepted, without this message: " << part;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
+    testing::expect_error([&] { handed(config, options); }, {part});
     EXPECT_FALSE(std::filesystem::exists(path("handed")));
   }
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }

@@ -40,12 +40,6 @@ inline std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// Expects the text to contain each part.
-inline void expect_says(const std::string& text, std::initializer_list<std::string_view> parts) {
-  for (const auto part : parts)
-    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
-}
-
 /// The path of a data file beside the checkout. If the file is missing the path is empty; in CI
 /// with the data folder present that is also a test failure.
 inline std::string shared_data(const std::string& name) {

@@ -1,7 +1,6 @@
 #include "penstock/data/tokenizer.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "penstock/data/tokenizers/from_files.h"

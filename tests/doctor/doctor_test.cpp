@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/base/error_of.h"
 #include "tests/doctor/doctor_fixture.h"
 
 namespace penstock {
@@ -134,7 +135,7 @@ TEST_F(Doctor, OtherWeightsThanTheParents) {
   damage([](TensorMap& tensors) { tensors["model.layers.0.self_attn.o_proj.weight"] *= 1.5; });
   const Diagnosis trained = look();  // as after training: reported, but no fault
   EXPECT_EQ(trained.worst(), CheckState::ok);
-  EXPECT_NE(find(trained, "other weights")->finding.find("1 tensors"), std::string::npos);
+  testing::expect_says(find(trained, "other weights")->finding, {"1 tensors"});
   ModelConfig other = testing::tiny_config(4);
   other.rope_adjacent = true;
   testing::write_parent(path("other"), other);
@@ -181,8 +182,8 @@ TEST_F(Doctor, AStartFarFromTheParentIsAWarning) {
   EXPECT_EQ(judged(own - 0.09).state, CheckState::ok);
   const Check far = judged(own - 0.11);
   EXPECT_EQ(far.state, CheckState::warning);
-  EXPECT_NE(far.finding.find("a token's gates sum to 0."), std::string::npos) << far.finding;
-  EXPECT_NE(far.remedy.find("--start parent"), std::string::npos) << far.remedy;
+  testing::expect_says(far.finding, {"a token's gates sum to 0."});
+  testing::expect_says(far.remedy, {"--start parent"});
 }
 
 TEST_F(Doctor, WithoutParentOrText) {

@@ -9,6 +9,7 @@
 #include "penstock/dist/transport.h"
 #include "penstock/experts/experts.h"
 #include "penstock/experts/token_exchange.h"
+#include "tests/base/error_of.h"
 
 namespace penstock::experts_over_ranks {
 namespace {
@@ -254,14 +255,9 @@ TEST_F(ExpertRanks, DrawTheirRowsOfTheInitialWeights) {
 
 TEST_F(ExpertRanks, RefuseAnUnevenShare) {
   on_ranks(3, [](const dist::ProcessGroup& group) {
-    try {
-      Experts(kExperts, kWidth, kInner, {}, group);
-      ADD_FAILURE() << "8 experts were divided among 3 ranks";
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "8 experts cannot be shared evenly by 3 ranks; take a number of ranks that divides "
-                "them");
-    }
+    EXPECT_EQ(testing::error_of([&] { Experts(kExperts, kWidth, kInner, {}, group); }),
+              "8 experts cannot be shared evenly by 3 ranks; take a number of ranks that divides "
+              "them");
   });
 }
 

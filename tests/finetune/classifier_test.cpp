@@ -4,9 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <numeric>
-
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/pretrained.h"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/finetune/small_task.h"
 
@@ -26,12 +27,7 @@ class Splits : public ::testing::Test {
     return load_finetune_splits(folder_.path().string(), ClassificationFormat::kAuto, config);
   }
   std::string error() const {
-    try {
-      load(config_of("clean"));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_or("", [&] { load(config_of("clean")); });
   }
   testing::TempDirectory folder_;
 };
@@ -84,9 +80,7 @@ TEST_F(Splits, FewerTextsAreDrawnBySeed) {
 TEST_F(Splits, AClassThatIsNeverTrainedIsNamed) {
   write("train.tsv", "sentence\tlabel\nfine\t1\ngood\t1\n");
   write("dev.tsv", "sentence\tlabel\nbad\t0\n");
-  EXPECT_NE(error().find("'negative' is in the test set but has no training text"),
-            std::string::npos)
-      << error();
+  testing::expect_says(error(), {"'negative' is in the test set but has no training text"});
 }
 
 TEST_F(Splits, AnotherTaskIsRefused) {

@@ -13,6 +13,7 @@
 #include "penstock/base/error.h"
 #include "penstock/infer/generate.h"
 #include "penstock/infer/session.h"
+#include "tests/base/error_of.h"
 #include "tests/infer/batcher_texts.h"
 
 namespace penstock::batcher_test {
@@ -235,13 +236,8 @@ TEST(Batcher, TheCapacityHoldsForModelsWithMemoryToo) {
     options.reader.capacity = 20;
     Batcher batcher(model_of(memory ? testing::tiny_xl(64) : tiny("topk")), bytes(), options);
     EXPECT_EQ(batcher.capacity(), 20);
-    std::string why;
-    try {
-      batcher.add(order(letters(21, 1), 5, 1));
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    EXPECT_NE(why.find("21 tokens long, more than the context of 20"), std::string::npos) << why;
+    testing::expect_error([&] { batcher.add(order(letters(21, 1), 5, 1)); },
+                          {"21 tokens long, more than the context of 20"});
     Heard heard;
     for (std::uint64_t seed = 0; heard.finish != Finish::context && seed < 20; ++seed) {
       heard = {};
@@ -269,7 +265,7 @@ TEST(Batcher, ImpossibleOrdersAreRefusedAndFailuresTold) {
   Heard heard;
   add(batcher, order(letters(3, 1), 5, 1), heard);
   run(batcher);
-  EXPECT_NE(heard.failure.find("NaN"), std::string::npos) << heard.failure;
+  testing::expect_says(heard.failure, {"NaN"});
   Heard all;
   add(batcher, order(letters(3, 1), 5, 1), all);
   batcher.fail_all("the reason");

@@ -10,6 +10,7 @@
 #include "penstock/infer/draft_check.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/make_model.h"
+#include "tests/base/error_of.h"
 #include "tests/infer/support.h"
 
 namespace penstock {
@@ -135,12 +136,7 @@ TEST(Draft, ADraftOfAShorterContextFallsSilent) {
 
 void expect_refused(const std::shared_ptr<LanguageModel>& model, const GenerateOptions& options,
                     const std::string& reason) {
-  try {
-    generate(model, *draft_bytes(), {"Abc"}, options);
-    ADD_FAILURE() << "the options were accepted, without this message: " << reason;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
-  }
+  testing::expect_error([&] { generate(model, *draft_bytes(), {"Abc"}, options); }, {reason});
 }
 
 TEST(Draft, WhatCannotDraftIsRefused) {

@@ -13,6 +13,7 @@
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/make_model.h"
 #include "penstock/ops/dispatch.h"
+#include "tests/base/error_of.h"
 #include "tests/infer/support.h"
 
 namespace penstock {
@@ -186,12 +187,7 @@ TEST(Generate, TheSpaceBeforeADocumentsFirstWordIsLeftOut) {
 TEST(Generate, WhatCannotBeIsAnError) {
   const auto model = model_of(tiny("dense"));
   const auto expect_error = [&](const GenerateOptions& options, const char* words) {
-    try {
-      generate(model, *bytes(), {"a"}, options);
-      FAIL() << words;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-    }
+    testing::expect_error([&] { generate(model, *bytes(), {"a"}, options); }, {words});
   };
   expect_error({.max_tokens = 0}, "nothing to generate");
   expect_error({.samples = 2}, "temperature");

@@ -1,7 +1,6 @@
 // Quantised blocks against the numbers that blocks.py reads from them.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "penstock/io/ggml_type.h"

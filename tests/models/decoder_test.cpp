@@ -6,10 +6,10 @@
 
 #include <cmath>
 
-#include "penstock/base/error.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/ops/ops.h"
+#include "tests/base/error_of.h"
 
 namespace penstock {
 namespace {
@@ -208,22 +208,17 @@ TEST(TensorNames, NamesTheMissingUnknownAndMisshaped) {
   Decoder model(tiny("dense"));
   model.initialize(InitialDraws(6));
   const auto message = [&](std::map<std::string, at::Tensor> tensors) -> std::string {
-    try {
-      load_file_tensors(model, tensors, "weights");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_or("", [&] { load_file_tensors(model, tensors, "weights"); });
   };
   auto tensors = file_tensors(model);
   tensors.erase("model.norm.weight");
-  EXPECT_NE(message(tensors).find("model.norm.weight"), std::string::npos);
+  testing::expect_says(message(tensors), {"model.norm.weight"});
   tensors = file_tensors(model);
   tensors["model.layers.9.extra"] = torch::zeros({1});
-  EXPECT_NE(message(tensors).find("model.layers.9.extra"), std::string::npos);
+  testing::expect_says(message(tensors), {"model.layers.9.extra"});
   tensors = file_tensors(model);
   tensors["model.layers.0.self_attn.q_proj.weight"] = torch::zeros({16, 15});
-  EXPECT_NE(message(tensors).find("q_proj"), std::string::npos);
+  testing::expect_says(message(tensors), {"q_proj"});
 }
 
 TEST(ModelConfig, InitSaysTheDeviationOfEachMatrix) {
@@ -250,28 +245,23 @@ TEST(ModelConfig, InitSaysTheDeviationOfEachMatrix) {
 
 TEST(ModelConfig, SaysWhatDoesNotFit) {
   const auto message = [](const ModelConfig& config) -> std::string {
-    try {
-      config.resolved();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_or("", [&] { config.resolved(); });
   };
   ModelConfig config = tiny("topk");
   config.moe.granularity = 5;
-  EXPECT_NE(message(config).find("granularity"), std::string::npos);
+  testing::expect_says(message(config), {"granularity"});
   config = tiny("topk");
   config.router.k = 5;
-  EXPECT_NE(message(config).find("model.router.k"), std::string::npos);
+  testing::expect_says(message(config), {"model.router.k"});
   config = tiny("topk");
   config.moe.experts = 1;
-  EXPECT_NE(message(config).find("model.moe.experts"), std::string::npos);
+  testing::expect_says(message(config), {"model.moe.experts"});
   config = tiny("hash");
   config.router.k = 2;
-  EXPECT_NE(message(config).find("hash"), std::string::npos);
+  testing::expect_says(message(config), {"hash"});
   config = tiny("dense");
   config.kv_heads = 3;
-  EXPECT_NE(message(config).find("kv_heads"), std::string::npos);
+  testing::expect_says(message(config), {"kv_heads"});
 }
 
 }  // namespace

@@ -7,9 +7,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "penstock/base/error.h"
 #include "penstock/models/formats/tensor_names.h"

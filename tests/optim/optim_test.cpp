@@ -3,9 +3,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "penstock/base/error.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/optim/schedule.h"
+#include "tests/base/error_of.h"
 
 namespace penstock {
 namespace {
@@ -46,12 +46,8 @@ TEST(OptimizerConfig, WhatIsOpenFollowsFromTheRest) {
   EXPECT_EQ(config.min_lr, 0.1);
   EXPECT_EQ(config.warmup_steps, 10);
   OptimizerConfig contradiction{.lr = 1.0, .min_lr = 2.0};
-  try {
-    contradiction.complete(10, "train.");
-    ADD_FAILURE() << "the options were accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "train.min_lr = 2 is above train.lr = 1");
-  }
+  EXPECT_EQ(testing::error_of([&] { contradiction.complete(10, "train."); }),
+            "train.min_lr = 2 is above train.lr = 1");
 }
 
 class TwoTensors : public torch::nn::Module {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/routers/properties.h"
 
 namespace penstock::testing {
@@ -58,12 +59,8 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
 
 void expect_refused(const std::string& scorer, const std::string& selector, const Names& balancers,
                     const std::string& reason) {
-  try {
-    resolve({.scorer = scorer, .selector = selector, .balancers = balancers});
-    ADD_FAILURE() << "the parts were combined, without this message: " << reason;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
-  }
+  expect_error([&] { resolve({.scorer = scorer, .selector = selector, .balancers = balancers}); },
+               {reason});
 }
 
 TEST(Conformance, FullProduct) {

@@ -8,6 +8,7 @@
 #include "penstock/base/error.h"
 #include "penstock/routers/coefficients.h"
 #include "penstock/routers/option_notes.h"
+#include "tests/base/error_of.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
@@ -22,12 +23,7 @@ T option(const ResolvedRouter& router, const std::string& part, const std::strin
 }
 
 std::string error_of(const RouterConfig& config) {
-  try {
-    resolve(config);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_or("no error", [&] { resolve(config); });
 }
 
 TEST(Resolve, AMethodNamesItsParts) {
@@ -45,12 +41,7 @@ TEST(Resolve, AMethodNamesItsParts) {
 std::string refusal(const RouterConfig& config, const RouterShape& shape,
                     const std::function<void(const ResolvedRouter&, const RouterShape&)>& judge) {
   const ResolvedRouter router = resolve(config);
-  try {
-    judge(router, shape);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::error_or("accepted", [&] { judge(router, shape); });
 }
 
 // check_options refuses options that do not fit the layers without building a part. Its message is
@@ -81,7 +72,7 @@ TEST(CheckOptions, SaysWhatBuildingWouldSay) {
        "load-balance.devices"}};
   for (const auto& [config, words] : cases) {
     const std::string said = refusal(config, shape, check_options);
-    EXPECT_NE(said.find(words), std::string::npos) << said;
+    testing::expect_says(said, {words});
     EXPECT_EQ(said, refusal(config, shape, [](const auto& router, const auto& of) {
                 Router(router, of, make_balancers(router, of));
               }));
@@ -151,9 +142,8 @@ TEST(MakeScorer, NamesThePartThatDoesNotFitIntoMemory) {
   RouterConfig config{.method = "router-upcycling"};
   config.parts["mixture"] =
       node({{"routers", std::int64_t{65536}}, {"width", std::int64_t{65536}}});
-  EXPECT_NE(refusal(config, {.d_model = 65536, .experts = 4, .k = 2}, make_scorer)
-                .find("model.router.mixture: the parameters of this scorer"),
-            std::string::npos);
+  testing::expect_says(refusal(config, {.d_model = 65536, .experts = 4, .k = 2}, make_scorer),
+                       {"model.router.mixture: the parameters of this scorer"});
 }
 
 TEST(Coefficients, AreThoseThatThePartsMark) {
@@ -183,42 +173,33 @@ TEST(Coefficients, AreLaidOverARouterAndNothingElseIs) {
 }
 
 TEST(Coefficients, TheRemedyNamesTheKey) {
-  EXPECT_NE(remedy_for_loss("z-loss").find("model.router.z-loss.coefficient = 0"),
-            std::string::npos);
+  testing::expect_says(remedy_for_loss("z-loss"), {"model.router.z-loss.coefficient = 0"});
   EXPECT_TRUE(remedy_for_loss("z-loss").ends_with(", or start from smaller logits"));
   EXPECT_EQ(remedy_for_loss("adaptive-l1"), "look at its options (`penstock routers adaptive-l1`)");
 }
 
 TEST(Resolve, ANameOfAnotherKindIsToldWhereItBelongs) {
   const std::string relu = error_of({.method = "relu"});
-  EXPECT_NE(relu.find("model.router.method: 'relu' is a selector: write model.router.selector = "
-                      "\"relu\", or a method that has it: 'remoe'"),
-            std::string::npos)
-      << relu;
-  EXPECT_NE(error_of({.method = "z-loss"}).find("model.router.balancers = [\"z-loss\"]"),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "cosine"}).find("'cosine' is a scorer"), std::string::npos);
-  EXPECT_NE(error_of({.method = "topk", .selector = "linear"})
-                .find("model.router.selector: 'linear' is a scorer"),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "topk", .selector = "remoe"})
-                .find("write model.router.method = \"remoe\""),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "topk", .balancers = Names{"relu"}})
-                .find("model.router.balancers: 'relu' is a selector"),
-            std::string::npos);
+  testing::expect_says(relu,
+                       {"model.router.method: 'relu' is a selector: write model.router.selector = "
+                        "\"relu\", or a method that has it: 'remoe'"});
+  testing::expect_says(error_of({.method = "z-loss"}), {"model.router.balancers = [\"z-loss\"]"});
+  testing::expect_says(error_of({.method = "cosine"}), {"'cosine' is a scorer"});
+  testing::expect_says(error_of({.method = "topk", .selector = "linear"}),
+                       {"model.router.selector: 'linear' is a scorer"});
+  testing::expect_says(error_of({.method = "topk", .selector = "remoe"}),
+                       {"write model.router.method = \"remoe\""});
+  testing::expect_says(error_of({.method = "topk", .balancers = Names{"relu"}}),
+                       {"model.router.balancers: 'relu' is a selector"});
   // An unknown name gets the nearest known name as a suggestion.
-  EXPECT_NE(error_of({.method = "tokp"}).find("did you mean 'topk'"), std::string::npos);
+  testing::expect_says(error_of({.method = "tokp"}), {"did you mean 'topk'"});
   // The suggested name may be of another kind.
-  EXPECT_NE(
-      error_of({.method = "zloss"})
-          .find("model.router.method: unknown method 'zloss'; did you mean 'z-loss'? 'z-loss' "
-                "is a balancer: write model.router.balancers = [\"z-loss\"], or a method"),
-      std::string::npos)
-      << error_of({.method = "zloss"});
-  EXPECT_NE(error_of({.method = "topk", .selector = "remo"})
-                .find("did you mean 'remoe'? 'remoe' is a method"),
-            std::string::npos);
+  testing::expect_says(
+      error_of({.method = "zloss"}),
+      {"model.router.method: unknown method 'zloss'; did you mean 'z-loss'? 'z-loss' "
+       "is a balancer: write model.router.balancers = [\"z-loss\"], or a method"});
+  testing::expect_says(error_of({.method = "topk", .selector = "remo"}),
+                       {"did you mean 'remoe'? 'remoe' is a method"});
 }
 
 TEST(Resolve, DenseHasNoParts) {
@@ -292,16 +273,14 @@ TEST(Resolve, AHypernetworkGoesWithReluAndAdaptiveL1) {
 }
 
 TEST(Resolve, SaysWhyTheLoadLossDoesNotFit) {
-  EXPECT_NE(error_of({.method = "topk", .balancers = Names{"load"}})
-                .find("scorer 'linear' adds no noise of a known scale"),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "noisy-topk", .selector = "relu"})
-                .find("selector 'relu' does not choose by that"),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "thor", .scorer = "linear"}).find("would never be trained"),
-            std::string::npos);
-  EXPECT_NE(error_of({.method = "thor", .balancers = Names{"importance"}}).find("gives none"),
-            std::string::npos);
+  testing::expect_says(error_of({.method = "topk", .balancers = Names{"load"}}),
+                       {"scorer 'linear' adds no noise of a known scale"});
+  testing::expect_says(error_of({.method = "noisy-topk", .selector = "relu"}),
+                       {"selector 'relu' does not choose by that"});
+  testing::expect_says(error_of({.method = "thor", .scorer = "linear"}),
+                       {"would never be trained"});
+  testing::expect_says(error_of({.method = "thor", .balancers = Names{"importance"}}),
+                       {"gives none"});
 }
 
 TEST(Resolve, EveryMethodBuildsARouter) {
@@ -317,26 +296,21 @@ TEST(Resolve, EveryMethodBuildsARouter) {
 }
 
 TEST(Resolve, ErrorsNameTheKeyAndTheRemedy) {
-  EXPECT_NE(error_of({.method = "remo"}).find("did you mean 'remoe'"), std::string::npos);
-  EXPECT_NE(error_of({.scorer = "liner"}).find("did you mean 'linear'"), std::string::npos);
-  EXPECT_NE(error_of({.selector = "top"}).find("did you mean 'topk'"), std::string::npos);
-  EXPECT_NE(error_of({.balancers = Names{"z-los"}}).find("did you mean 'z-loss'"),
-            std::string::npos);
-  EXPECT_NE(error_of({.parts = {{"topkk", node({})}}}).find("did you mean 'topk'"),
-            std::string::npos);
-  EXPECT_NE(error_of({.parts = {{"relu", node({{"any", true}})}}}).find("not in use"),
-            std::string::npos);
+  testing::expect_says(error_of({.method = "remo"}), {"did you mean 'remoe'"});
+  testing::expect_says(error_of({.scorer = "liner"}), {"did you mean 'linear'"});
+  testing::expect_says(error_of({.selector = "top"}), {"did you mean 'topk'"});
+  testing::expect_says(error_of({.balancers = Names{"z-los"}}), {"did you mean 'z-loss'"});
+  testing::expect_says(error_of({.parts = {{"topkk", node({})}}}), {"did you mean 'topk'"});
+  testing::expect_says(error_of({.parts = {{"relu", node({{"any", true}})}}}), {"not in use"});
   // An empty table of a part that is not in use is allowed.
   EXPECT_NO_THROW(resolve({.parts = {{"relu", node({})}}}));
   EXPECT_NO_THROW(resolve({.method = "dense", .parts = {{"relu", node({})}}}));
-  EXPECT_NE(
-      error_of({.parts = {{"topk", node({{"softmx", true}})}}}).find("model.router.topk.softmx"),
-      std::string::npos);
-  EXPECT_NE(error_of({.parts = {{"topk", node({{"softmax", std::string("during")}})}}})
-                .find("model.router.topk.softmax"),
-            std::string::npos);
-  EXPECT_NE(error_of({.balancers = Names{"z-loss", "z-loss"}}).find("twice"), std::string::npos);
-  EXPECT_NE(error_of({.balancers = Names{"adaptive-l1"}}).find("adaptive-l1"), std::string::npos);
+  testing::expect_says(error_of({.parts = {{"topk", node({{"softmx", true}})}}}),
+                       {"model.router.topk.softmx"});
+  testing::expect_says(error_of({.parts = {{"topk", node({{"softmax", std::string("during")}})}}}),
+                       {"model.router.topk.softmax"});
+  testing::expect_says(error_of({.balancers = Names{"z-loss", "z-loss"}}), {"twice"});
+  testing::expect_says(error_of({.balancers = Names{"adaptive-l1"}}), {"adaptive-l1"});
 }
 
 TEST(Resolve, PartNamesAreUniqueAcrossKinds) {

@@ -12,6 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/study_runner.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -126,7 +127,7 @@ TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOw
     const std::string config = read_text((entry.path() / "config.toml").string());
     if (config.find("[model.router.z-loss]\ncoefficient = 0") == std::string::npos) continue;
     EXPECT_TRUE(entry.path().filename().string().starts_with("vanilla-seed-"));
-    EXPECT_NE(config.find("init_from"), std::string::npos);
+    penstock::testing::expect_says(config, {"init_from"});
     ++tuned;
   }
   EXPECT_EQ(tuned, 3);
@@ -146,21 +147,15 @@ TEST_F(StudyRunner, RefusesBeginningsThatCannotBe) {
   const auto error_of = [&](const std::string& more) {
     write_fake_study(folder.path());
     write_text(file, read_text(file) + more);
-    try {
-      read_study(file);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return penstock::testing::error_or("", [&] { read_study(file); });
   };
-  EXPECT_NE(error_of("[variants.a]\nfrom = \"b\"\n").find("not a variant"), std::string::npos);
-  EXPECT_NE(error_of("[variants.a]\nfrom = \"topk-matched\"\n").find("itself needs"),
-            std::string::npos);
-  EXPECT_NE(
-      error_of("[variants.a]\nfrom = \"dense\"\nmatch_compute = \"topk\"\n").find("match_compute"),
-      std::string::npos);
-  EXPECT_NE(error_of("[variants.a]\nupcycle = {method = \"vanilla\"}\n").find("from = "),
-            std::string::npos);
+  penstock::testing::expect_says(error_of("[variants.a]\nfrom = \"b\"\n"), {"not a variant"});
+  penstock::testing::expect_says(error_of("[variants.a]\nfrom = \"topk-matched\"\n"),
+                                 {"itself needs"});
+  penstock::testing::expect_says(
+      error_of("[variants.a]\nfrom = \"dense\"\nmatch_compute = \"topk\"\n"), {"match_compute"});
+  penstock::testing::expect_says(error_of("[variants.a]\nupcycle = {method = \"vanilla\"}\n"),
+                                 {"from = "});
 }
 
 }  // namespace

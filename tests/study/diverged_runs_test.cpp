@@ -8,6 +8,7 @@
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/study_runner.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -29,16 +30,16 @@ TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
   const DivergedRun& diverged = outcome.results.diverged[0];
   EXPECT_EQ(diverged.variant, "remoe");
   EXPECT_EQ(diverged.seed, 2);
-  EXPECT_NE(diverged.reason.find("the loss is nan"), std::string::npos);
+  penstock::testing::expect_says(diverged.reason, {"the loss is nan"});
   // The results' text, JSON and page report the divergence.
   const std::string text = report::results_text(outcome.results);
-  EXPECT_NE(text.find("diverged: " + diverged.label + ", seed 2: "), std::string::npos) << text;
+  penstock::testing::expect_says(text, {"diverged: " + diverged.label + ", seed 2: "});
   // Its row counts two finished seeds and one diverged seed.
-  EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;
+  penstock::testing::expect_says(text, {"2 + 1 diverged"});
   const StudyResults read = read_results(folder.path("out/results.json"));
   ASSERT_EQ(read.diverged.size(), 1u);
   EXPECT_EQ(read.diverged[0].reason, diverged.reason);
-  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
+  penstock::testing::expect_says(read_text(folder.path("out/report.html")), {"diverged: "});
 }
 
 TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
@@ -53,7 +54,7 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
     EXPECT_TRUE(second.trained.empty());
     EXPECT_EQ(again.results.rows.size(), 10u);
     ASSERT_EQ(again.results.diverged.size(), 1u);
-    EXPECT_NE(again.results.diverged[0].reason.find("the loss is nan"), std::string::npos);
+    penstock::testing::expect_says(again.results.diverged[0].reason, {"the loss is nan"});
   }
   options.report_only = true;
   EXPECT_EQ(run(shown).results.diverged.size(), 1u);
@@ -88,7 +89,7 @@ TEST_F(StudyRunner, ReportOnlyKeepsDivergencesOfEarlierVersions) {
   for (int time = 0; time < 2; ++time) {
     const auto diverged = run(shown).results.diverged;
     ASSERT_EQ(diverged.size(), 1u) << time;
-    EXPECT_NE(diverged[0].reason.find("the loss is nan"), std::string::npos);
+    penstock::testing::expect_says(diverged[0].reason, {"the loss is nan"});
   }
   options.report_only = false;
   EXPECT_TRUE(run(trained).results.diverged.empty());
@@ -102,8 +103,8 @@ TEST_F(StudyRunner, AStudyOfDivergedRunsAloneIsShown) {
   trainer.diverges = "remoe 2";
   const StudyOutcome outcome = run(trainer);
   EXPECT_TRUE(outcome.results.rows.empty());
-  EXPECT_NE(read_text(folder.path("out/results.txt")).find("0 + 1 diverged"), std::string::npos);
-  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
+  penstock::testing::expect_says(read_text(folder.path("out/results.txt")), {"0 + 1 diverged"});
+  penstock::testing::expect_says(read_text(folder.path("out/report.html")), {"diverged: "});
 }
 
 TEST_F(StudyRunner, ADivergedRunOfAnotherStudysFolderIsNotTrainedAgain) {

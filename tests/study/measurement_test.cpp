@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -71,10 +71,8 @@ TEST_F(OneMeasurement, NeedsNoOtherFile) {
   EXPECT_EQ(results.rows.front().measured, json({{"weight", 750.0}}));  // 300 steps
   EXPECT_EQ(to_json(results)["rows"][0]["weight"], 750.0);
   const std::string text = report::results_text(results), page = report::report_page(results);
-  EXPECT_NE(text.find("Weights:\nvariant"), std::string::npos) << text;
-  EXPECT_NE(text.find("  750.0    700\n"), std::string::npos) << text;
-  EXPECT_NE(page.find("<h2>Weights</h2>"), std::string::npos);
-  EXPECT_NE(page.find("<td>750.0</td><td>700</td>"), std::string::npos);
+  penstock::testing::expect_says(text, {"Weights:\nvariant", "  750.0    700\n"});
+  penstock::testing::expect_says(page, {"<h2>Weights</h2>", "<td>750.0</td><td>700</td>"});
   // results.json, the kept rows and the runs' folders give the same text.
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
   EXPECT_EQ(read_kept_runs(options.kept_rows).rows[0].measured, json({{"weight", 750.0}}));
@@ -88,16 +86,11 @@ TEST_F(OneMeasurement, NeedsNoOtherFile) {
 TEST_F(OneMeasurement, HasKeysThatAreTheStudysOwn) {
   const auto error_of = [&](const std::string& head, const std::string& tail) {
     ask(head, tail);
-    try {
-      read_study(file);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return penstock::testing::error_or("", [&] { read_study(file); });
   };
-  EXPECT_NE(error_of("wiegh = 2.5\n", "").find("did you mean 'weigh'?"), std::string::npos);
-  EXPECT_NE(error_of("weigh = 'much'\n", "").find("weigh: expected a number"), std::string::npos);
-  EXPECT_NE(error_of("", "published = {weight = 7}\n").find("not shown"), std::string::npos);
+  penstock::testing::expect_says(error_of("wiegh = 2.5\n", ""), {"did you mean 'weigh'?"});
+  penstock::testing::expect_says(error_of("weigh = 'much'\n", ""), {"weigh: expected a number"});
+  penstock::testing::expect_says(error_of("", "published = {weight = 7}\n"), {"not shown"});
   EXPECT_EQ(error_of("weigh = 1\n", "published = {weight = 7}\n"), "");
 }
 

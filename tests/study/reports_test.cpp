@@ -10,6 +10,7 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/tables/by_k_summary.h"
 #include "penstock/study/tables/closed_tables.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -41,21 +42,17 @@ TEST_F(StudyReports, FineTunesEachFinishedRunOnce) {
   EXPECT_EQ(second.finetuned.front(), "remoe 1 sst2");
   EXPECT_EQ(second.finetuned.size(), 10u);
   ASSERT_EQ(second.pages.size(), 12u);  // two of them of earlier fine-tunings without a page
-  EXPECT_NE(second.pages.back().find("/finetune/sst2-"), std::string::npos);
+  penstock::testing::expect_says(second.pages.back(), {"/finetune/sst2-"});
   options.report_only = true;
   const StudyResults results = run(third).results;
   EXPECT_TRUE(third.finetuned.empty());
   // 0.5 + 0.16 + 0.001·seed has the mean 66.2 % over the seeds; at k = 8 it is 58.2 %. Dense has
   // one value.
   const std::string text = report::results_text(results);
-  EXPECT_NE(text.find("sst2 k=8"), std::string::npos) << text;
-  EXPECT_NE(text.find("66.20 ± 0.10"), std::string::npos) << text;
-  EXPECT_NE(text.find("58.20 ± 0.10"), std::string::npos) << text;
-  EXPECT_NE(text.find("  60.00"), std::string::npos) << text;
-  EXPECT_NE(text.find("51.00"), std::string::npos) << text;
-  EXPECT_NE(
-      report::report_page(results).find("<td>majority class</td><td>51.00</td><td>51.00</td>"),
-      std::string::npos);
+  penstock::testing::expect_says(text,
+                                 {"sst2 k=8", "66.20 ± 0.10", "58.20 ± 0.10", "  60.00", "51.00"});
+  penstock::testing::expect_says(report::report_page(results),
+                                 {"<td>majority class</td><td>51.00</td><td>51.00</td>"});
   // results.json alone gives the same text.
   const StudyResults read = read_results(folder.path("out/results.json"));
   EXPECT_EQ(report::results_text(read), text);
@@ -75,17 +72,12 @@ TEST_F(StudyReports, OtherSettingsAreAnotherFineTuning) {
 TEST_F(StudyReports, RefusesWhatFineTuningWouldRefuse) {
   const auto error_of = [&](const std::string& tail, const std::vector<std::string>& overrides) {
     ask("", tail);
-    try {
-      read_study(file, overrides);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return penstock::testing::error_or("", [&] { read_study(file, overrides); });
   };
-  EXPECT_NE(error_of("[finetune.a]\nset = {batc = 4}\n", {}).find("batch"), std::string::npos);
-  EXPECT_NE(error_of("[finetune.a]\ndate = 'x'\n", {}).find("data"), std::string::npos);
-  EXPECT_NE(error_of(kTasks, {"finetune.sst3.set.lr=1"}).find("sst3"), std::string::npos);
-  EXPECT_NE(error_of("published = {sst2-k8 = 1.0}\n", {}).find("not shown"), std::string::npos);
+  penstock::testing::expect_says(error_of("[finetune.a]\nset = {batc = 4}\n", {}), {"batch"});
+  penstock::testing::expect_says(error_of("[finetune.a]\ndate = 'x'\n", {}), {"data"});
+  penstock::testing::expect_says(error_of(kTasks, {"finetune.sst3.set.lr=1"}), {"sst3"});
+  penstock::testing::expect_says(error_of("published = {sst2-k8 = 1.0}\n", {}), {"not shown"});
   EXPECT_EQ(error_of("published = {sst2-k8 = 1.0}\n" + std::string(kTasks), {}), "");
 }
 
@@ -102,8 +94,8 @@ TEST_F(StudyReports, FoldedRoutersAreARowOfTheirOwn) {
   EXPECT_EQ(rows.back().variant, "remoe-folded");
   EXPECT_EQ(measured_k(rows.back())->at(4)->bits_per_byte,
             testing::fake_point("remoe", 3, 4).bits_per_byte);
-  EXPECT_NE(report::results_text(results).find("ReMoE, folded"), std::string::npos);
-  EXPECT_NE(report::report_page(results).find("ReMoE, folded"), std::string::npos);
+  penstock::testing::expect_says(report::results_text(results), {"ReMoE, folded"});
+  penstock::testing::expect_says(report::report_page(results), {"ReMoE, folded"});
   run(again);
   EXPECT_TRUE(again.measured.empty());
 }
@@ -119,10 +111,10 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
                            "0.8894", "a dense model has no routers", "1: 90.0"})
     EXPECT_NE(text.find(cell), std::string::npos) << cell << "\n" << text;
   // Layers count from 0, as in analyses, traces and tensor names.
-  EXPECT_NE(text.find("layer 0"), std::string::npos);
+  penstock::testing::expect_says(text, {"layer 0"});
   EXPECT_EQ(text.find("layer 2"), std::string::npos);
-  EXPECT_NE(page.find("<td>1.4393 ± 0.42</td><td>0.8894</td>"), std::string::npos);
-  EXPECT_NE(page.find("a &lt;token&gt;"), std::string::npos);
+  penstock::testing::expect_says(page,
+                                 {"<td>1.4393 ± 0.42</td><td>0.8894</td>", "a &lt;token&gt;"});
   run(again);
   EXPECT_TRUE(again.measured.empty());
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
@@ -137,7 +129,7 @@ TEST_F(StudyReports, DamagedDistributionsAreShownAsFarAsTheyGo) {
       for (auto& sample : row.measured["routers"]["samples"]) sample["probabilities"] = damaged;
     const std::string text = report::results_text(results), page = report::report_page(results);
     EXPECT_EQ(text.find("1: 80.0") != std::string::npos, !damaged.empty()) << text;
-    EXPECT_NE(page.find("</html>"), std::string::npos);
+    penstock::testing::expect_says(page, {"</html>"});
   }
 }
 
@@ -154,8 +146,8 @@ TEST_F(StudyReports, ResultsStandBesideThePublished) {
   EXPECT_EQ(table.rows[0].cells[4].text, "–");
   EXPECT_EQ(table.rows[0].cells[1].whole(), "2.2530 ± 0.0040");  // the test split's
   EXPECT_EQ(table.rows[0].cells[2].text, "9.5160");  // from 2.15 + 3.3 e^-(10^0.55) + 0.004·seed
-  EXPECT_NE(report::results_text(read_results(folder.path("out/results.json"))).find("45.83"),
-            std::string::npos);
+  penstock::testing::expect_says(
+      report::results_text(read_results(folder.path("out/results.json"))), {"45.83"});
 }
 
 TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
@@ -175,7 +167,7 @@ TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
   for (const char* part :
        {"A paper, Table 1: FLOPs (1e6 FLOPs)", "8.40", "agrees", "differs: the router"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  EXPECT_NE(text.find("Settings of the fine-tunings"), std::string::npos) << text;
+  penstock::testing::expect_says(text, {"Settings of the fine-tunings"});
   EXPECT_TRUE(std::filesystem::exists(folder.path("out/report.html")));
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
   ask("report = [\"settings\"]\n", "published = {lr = 2.5e-4}\n");

@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/study/runs/results_file.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -44,12 +45,8 @@ TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {
         std::get<std::string>(recipe.find("model")->find("router")->find("method")->value()));
     if (checked.back() == "remoe") fail("training takes 9 GiB");
   };
-  try {
-    run_study(read_study(file), options, hooks);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "variant remoe: training takes 9 GiB");
-  }
+  EXPECT_EQ(penstock::testing::error_of([&] { run_study(read_study(file), options, hooks); }),
+            "variant remoe: training takes 9 GiB");
   EXPECT_EQ(checked, (std::vector<std::string>{"dense", "topk", "topk", "remoe"}));
   EXPECT_TRUE(trainer.trained.empty());
   // Finished runs need no memory, and a report trains nothing.

@@ -3,8 +3,6 @@
 // that code and wrote a checksum for each task and file.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/base/file_system.h"

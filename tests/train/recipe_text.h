@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/base/error_of.h"
 
 namespace penstock::testing {
 
@@ -42,12 +42,7 @@ inline Recipe recipe_from(const std::vector<std::string>& overrides,
 /// The message of the Error that reading the text throws; "accepted" without an Error.
 inline std::string refusal_of(const std::vector<std::string>& overrides,
                               const std::string& text = kRecipeText) {
-  try {
-    recipe_from(overrides, text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return error_or("accepted", [&] { recipe_from(overrides, text); });
 }
 
 }  // namespace penstock::testing

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/ops/machine/machine.h"
+#include "tests/base/error_of.h"
 #include "tests/train/run_fixture.h"
 
 namespace penstock {
@@ -63,9 +64,9 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
   const auto& warning = finished["warnings"][0];
   EXPECT_EQ(warning.at("step"), 1);
   EXPECT_EQ(warning.at("name"), "auxiliary loss");
-  EXPECT_NE(warning.at("finding").get<std::string>().find("load-balance"), std::string::npos);
-  EXPECT_NE(warning.at("remedy").get<std::string>().find("model.router.load-balance.coefficient"),
-            std::string::npos);
+  testing::expect_says(warning.at("finding").get<std::string>(), {"load-balance"});
+  testing::expect_says(warning.at("remedy").get<std::string>(),
+                       {"model.router.load-balance.coefficient"});
   // TensorBoard's scalars have these names.
   std::string events;
   for (const auto& entry : std::filesystem::directory_iterator(path("warned/events")))
@@ -89,7 +90,7 @@ TEST_F(TrainRun, CountsClippedStepsAcrossAResume) {
   EXPECT_EQ(warning.at("step"), 20);
   EXPECT_EQ(warning.at("name"), "clipping");
   const auto finding = warning.at("finding").get<std::string>();
-  EXPECT_NE(finding.find("in 20 of the last 20 steps"), std::string::npos) << finding;
+  testing::expect_says(finding, {"in 20 of the last 20 steps"});
 }
 
 TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
@@ -148,14 +149,8 @@ TEST_F(TrainRun, MeasuresTheBeginningAndChangesNoBit) {
 
 TEST_F(TrainRun, ALossThatIsNotFiniteSavesTheLastStateAndSaysWhere) {
   recipe_.set("train.lr", ConfigNode(1e30));
-  try {
-    run("diverged");
-    FAIL() << "a loss that is not finite went unnoticed";
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("step 2 stopped"), std::string::npos) << text;
-    EXPECT_NE(text.find("The state after step 1 is saved"), std::string::npos) << text;
-  }
+  testing::expect_error([&] { run("diverged"); },
+                        {"step 2 stopped", "The state after step 1 is saved"});
   EXPECT_EQ(latest_step("diverged"), 1);
   EXPECT_FALSE(std::filesystem::exists(path("diverged/finished.json")));
 }

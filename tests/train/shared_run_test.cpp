@@ -18,6 +18,7 @@
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
+#include "tests/base/error_of.h"
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
@@ -146,8 +147,8 @@ TEST_F(SharedRun, IsWrittenByRankZeroWhereARankSeesOtherFiles) {
   ForwardingFileSystem read_only([](const FileSystem::Path&, Bytes) -> std::size_t { return 0; });
   const Ended ended = run("apart", read_only);
   EXPECT_EQ(ended.failures, std::vector<std::string>(kRanks));
-  EXPECT_NE(ended.said.find("note: rank 1 on "), std::string::npos) << ended.said;
-  EXPECT_NE(ended.said.find("rank 0 gathers the whole model"), std::string::npos) << ended.said;
+  testing::expect_says(ended.said, {"note: rank 1 on "});
+  testing::expect_says(ended.said, {"rank 0 gathers the whole model"});
   EXPECT_TRUE(has("apart", kSteps, "model.safetensors"));
   expect_end("apart");
 }
@@ -172,7 +173,7 @@ TEST_F(SharedRun, NamesARankThatFailsByItself) {
     EXPECT_EQ(said.find(": internal error: a thing is not there; ") != said.npos, bug) << said;
     EXPECT_EQ(said.find(": the cable is out") != said.npos, !bug) << said;
     EXPECT_TRUE(said.ends_with("; the last complete step was 0")) << said;
-    EXPECT_NE(ended.failures[0].find(" lost "), std::string::npos) << ended.failures[0];
+    testing::expect_says(ended.failures[0], {" lost "});
   }
 }
 
@@ -186,12 +187,12 @@ TEST_F(SharedRun, EndsWhereTheDiskOfAnyRankIsFullAndGoesOnFromTheCheckpointBefor
     const Ended ended = run(name, full, background);
     for (const char* part : {"rank 1 on ", ": cannot save the checkpoint of step 8 in ",
                              "disk full", "Nothing saved before is lost"})
-      EXPECT_NE(ended.failures[0].find(part), std::string::npos) << ended.failures[0];
+      testing::expect_says(ended.failures[0], {part});
     EXPECT_FALSE(ended.failures[1].empty());
     EXPECT_EQ(store(name).steps(), std::vector<std::int64_t>{4});
     const Ended again = run(name, real_file_system(), background);
     EXPECT_EQ(again.failures, std::vector<std::string>(kRanks));
-    EXPECT_NE(again.said.find("continuing after step 4"), std::string::npos) << again.said;
+    testing::expect_says(again.said, {"continuing after step 4"});
     EXPECT_EQ(real_file_system().list(path(name) + "/checkpoints"),
               (std::vector<std::string>{"step-12", "step-4", "step-8"}));
     expect_end(name);

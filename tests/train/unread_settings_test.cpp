@@ -6,10 +6,10 @@
 
 #include <filesystem>
 
-#include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
+#include "tests/base/error_of.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {
@@ -26,7 +26,7 @@ void expect_note(const std::vector<std::string>& overrides, const std::string& o
   const Notes notes = notes_of(overrides);
   ASSERT_EQ(notes.size(), 1U) << overrides[0];
   EXPECT_EQ(notes[0].substr(0, opening.size()), opening) << notes[0];
-  EXPECT_NE(notes[0].find(reason), std::string::npos) << notes[0];
+  testing::expect_says(notes[0], {reason});
 }
 
 TEST(UnreadSettings, AreNoneWhereEverySettingCounts) {
@@ -123,23 +123,14 @@ TEST(UnreadSettings, AValidationThatIsNeverDueIsSaid) {
 }
 
 TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
-  try {
-    notes_of({"model.moe.first_layers=0"});
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what())
-                  .find("--set model.moe.first_layers=0: model.moe."
-                        "first_layers = 0 leaves no layer with experts"),
-              0U)
-        << error.what();
-  }
-  try {
-    notes_of({"model.moe.first_layers=1", "model.moe.dense_layers=1"});
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("(model.moe.dense_layers = 1)"), std::string::npos)
-        << error.what();
-  }
+  testing::expect_error([] { notes_of({"model.moe.first_layers=0"}); },
+                        {"--set model.moe.first_layers=0: model.moe."
+                         "first_layers = 0 leaves no layer with experts"});
+  testing::expect_error(
+      [&] {
+        notes_of({"model.moe.first_layers=1", "model.moe.dense_layers=1"});
+      },
+      {"(model.moe.dense_layers = 1)"});
 }
 
 TEST(UnreadSettings, ARunsOwnConfigHasNoneAndNeitherHasARecipeOfTheRepository) {

@@ -11,6 +11,7 @@
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/io/config_json.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 
@@ -124,7 +125,7 @@ TEST(OwnClass, FoldsWhatIsNoMatrix) {
   write_random_model(config, model);
   const Certificate certificate = export_model({.model = model, .out = out, .check_tokens = 48});
   EXPECT_EQ(certificate.architecture, "penstock");
-  EXPECT_NE(certificate.routers.find("folded"), std::string::npos) << certificate.routers;
+  testing::expect_says(certificate.routers, {"folded"});
   const at::Tensor tokens = some_tokens(), ours = logits_of(model, tokens);
   EXPECT_LT((logits_of(out, tokens) - ours).abs().max().item<double>(),
             1e-5 * ours.abs().max().item<double>());
@@ -137,7 +138,7 @@ TEST(OwnClass, RefusesOtherGatesAndFiles) {
       choose_export_target(config.resolved(), format, asked);
       ADD_FAILURE() << "accepted: " << part;
     } catch (const NotPortableError& error) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      testing::expect_says(error.what(), {part});
     }
   };
   for (const char* method : {"hash", "expert-choice", "lory", "loss-free", "switch"}) {

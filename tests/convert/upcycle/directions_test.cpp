@@ -5,10 +5,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/error.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle/calibration.h"
 #include "penstock/io/config_json.h"
+#include "tests/base/error_of.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
@@ -29,12 +29,7 @@ class Directions : public testing::UpcycleTest {
     return model.moe_layers()[layer]->router().scorer().fold().weight.to(at::kDouble);
   }
   std::string refusal(const UpcycleOptions& how) {
-    try {
-      make(how, "refused");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_or("", [&] { make(how, "refused"); });
   }
 };
 
@@ -113,17 +108,16 @@ TEST_F(Directions, OfTheCollapsedFormMayBeRandom) {
 }
 
 TEST_F(Directions, RefuseWhatHasNoRows) {
-  EXPECT_NE(
-      refusal(directed("router-upcycling", RouterDirections::kmeans)).find("options.collapsed"),
-      std::string::npos);
-  EXPECT_NE(refusal(directed("mlp", RouterDirections::kmeans)).find("'mlp'"), std::string::npos);
+  testing::expect_says(refusal(directed("router-upcycling", RouterDirections::kmeans)),
+                       {"options.collapsed"});
+  testing::expect_says(refusal(directed("mlp", RouterDirections::kmeans)), {"'mlp'"});
   UpcycleOptions blind = directed("vanilla", RouterDirections::kmeans);
   blind.calibration.clear();
-  EXPECT_NE(refusal(blind).find("options.calibration"), std::string::npos);
+  testing::expect_says(refusal(blind), {"options.calibration"});
   UpcycleOptions many = directed("vanilla", RouterDirections::heads);
   many.experts = 4;
   many.routers = 8;
-  EXPECT_NE(refusal(many).find("must not be more"), std::string::npos);
+  testing::expect_says(refusal(many), {"must not be more"});
 }
 
 }  // namespace

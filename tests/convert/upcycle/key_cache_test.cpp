@@ -6,7 +6,6 @@
 #include <torch/types.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "tests/convert/upcycle/upcycle_fixture.h"
 

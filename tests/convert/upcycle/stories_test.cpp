@@ -5,6 +5,7 @@
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/doctor/doctor.h"
 #include "penstock/models/files/open_model.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 #include "tests/models/checkpoints.h"
@@ -104,9 +105,9 @@ TEST_F(Stories, TheDoctorSaysWhatThePublishedStartDoes) {
       if (check.name == name && check.state == CheckState::warning) return check.finding;
     return std::string("no warning of ") + name;
   };
-  EXPECT_NE(finding("first loss").find("z-loss outweighs"), std::string::npos);
-  EXPECT_NE(finding("first gradient").find("z-loss outweighs"), std::string::npos);
-  EXPECT_NE(finding("idle experts").find("most experts idle"), std::string::npos);
+  testing::expect_says(finding("first loss"), {"z-loss outweighs"});
+  testing::expect_says(finding("first gradient"), {"z-loss outweighs"});
+  testing::expect_says(finding("idle experts"), {"most experts idle"});
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "penstock/base/error.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
+#include "tests/base/error_of.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
 
 namespace penstock {
@@ -18,12 +18,7 @@ constexpr double kMebibyte = 1 << 20, kPlenty = 1e18;
 
 std::string refusal(const UpcycledSize& size, const UpcyclingRoom& room,
                     const ModelConfig& config) {
-  try {
-    check_upcycled_size(size, room, config, "moe");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_or("", [&] { check_upcycled_size(size, room, config, "moe"); });
 }
 
 TEST_F(UpcycledSizeTest, IsThatOfTheFile) {
@@ -65,12 +60,7 @@ TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
   const auto error = [&](auto change) {
     UpcycleOptions how = options("vanilla");
     change(how);
-    try {
-      make(how);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("made");
+    return testing::error_or("made", [&] { make(how); });
   };
   EXPECT_EQ(error([](UpcycleOptions& how) { how.k = 9; }),
             "options.k = 9 is above options.experts = 8");

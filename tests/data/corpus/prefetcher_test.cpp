@@ -1,7 +1,6 @@
 #include "penstock/data/corpus/prefetcher.h"
 
 #include <atomic>
-#include <stdexcept>
 
 #include "tests/data/support.h"
 

@@ -64,16 +64,21 @@ TEST(ByteVocabulary, IsOrderedByFrequencyThenFirstOccurrence) {
   EXPECT_THROW(made("byte-vocabulary-no-newlines", {"\n"}), Error);
 }
 
-TEST(ByteVocabulary, DamagedFilesAreRefused) {
-  const testing::TemporaryFolder folder;
-  const auto good = nlohmann::json::parse(
-      made("byte-vocabulary-no-newlines", {"abc"})->files().at("tokenizer.json"));
-  const auto refused = [&](const char* pointer, const nlohmann::json& value) {
+/// Returns a function that expects the tokenizer's file to be refused with another value at a
+/// pointer.
+auto refusal_of_changes(const Tokenizer& tokenizer) {
+  return [good = nlohmann::json::parse(tokenizer.files().at("tokenizer.json"))](
+             const char* pointer, const nlohmann::json& value) {
+    const testing::TemporaryFolder folder;
     auto bad = good;
     bad[nlohmann::json::json_pointer(pointer)] = value;
     folder.write("tokenizer.json", bad.dump());
-    expect_says(error_of([&] { load_tokenizer(folder / ""); }), {"tokenizer.json"});
+    testing::expect_error([&] { load_tokenizer(folder / ""); }, {"tokenizer.json"});
   };
+}
+
+TEST(ByteVocabulary, DamagedFilesAreRefused) {
+  const auto refused = refusal_of_changes(*made("byte-vocabulary-no-newlines", {"abc"}));
   refused("/model/vocab", {{"a", 0}, {"b", 0}});
   refused("/model/vocab", {{"a", 0}, {"b", 2}});
   refused("/model/vocab", {{"a", 0}, {"ab", 1}});
@@ -111,14 +116,7 @@ TEST(Words, AreWhatPythonSplitsAndLinesEnd) {
 }
 
 TEST(Words, DamagedFilesAreRefused) {
-  const testing::TemporaryFolder folder;
-  const auto good = nlohmann::json::parse(made("words", {"a b"})->files().at("tokenizer.json"));
-  const auto refused = [&](const char* pointer, const nlohmann::json& value) {
-    auto bad = good;
-    bad[nlohmann::json::json_pointer(pointer)] = value;
-    folder.write("tokenizer.json", bad.dump());
-    expect_says(error_of([&] { load_tokenizer(folder / ""); }), {"tokenizer.json"});
-  };
+  const auto refused = refusal_of_changes(*made("words", {"a b"}));
   refused("/model/vocab", {{"<eos>", 0}, {"a", 0}});
   refused("/model/vocab", {{"<eos>", 0}, {"a", 7}});
   refused("/model/vocab", {{"<eos>", 1}, {"a", 0}});

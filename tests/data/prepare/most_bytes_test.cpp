@@ -1,7 +1,6 @@
 #include "penstock/data/prepare/most_bytes.h"
 
 #include <algorithm>
-#include <set>
 
 #include "tests/data/support.h"
 

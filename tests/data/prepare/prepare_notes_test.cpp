@@ -33,8 +33,8 @@ TEST_F(PrepareNotes, NameTheOptionThatCutsAFileIntoDocuments) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += paragraph(i) + "\n\n";
   const std::string notes = notes_of(of({{.path = folder_.write("all.txt", text)}}));
-  EXPECT_NE(notes.find("validation and test are its last parts"), notes.npos) << notes;
-  EXPECT_NE(notes.find("--document-separator blank-lines"), notes.npos) << notes;
+  testing::expect_says(
+      notes, {"validation and test are its last parts", "--document-separator blank-lines"});
   const Document one{.text = "a\nb\n"};
   const std::vector<const Document*> documents{&one};
   EXPECT_EQ(cut_documents_note("a", documents, true).find("blank"), std::string::npos);
@@ -43,12 +43,12 @@ TEST_F(PrepareNotes, NameTheOptionThatCutsAFileIntoDocuments) {
 TEST_F(PrepareNotes, SayThatACorpusIsReplaced) {
   const PrepareOptions options = of({{.path = folder_.write("a.txt", paragraph(1))}});
   EXPECT_EQ(notes_of(options).find("replaced"), std::string::npos);
-  EXPECT_NE(notes_of(options).find("is replaced"), std::string::npos);
+  testing::expect_says(notes_of(options), {"is replaced"});
 }
 
 TEST_F(PrepareNotes, SayWhichSplitIsEmpty) {
   const std::string notes = notes_of(of({{.path = folder_.write("byte.txt", "a")}}));
-  EXPECT_NE(notes.find("the validation split is empty"), notes.npos) << notes;
+  testing::expect_says(notes, {"the validation split is empty"});
   EXPECT_TRUE(empty_split_notes({1, 0, 0}, {5, 0, 0}).empty());
 }
 

@@ -3,12 +3,11 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <fstream>
-
 #include "penstock/models/decoder.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
+#include "tests/base/error_of.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {
@@ -138,8 +137,8 @@ TEST(HfDirectory, ShardsAreOneModel) {
                            testing::logits_of(*drawn.model, {1, 7, 3, 3, 10, 0})));
 
   std::filesystem::remove(folder / "model-00002-of-00003.safetensors");
-  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("model-00002-of-00003"),
-            std::string::npos);
+  testing::expect_says(error_of([&] { open_model_source(folder.path()); }),
+                       {"model-00002-of-00003"});
 }
 
 TEST(HfDirectory, ATiedHeadMayBeStoredTwiceButNotDiffer) {
@@ -154,8 +153,7 @@ TEST(HfDirectory, ATiedHeadMayBeStoredTwiceButNotDiffer) {
   EXPECT_TRUE(torch::equal(logits_of_folder(folder.path()), expected));
   tensors["lm_head.weight"][2][1] += 1;
   folder.write_weights(tensors);
-  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("lm_head.weight"),
-            std::string::npos);
+  testing::expect_says(error_of([&] { open_model_source(folder.path()); }), {"lm_head.weight"});
 }
 
 TEST(HfDirectory, DamageIsNamed) {
@@ -171,9 +169,7 @@ TEST(HfDirectory, DamageIsNamed) {
   const auto expect = [&](const std::string& name, const std::string& what,
                           const std::function<void(at::Tensor&)>& damage) {
     const std::string text = error([&](TensorMap& tensors) { damage(tensors.at(name)); });
-    EXPECT_NE(text.find("'" + name + "'"), std::string::npos) << text;
-    EXPECT_NE(text.find(what), std::string::npos) << text;
-    EXPECT_NE(text.find("model.safetensors"), std::string::npos) << text;
+    testing::expect_says(text, {"'" + name + "'", what, "model.safetensors"});
   };
   const std::string up = "model.layers.1.mlp.experts.2.up_proj.weight";
   expect(up, "transposed", [](at::Tensor& t) { t = t.t().contiguous(); });
@@ -181,25 +177,20 @@ TEST(HfDirectory, DamageIsNamed) {
   expect("model.layers.0.self_attn.q_proj.bias", "asks for [8]",
          [](at::Tensor& t) { t = t.unsqueeze(0); });
   expect("model.norm.weight", "I32", [](at::Tensor& t) { t = t.to(torch::kInt); });
-  EXPECT_NE(error([&](TensorMap& t) { t.erase(up); }).find("'" + up + "' is missing"),
-            std::string::npos);
-  EXPECT_NE(error([&](TensorMap& t) {
-              t["model.layers.1.mlp.experts.3.up_proj.weight"] = t.at(up);
-            }).find("unknown tensor 'model.layers.1.mlp.experts.3.up_proj.weight'"),
-            std::string::npos);
-  EXPECT_NE(error([](TensorMap& t) {
-              t["model.layers.1.self_attn.o_proj.bias"] = torch::zeros({8});
-            }).find("unknown tensor 'model.layers.1.self_attn.o_proj.bias'"),
-            std::string::npos);
-  EXPECT_NE(error([](TensorMap& t) {
-              t["model.layers.2.input_layernorm.weight"] = torch::zeros({8});
-            }).find("unknown tensor 'model.layers.2.input_layernorm.weight'"),
-            std::string::npos);
+  testing::expect_says(error([&](TensorMap& t) { t.erase(up); }), {"'" + up + "' is missing"});
+  testing::expect_says(
+      error([&](TensorMap& t) { t["model.layers.1.mlp.experts.3.up_proj.weight"] = t.at(up); }),
+      {"unknown tensor 'model.layers.1.mlp.experts.3.up_proj.weight'"});
+  testing::expect_says(
+      error([](TensorMap& t) { t["model.layers.1.self_attn.o_proj.bias"] = torch::zeros({8}); }),
+      {"unknown tensor 'model.layers.1.self_attn.o_proj.bias'"});
+  testing::expect_says(
+      error([](TensorMap& t) { t["model.layers.2.input_layernorm.weight"] = torch::zeros({8}); }),
+      {"unknown tensor 'model.layers.2.input_layernorm.weight'"});
   // The same expert under two names.
-  EXPECT_NE(error([&](TensorMap& t) {
-              t["model.layers.1.mlp.experts.2.w3.weight"] = t.at(up);
-            }).find("same part"),
-            std::string::npos);
+  testing::expect_says(
+      error([&](TensorMap& t) { t["model.layers.1.mlp.experts.2.w3.weight"] = t.at(up); }),
+      {"same part"});
   EXPECT_TRUE(error([](TensorMap& t) {
                 t["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch::zeros({1});
                 t["x"] = torch::zeros({1});
@@ -219,13 +210,11 @@ TEST(HfDirectory, DamageOfExpertsInOneIsNamed) {
   const std::string fused = "model.layers.0.mlp.experts.gate_up_proj";
   std::string text =
       error([&](TensorMap& t) { t[fused] = t.at(fused).transpose(1, 2).contiguous(); });
-  EXPECT_NE(text.find("'" + fused + "'"), std::string::npos) << text;
-  EXPECT_NE(text.find("transposed"), std::string::npos) << text;
+  testing::expect_says(text, {"'" + fused + "'", "transposed"});
   text = error([&](TensorMap& t) { t[fused] = t.at(fused).narrow(0, 0, 2).contiguous(); });
-  EXPECT_NE(text.find("[3, 12, 8]"), std::string::npos) << text;
+  testing::expect_says(text, {"[3, 12, 8]"});
   text = error([&](TensorMap& t) { t.erase(fused); });
-  EXPECT_NE(text.find("gate_proj.weight' is missing"), std::string::npos) << text;
-  EXPECT_NE(text.find("'" + fused + "'"), std::string::npos) << text;
+  testing::expect_says(text, {"gate_proj.weight' is missing", "'" + fused + "'"});
 }
 
 TEST(HfDirectory, ATruncatedFileIsRefused) {
@@ -234,8 +223,8 @@ TEST(HfDirectory, ATruncatedFileIsRefused) {
   const auto size = std::filesystem::file_size(folder / "model.safetensors");
   for (const auto left : {size - 1, size / 2, std::uintmax_t{100}, std::uintmax_t{3}}) {
     std::filesystem::resize_file(folder / "model.safetensors", left);
-    EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("model.safetensors"),
-              std::string::npos);
+    testing::expect_says(error_of([&] { open_model_source(folder.path()); }),
+                         {"model.safetensors"});
   }
 }
 
@@ -245,8 +234,7 @@ TEST(HfDirectory, AConfigThatAsksForFarMoreThanTheFilesHoldIsRefused) {
   config["num_hidden_layers"] = 10000;
   config["num_local_experts"] = 60000;
   const CheckpointFolder folder(config, drawn.tensors);
-  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("asks for more"),
-            std::string::npos);
+  testing::expect_says(error_of([&] { open_model_source(folder.path()); }), {"asks for more"});
 }
 
 TEST(HfDirectory, PenstocksOwnTableWins) {

@@ -11,6 +11,7 @@
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_layout.h"
 #include "penstock/models/formats/gguf_vocabulary.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/data/tokenizers/vectors.h"
 
@@ -96,7 +97,7 @@ TEST(GgufTokenizer, BytesOfAUnigramAreCharactersThere) {
   EXPECT_EQ(tokens[1 + '\n'], "\n");
   EXPECT_EQ(tokens[1 + 'a'], "<0x61>");  // 'a' has a piece of its own
   EXPECT_EQ(tokens[1 + 0xc3], "<0xC3>");
-  EXPECT_NE(notes_of(v).find("64 in llama.cpp"), std::string::npos);
+  testing::expect_says(notes_of(v), {"64 in llama.cpp"});
   EXPECT_EQ(through_file(v, std::ssize(v.pieces)), v);
 }
 
@@ -118,7 +119,7 @@ TEST(GgufTokenizer, PiecesOfTheUserAreFoundAsLlamaCppFindsThem) {
   Vocabulary v = with_end();
   const std::vector<TokenId> anew = {261, 1, 262}, once = {261, 1, 260};
   EXPECT_EQ(make_tokenizer(v)->encode("a</s>x"), once);
-  EXPECT_NE(notes_of(v).find("'</s>') goes on here and begins anew"), std::string::npos);
+  testing::expect_says(notes_of(v), {"'</s>') goes on here and begins anew"});
   // A vocabulary from a file follows llama.cpp's rule.
   EXPECT_EQ(make_tokenizer(through_file(v, 263))->encode("a</s>x"), anew);
   v.begins_anew = true;
@@ -135,13 +136,13 @@ TEST(GgufTokenizer, WhatNoKeySaysOfPiecesIsNoted) {
   Vocabulary v = with_end();
   v.begins_anew = true;
   v.added = {{.id = 1, .content = "</s>", .rstrip = true}};
-  EXPECT_NE(notes_of(v).find("'</s>': takes the white space after it"), std::string::npos);
+  testing::expect_says(notes_of(v), {"'</s>': takes the white space after it"});
   v.added = {{.id = 1, .content = "</s>", .lstrip = true}};
-  EXPECT_NE(notes_of(v).find("'</s>': takes the white space before it"), std::string::npos);
+  testing::expect_says(notes_of(v), {"'</s>': takes the white space before it"});
   v.added = {{.id = 1, .content = "</s>", .single_word = true}};
-  EXPECT_NE(notes_of(v).find("'</s>': is found here only as a word"), std::string::npos);
+  testing::expect_says(notes_of(v), {"'</s>': is found here only as a word"});
   v.added = {{.id = 1, .content = "</s>", .normalized = true}};
-  EXPECT_NE(notes_of(v).find("'</s>': is found here only behind a space"), std::string::npos);
+  testing::expect_says(notes_of(v), {"'</s>': is found here only behind a space"});
   v.added.clear();
   EXPECT_EQ(notes_of(v).find("</s>"), std::string::npos);
   // llama.cpp strips white space behind all pieces of a model with this name.

@@ -10,6 +10,7 @@
 #include "penstock/models/decoder.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "tests/base/error_of.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {
@@ -96,23 +97,23 @@ TEST(Llama2c, RefusesDamage) {
     std::memcpy(out.data() + 4 * field, &value, 4);
     return out;
   };
-  EXPECT_NE(error(bytes.substr(0, bytes.size() - 1)).find("cut short"), std::string::npos);
-  EXPECT_NE(error(bytes + "x").find("of another kind"), std::string::npos);
-  EXPECT_NE(error(bytes.substr(0, 20)).find("too few"), std::string::npos);
+  testing::expect_says(error(bytes.substr(0, bytes.size() - 1)), {"cut short"});
+  testing::expect_says(error(bytes + "x"), {"of another kind"});
+  testing::expect_says(error(bytes.substr(0, 20)), {"too few"});
   EXPECT_NE(error(with(5, -11)).find("cut short"), std::string::npos);  // the untied head is absent
-  EXPECT_NE(error(with(0, 0x616b3432)).find("later version"), std::string::npos);
-  EXPECT_NE(error(with(2, 0)).find("number of layers"), std::string::npos);
-  EXPECT_NE(error(with(6, -5)).find("context"), std::string::npos);
-  EXPECT_NE(error(with(3, 3)).find("cannot be divided"), std::string::npos);
-  EXPECT_NE(error(with(5, 1 << 24)).find("cut short"), std::string::npos);
+  testing::expect_says(error(with(0, 0x616b3432)), {"later version"});
+  testing::expect_says(error(with(2, 0)), {"number of layers"});
+  testing::expect_says(error(with(6, -5)), {"context"});
+  testing::expect_says(error(with(3, 3)), {"cannot be divided"});
+  testing::expect_says(error(with(5, 1 << 24)), {"cut short"});
   // More bytes than a 64-bit number can count.
   std::string huge = with(0, 1 << 24);
   const std::int32_t most = 1 << 24, layers = 10000;
   std::memcpy(huge.data() + 4, &most, 4);
   std::memcpy(huge.data() + 8, &layers, 4);
-  EXPECT_NE(error(huge).find("cut short"), std::string::npos);
-  EXPECT_NE(error(huge).find("with this header has 6755"), std::string::npos) << error(huge);
-  EXPECT_NE(error(with(5, INT32_MIN)).find("vocabulary"), std::string::npos);
+  testing::expect_says(error(huge), {"cut short"});
+  testing::expect_says(error(huge), {"with this header has 6755"});
+  testing::expect_says(error(with(5, INT32_MIN)), {"vocabulary"});
 }
 
 /// The pieces of a llama2.c tokenizer file. The file has a length, and then score, length and bytes
@@ -191,11 +192,11 @@ TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
   const auto add = [&](const char* name, int pieces) {
     write_file_atomically(real_file_system(), folder.path() / name, tokenizer_bytes(pieces));
   };
-  EXPECT_NE(error().find("no tokenizer"), std::string::npos);
+  testing::expect_says(error(), {"no tokenizer"});
   add("tok262.bin", 262);
-  EXPECT_NE(error().find("has 262 pieces"), std::string::npos) << error();
+  testing::expect_says(error(), {"has 262 pieces"});
   add("tok261.bin", 261);
-  EXPECT_NE(error().find("2 files"), std::string::npos);
+  testing::expect_says(error(), {"2 files"});
   add("tokenizer.bin", 261);
   EXPECT_EQ(open_model_source(path)->tokenizer()->vocab_size(), 261);
 }

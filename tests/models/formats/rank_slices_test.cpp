@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "penstock/base/error.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
+#include "tests/base/error_of.h"
 #include "tests/models/tiny_decoder.h"
 
 namespace penstock {
@@ -150,12 +150,7 @@ TEST(TensorSlices, DivideLayersAsEquallyAsCanBe) {
 
 TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   const auto refusal = [](ModelConfig c, const dist::Layout& layout) -> std::string {
-    try {
-      check_divides(c.resolved(), layout);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "accepted";
+    return testing::error_or("accepted", [&] { check_divides(c.resolved(), layout); });
   };
   const ModelConfig c = config("topk");
   EXPECT_EQ(refusal(c, {.data = 4, .tensor = 2, .pipeline = 4, .expert = 4}), "accepted");
@@ -173,22 +168,20 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   ModelConfig fine = odd;
   fine.d_ffn = 30;
   fine.moe.granularity = 2;
-  EXPECT_NE(refusal(fine, {.tensor = 2}).find("model.d_ffn / model.moe.granularity = 15"),
-            std::string::npos);
-  EXPECT_NE(refusal(fine, {.data = 3, .expert = 3})
-                .find("model.moe.experts x model.moe.granularity = 8; the nearest value that does"),
-            std::string::npos);
+  testing::expect_says(refusal(fine, {.tensor = 2}), {"model.d_ffn / model.moe.granularity = 15"});
+  testing::expect_says(
+      refusal(fine, {.data = 3, .expert = 3}),
+      {"model.moe.experts x model.moe.granularity = 8; the nearest value that does"});
   EXPECT_EQ(refusal(odd, {.tensor = 2, .whole_experts = true}), "accepted");
-  EXPECT_NE(refusal(c, {.pipeline = 5}).find("set it to 4 or less"), std::string::npos);
+  testing::expect_says(refusal(c, {.pipeline = 5}), {"set it to 4 or less"});
   ModelConfig norms = c;
   norms.qk_norm = true;
-  EXPECT_NE(refusal(norms, {.tensor = 2}).find("model.qk_norm"), std::string::npos);
+  testing::expect_says(refusal(norms, {.tensor = 2}), {"model.qk_norm"});
   ModelConfig shared = config("hyperrouter");
   EXPECT_EQ(refusal(shared, {.pipeline = 2}), "accepted");
   shared.router.parts["hypernetwork"].set("share", ConfigNode(true));
-  EXPECT_NE(refusal(shared, {.pipeline = 2}).find("parameters in common"), std::string::npos);
-  EXPECT_NE(refusal(config("dense"), {.data = 2, .expert = 2}).find("no experts"),
-            std::string::npos);
+  testing::expect_says(refusal(shared, {.pipeline = 2}), {"parameters in common"});
+  testing::expect_says(refusal(config("dense"), {.data = 2, .expert = 2}), {"no experts"});
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/base/threads.h"
 #include "penstock/ops/dispatch.h"
+#include "tests/base/error_of.h"
 
 namespace penstock::parallel_test {
 namespace {
@@ -30,12 +30,7 @@ TEST(Parallel, VisitsEveryItemOnce) {
 }
 
 TEST(Parallel, RefusesThreadsThatNoMachineBears) {
-  try {
-    ops::set_threads(4096 * 8);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("run.threads"), std::string::npos);
-  }
+  testing::expect_error([&] { ops::set_threads(4096 * 8); }, {"run.threads"});
   EXPECT_EQ(ops::set_threads(0), physical_cores());
 }
 

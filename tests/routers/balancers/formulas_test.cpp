@@ -2,7 +2,7 @@
 // formulas. adaptive_l1_test.cpp tests adaptive L1, ../gating_test.cpp the CV² losses.
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/routers/four_tokens.h"
 
 namespace penstock::testing {
@@ -38,12 +38,9 @@ TEST(LoadBalance, CountsOverRanksInGlobalScope) {
 
 TEST(LoadBalance, TakesDevicesThatDivideTheExpertsAndOnlyWithTheirScope) {
   const auto refusal = [](const char* scope, std::int64_t devices) -> std::string {
-    try {
+    return error_or("accepted", [&] {
       balancer("load-balance", kOneOfFour, {{"scope", std::string(scope)}, {"devices", devices}});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "accepted";
+    });
   };
   EXPECT_EQ(refusal("device", 2), "accepted");
   EXPECT_EQ(refusal("device", 4), "accepted");

@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/routers/gating_expected.h"
 #include "tests/routers/parts.h"
 
@@ -86,11 +87,9 @@ TEST(LossFree, ARouterChoosesByTheBiasOfItsLayer) {
 }
 
 TEST(LossFree, IsRefusedWhereNothingTakesTheBias) {
-  EXPECT_NE(compatible("linear", "gshard", {"loss-free"}).find("takes none"), std::string::npos);
-  EXPECT_NE(compatible("linear", "expert-choice", {"loss-free"}).find("keeps even already"),
-            std::string::npos);
-  EXPECT_NE(compatible("noisy-linear", "topk", {"load", "loss-free"}).find("biases the choice"),
-            std::string::npos);
+  expect_says(compatible("linear", "gshard", {"loss-free"}), {"takes none"});
+  expect_says(compatible("linear", "expert-choice", {"loss-free"}), {"keeps even already"});
+  expect_says(compatible("noisy-linear", "topk", {"load", "loss-free"}), {"biases the choice"});
 }
 
 }  // namespace

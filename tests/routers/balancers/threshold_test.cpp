@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 #include "tests/routers/counted.h"
 
 namespace penstock::testing {
@@ -44,17 +45,14 @@ TEST(Threshold, StartsAtTheTarget) {
 
 TEST(Threshold, NamesTheScorerWhoseLogitsAreNotKnown) {
   const auto error_of = [](const Options& options) -> std::string {
-    try {
+    return error_or("", [&] {
       resolve({.method = "remoe",
                .scorer = "mlp",
                .balancers = std::vector<std::string>{"threshold"},
                .parts = {{"threshold", node(options)}}});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   };
-  EXPECT_NE(error_of(kAtTarget).find("scorer 'mlp' is not one matrix"), std::string::npos);
+  expect_says(error_of(kAtTarget), {"scorer 'mlp' is not one matrix"});
   EXPECT_EQ(error_of({}), "");
 }
 

@@ -3,8 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "penstock/base/error.h"
 #include "tests/routers/parts.h"
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
 #include "penstock/study/config/embedded_studies.h"
 #include "penstock/study/config/study_config.h"
+#include "tests/base/error_of.h"
 #include "tests/study/fixture.h"
 
 namespace penstock::study {
@@ -24,12 +24,7 @@ struct ClosedFormFile : ::testing::Test {
     return read_study(folder.path("s.toml"));
   }
   std::string error(const std::string& text) {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return penstock::testing::error_or("", [&] { read(text); });
   }
   void expect_error(const std::string& text, const std::vector<std::string>& parts) {
     const std::string said = error(text);
@@ -94,13 +89,8 @@ TEST_F(ClosedFormFile, OfTheLibraryNeedsNoFile) {
     EXPECT_EQ(inside.closed_forms.at(0).name, name);
     EXPECT_EQ(inside.closed_forms[0].cells.size(), file.closed_forms.at(0).cells.size());
   }
-  try {
-    study_of_closed_form("A9");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "there is no table 'A9' in closed form; choose from: A3, A4");
-  }
+  EXPECT_EQ(penstock::testing::error_of([] { study_of_closed_form("A9"); }),
+            "there is no table 'A9' in closed form; choose from: A3, A4");
 }
 
 TEST(ClosedFormsOfTheLibrary, HaveDifferentNames) {
@@ -109,15 +99,9 @@ TEST(ClosedFormsOfTheLibrary, HaveDifferentNames) {
                                            {"x/one.toml", study}};
   EXPECT_EQ(study_of_closed_form("T", files).path, "recipes/x/one.toml");
   const std::vector<EmbeddedFile> twice = {files[0], files[1], {"y/two.toml", study}};
-  try {
-    study_of_closed_form("T", twice);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with("recipes/x/one.toml:4 and recipes/y/two.toml:4: both have a table "
-                                 "[closed_form.T]"))
-        << error.what();
-  }
+  penstock::testing::expect_error(
+      [&] { study_of_closed_form("T", twice); },
+      {"recipes/x/one.toml:4 and recipes/y/two.toml:4: both have a table [closed_form.T]"});
 }
 
 }  // namespace

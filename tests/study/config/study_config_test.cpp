@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/base/error_of.h"
 #include "tests/study/fixture.h"
 
 namespace penstock::study {
@@ -39,12 +39,7 @@ std::string error_of(const std::string& text) {
   TemporaryDirectory folder;
   write_text(folder.path("a.toml"), "[train]\nsteps = 1\n");
   write_text(folder.path("s.toml"), text);
-  try {
-    read_study(folder.path("s.toml"));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return penstock::testing::error_or("", [&] { read_study(folder.path("s.toml")); });
 }
 
 TEST(StudyConfig, AVariantMayChangeCoefficientsOfTheModelThatItBeginsWith) {
@@ -64,9 +59,7 @@ TEST(StudyConfig, AVariantMayChangeCoefficientsOfTheModelThatItBeginsWith) {
   for (const std::string key : {"model.d_model", "model.router.k", "model.router.z-loss.scope",
                                 "model.router.no-part.coefficient"}) {
     const std::string error = error_of(head + "set = {'" + key + "' = 2}\n");
-    EXPECT_NE(error.find("s.toml:5: "), std::string::npos) << error;
-    EXPECT_NE(error.find(key), std::string::npos) << error;
-    EXPECT_NE(error.find("only coefficients"), std::string::npos) << error;
+    penstock::testing::expect_says(error, {"s.toml:5: ", key, "only coefficients"});
   }
 }
 
@@ -95,30 +88,29 @@ TEST(StudyConfig, LaysOverridesInOrder) {
 }
 
 TEST(StudyConfig, NamesFileLineAndNearestKey) {
-  EXPECT_NE(error_of("base = 'a.toml'\nsedes = [1]\n[variants.a]\n").find("s.toml:2: sedes"),
-            std::string::npos);
+  penstock::testing::expect_says(error_of("base = 'a.toml'\nsedes = [1]\n[variants.a]\n"),
+                                 {"s.toml:2: sedes"});
   const std::string in_variant = error_of("base = 'a.toml'\n[variants.a]\nlable = 'x'\n");
-  EXPECT_NE(in_variant.find("s.toml:3: variants.a.lable"), std::string::npos);
-  EXPECT_NE(in_variant.find("'label'"), std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n[variants.a]\n[variants.a.sett]\nx = 1\n").find("'set'"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n[variant.a]\n").find("'variants'"), std::string::npos);
+  penstock::testing::expect_says(in_variant, {"s.toml:3: variants.a.lable", "'label'"});
+  penstock::testing::expect_says(
+      error_of("base = 'a.toml'\n[variants.a]\n[variants.a.sett]\nx = 1\n"), {"'set'"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\n[variant.a]\n"), {"'variants'"});
 }
 
 TEST(StudyConfig, RefusesWhatCannotBeRun) {
-  EXPECT_NE(error_of("[variants.a]\n").find("has no recipe"), std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n").find("at least one [variants.NAME]"), std::string::npos);
-  EXPECT_NE(error_of("base = 'none.toml'\n[variants.a]\n").find("none.toml"), std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\nseeds = [3, -1]\n[variants.a]\n").find("seeds has -1"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\nseeds = [1, 1]\n[variants.a]\n").find("same seed twice"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n[variants.'../x']\n").find("names a folder"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n[variants.a]\nmatch_compute = 'b'\n").find("'b'"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\n[variants.a]\nmatch_compute = 'a'\n").find("itself matches"),
-            std::string::npos);
+  penstock::testing::expect_says(error_of("[variants.a]\n"), {"has no recipe"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\n"), {"at least one [variants.NAME]"});
+  penstock::testing::expect_says(error_of("base = 'none.toml'\n[variants.a]\n"), {"none.toml"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\nseeds = [3, -1]\n[variants.a]\n"),
+                                 {"seeds has -1"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\nseeds = [1, 1]\n[variants.a]\n"),
+                                 {"same seed twice"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\n[variants.'../x']\n"),
+                                 {"names a folder"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\n[variants.a]\nmatch_compute = 'b'\n"),
+                                 {"'b'"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\n[variants.a]\nmatch_compute = 'a'\n"),
+                                 {"itself matches"});
 }
 
 std::string published_error(const std::string& published) {
@@ -154,14 +146,14 @@ TEST(StudyConfig, ReadsHowToCompare) {
   EXPECT_EQ(plain.comparison.reference, "b");  // the first
   EXPECT_EQ(plain.comparison.baseline.bits_per_byte, 0);
 
-  EXPECT_NE(error_of("base = 'a.toml'\nreference = 'aa'\n[variants.a]\n").find("mean 'a'"),
-            std::string::npos);
-  EXPECT_NE(error_of("base = 'a.toml'\neval_k = [2, 2]\n[variants.a]\n").find("twice"),
-            std::string::npos);
+  penstock::testing::expect_says(error_of("base = 'a.toml'\nreference = 'aa'\n[variants.a]\n"),
+                                 {"mean 'a'"});
+  penstock::testing::expect_says(error_of("base = 'a.toml'\neval_k = [2, 2]\n[variants.a]\n"),
+                                 {"twice"});
   EXPECT_NE(error_of("base = 'a.toml'\neval_k = [0]\n[variants.a]\n"), "");
   EXPECT_NE(error_of("base = 'a.toml'\nmeasure = 'nats'\n[variants.a]\n"), "");
-  EXPECT_NE(published_error("m1 = 2.0").find("s.toml:3"), std::string::npos);
-  EXPECT_NE(published_error("k1 = 'low'").find("number"), std::string::npos);
+  penstock::testing::expect_says(published_error("m1 = 2.0"), {"s.toml:3"});
+  penstock::testing::expect_says(published_error("k1 = 'low'"), {"number"});
 }
 
 struct StudyScales : ::testing::Test {
@@ -184,12 +176,7 @@ struct StudyScales : ::testing::Test {
     return read_study(folder.path("s.toml"), overrides, scale);
   }
   std::string error(const std::string& scale) {
-    try {
-      read(scale);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return penstock::testing::error_or("", [&] { read(scale); });
   }
 };
 
@@ -257,19 +244,19 @@ TEST_F(StudyScales, SaysWhatElseDiffers) {
 }
 
 TEST_F(StudyScales, RefusesWhatIsNotThere) {
-  EXPECT_NE(error("table").find("no scale 'table'; choose as options.scale from: desk, paper"),
-            std::string::npos);
+  penstock::testing::expect_says(error("table"),
+                                 {"no scale 'table'; choose as options.scale from: desk, paper"});
   write_text(folder.path("s.toml"), "base = 'a.toml'\n[variants.a]\n");
   EXPECT_EQ(error(""), "");
   EXPECT_EQ(read("").scale, "");
-  EXPECT_NE(error("desk").find("one scale only"), std::string::npos);
+  penstock::testing::expect_says(error("desk"), {"one scale only"});
   write_text(folder.path("s.toml"), "base = 'a.toml'\n[scale.paper]\n[variants.a]\n");
-  EXPECT_NE(error("").find("from: paper"), std::string::npos);
+  penstock::testing::expect_says(error(""), {"from: paper"});
   const std::string desk = "base = 'a.toml'\n[variants.a]\n[scale.desk]\n";
   write_text(folder.path("s.toml"), desk + "sedes = [1]\n");
-  EXPECT_NE(error("").find("s.toml:4: scale.desk.sedes"), std::string::npos);
+  penstock::testing::expect_says(error(""), {"s.toml:4: scale.desk.sedes"});
   write_text(folder.path("s.toml"), desk + "[scale.desk.variants.b]\nset = {x = 1}\n");
-  EXPECT_NE(error("").find("'b', which is not a variant"), std::string::npos);
+  penstock::testing::expect_says(error(""), {"'b', which is not a variant"});
 }
 
 TEST(ConfigHash, LeavesOutWhatChangesNoResult) {

@@ -15,6 +15,7 @@
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/base/error_of.h"
 #include "tests/study/trained_study_fixture.h"
 
 namespace penstock::study {
@@ -52,7 +53,7 @@ TEST_F(StudyByActive, MeasuresKeepsAndShows) {
   EXPECT_LT(points[0]["flops_per_token"], points[1]["flops_per_token"]);
   EXPECT_FALSE(measured(results, "top").contains("by_active"));
   const std::string text = report::results_text(results), page = report::report_page(results);
-  EXPECT_NE(text.find("with a mean of so many experts"), std::string::npos) << text;
+  penstock::testing::expect_says(text, {"with a mean of so many experts"});
   for (const char* part : {"by-active-flops", "By active experts", "top, by k", "relu, by k"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   // The figures are kept with the runs and in results.json, and are not measured again.
@@ -92,15 +93,10 @@ TEST_F(StudyByActive, MoreNumbersAreAddedToThoseMeasured) {
 TEST_F(StudyByActive, RefusesNumbersThatSayNothing) {
   const auto error_of = [&](const std::string& keys) {
     ask(keys);
-    try {
-      read_study(path("study.toml"));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return penstock::testing::error_or("", [&] { read_study(path("study.toml")); });
   };
-  EXPECT_NE(error_of("eval_active = [1, 1]\n").find("twice"), std::string::npos);
-  EXPECT_NE(error_of("eval_active = [0]\n").find("no experts"), std::string::npos);
+  penstock::testing::expect_says(error_of("eval_active = [1, 1]\n"), {"twice"});
+  penstock::testing::expect_says(error_of("eval_active = [0]\n"), {"no experts"});
   EXPECT_EQ(error_of("eval_active = [0.5]\n"), "");
 }
 

@@ -10,6 +10,7 @@
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/tables/by_k_summary.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -97,12 +98,7 @@ TEST_F(StudyByK, ADamagedFileIsNamed) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs")))
     path = entry.path().string() + "/by_k.json";
   write_text(path, "{\"by_k\": [{\"k\": 1}], \"by_k_of\": {}}");
-  try {
-    run(trainer);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
-  }
+  penstock::testing::expect_error([&] { run(trainer); }, {path});
 }
 
 TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
@@ -142,7 +138,7 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
     const StudyResults results = run(trainer);
     const std::string text = report::results_text(results), page = report::report_page(results);
     for (const auto& line : verdict(summarize(results.rows), results.comparison))
-      EXPECT_NE(text.find(line), std::string::npos) << text;
+      penstock::testing::expect_says(text, {line});
     EXPECT_EQ(page.find("undertrained: ") != std::string::npos,
               text.find("undertrained: ") != std::string::npos);
     return text;
@@ -150,27 +146,21 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
   EXPECT_EQ(lines("").find("order of the means"), std::string::npos);
   // Best means: dense 1.32; at k = 4 topk 1 + 0.02 + 0.014/3 = 1.0247 and remoe 0.82.
   const std::string told = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3201}\n");
-  EXPECT_NE(told.find("order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"), std::string::npos)
-      << told;
+  penstock::testing::expect_says(told, {"order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"});
   // All variants beat 1.3201 at their best k; the highest is dense with 1.32. At k = 1 and 16 top-1
   // has 1.4247.
-  EXPECT_NE(told.find("undertrained at k = 1: 5-gram is not beaten by Top-1 (1.4247)"),
-            std::string::npos)
-      << told;
+  penstock::testing::expect_says(told,
+                                 {"undertrained at k = 1: 5-gram is not beaten by Top-1 (1.4247)"});
   EXPECT_EQ(told.find("order of the means at k = 1:"), std::string::npos) << told;
   const std::string high = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.45}\n");
   // Dense has no k. It is compared only where a variant activates all of its experts.
-  EXPECT_NE(high.find("order of the means at k = 1: ReMoE 1.2200, Top-1 1.4247,"),
-            std::string::npos)
-      << high;
-  EXPECT_NE(high.find("order of the means at k = 16: ReMoE 1.2200, Dense 1.3200, Top-1 1.4247,"),
-            std::string::npos)
-      << high;
+  penstock::testing::expect_says(
+      high, {"order of the means at k = 1: ReMoE 1.2200, Top-1 1.4247,",
+             "order of the means at k = 16: ReMoE 1.2200, Dense 1.3200, Top-1 1.4247,"});
   EXPECT_EQ(high.find("undertrained"), std::string::npos);
   const std::string under = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3199}\n");
-  EXPECT_NE(under.find("undertrained: Dense does not beat 5-gram (1.3200 and 1.3199 bits"),
-            std::string::npos)
-      << under;
+  penstock::testing::expect_says(
+      under, {"undertrained: Dense does not beat 5-gram (1.3200 and 1.3199 bits"});
   EXPECT_EQ(under.find("undertrained: Top-1"), std::string::npos);
   EXPECT_EQ(under.find("order of the means"), std::string::npos);
   const auto object = nlohmann::json::parse(read_text(folder.path("out/results.json")));
@@ -178,11 +168,9 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
   EXPECT_EQ(object["undertrained"], nlohmann::json({"dense"}));
   const std::string spared =
       lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3199, except = [\"dense\"]}\n");
-  EXPECT_NE(spared.find("every variant but Dense at its best k beats 5-gram (1.3199"),
-            std::string::npos)
-      << spared;
-  EXPECT_NE(spared.find("order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"),
-            std::string::npos);
+  penstock::testing::expect_says(spared,
+                                 {"every variant but Dense at its best k beats 5-gram (1.3199",
+                                  "order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"});
   EXPECT_EQ(results_from_json(nlohmann::json::parse(read_text(folder.path("out/results.json"))),
                               "results.json")
                 .comparison.baseline.except,
@@ -196,8 +184,7 @@ TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
   ask("eval_k = [4]\nbaseline = {name = \"six-gram\", ngram = 6}\n");
   EXPECT_EQ(run(trainer).comparison.baseline.bits_per_byte, 10.0 / 6);
   const std::string text = report::results_text(run(trainer));
-  EXPECT_NE(text.find("every variant beats six-gram (1.6667 bits per byte)"), std::string::npos)
-      << text;
+  penstock::testing::expect_says(text, {"every variant beats six-gram (1.6667 bits per byte)"});
   // A figure that an earlier call has kept is counted again.
   const std::string path = folder.path("out/results.json");
   auto kept = nlohmann::json::parse(read_text(path));
@@ -213,9 +200,9 @@ TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
 TEST_F(StudyByK, WithoutMeasurementsTheTestSplitDecides) {
   FakeTrainer trainer;
   ask("baseline = {bits_per_byte = 0.1}\n");
-  EXPECT_NE(report::results_text(run(trainer)).find("undertrained: Dense"), std::string::npos);
+  penstock::testing::expect_says(report::results_text(run(trainer)), {"undertrained: Dense"});
   ask("baseline = {bits_per_byte = 9.0}\n");
-  EXPECT_NE(report::results_text(run(trainer)).find("every variant beats"), std::string::npos);
+  penstock::testing::expect_says(report::results_text(run(trainer)), {"every variant beats"});
 }
 
 TEST_F(StudyByK, ShowsPublishedNumbersBeneath) {
@@ -224,10 +211,10 @@ TEST_F(StudyByK, ShowsPublishedNumbersBeneath) {
   write_text(file, read_text(file) + "published = {k1 = 1.48, k16 = 1.1}\n");
   const StudyResults results = run(trainer);
   const std::string text = report::results_text(results);
-  EXPECT_NE(text.find("paper"), std::string::npos);
+  penstock::testing::expect_says(text, {"paper"});
   EXPECT_LT(text.find("1.2200 ± 0.0100"), text.find("1.48"));
-  EXPECT_NE(report::report_page(results).find("<td>1.48</td><td>–</td><td>1.1</td>"),
-            std::string::npos);
+  penstock::testing::expect_says(report::report_page(results),
+                                 {"<td>1.48</td><td>–</td><td>1.1</td>"});
   // results.json alone is enough to make the report again.
   const StudyResults read = read_results(folder.path("out/results.json"));
   EXPECT_EQ(report::report_page(read), report::report_page(results));
@@ -256,8 +243,7 @@ TEST_F(StudyByK, DrawsQualityByKAndByCost) {
   EXPECT_EQ(charts[1].drawn["series"][0]["steps"], nlohmann::json({18.0}));  // a single point
   EXPECT_EQ(charts[1].drawn["series"][3]["steps"], nlohmann::json({3.0, 6.0, 18.0}));
   const std::string page = report::report_page(results);
-  EXPECT_NE(page.find("<canvas id=\"by-k\""), std::string::npos);
-  EXPECT_NE(page.find("\"by-flops\""), std::string::npos);
+  penstock::testing::expect_says(page, {"<canvas id=\"by-k\"", "\"by-flops\""});
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
-#include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/rows.h"
+#include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -50,10 +50,8 @@ TEST_F(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   EXPECT_EQ(asked[0], "dense arc_easy");
   EXPECT_EQ(asked[1], "dense piqa");
   const std::string text = report::results_text(results);
-  EXPECT_NE(text.find("Zero-shot accuracy, %"), std::string::npos) << text;
-  EXPECT_NE(text.find("guessing"), std::string::npos) << text;
-  EXPECT_NE(text.find("45.50"), std::string::npos) << text;
-  EXPECT_NE(text.find("No run can be told from guessing on: arc_easy."), std::string::npos) << text;
+  penstock::testing::expect_says(text, {"Zero-shot accuracy, %", "guessing", "45.50",
+                                        "No run can be told from guessing on: arc_easy."});
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 
   // A new task is asked alone. A task that the study no longer lists leaves the rows.
@@ -128,11 +126,10 @@ TEST_F(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
     return report::results_text(run_study(read, options, hooks).results, 200);
   };
   const std::string single = text_of({1});
-  EXPECT_NE(single.find("50.00 [40.00, 60.00]"), std::string::npos) << single;
-  EXPECT_NE(single.find("50.00 [40.00, 62.50]"), std::string::npos) << single;
+  penstock::testing::expect_says(single, {"50.00 [40.00, 60.00]", "50.00 [40.00, 62.50]"});
   const std::string several = text_of({1, 2});
   EXPECT_EQ(several.find("[40.00"), std::string::npos) << several;
-  EXPECT_NE(several.find("± 12.50"), std::string::npos) << several;
+  penstock::testing::expect_says(several, {"± 12.50"});
 }
 
 TEST_F(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
@@ -158,9 +155,8 @@ TEST_F(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
   EXPECT_EQ(asked[1], "dense 2.0");
   ASSERT_EQ(results.rows[0].measured["tasks"].size(), 2u);
   const std::string text = report::results_text(results, 200);
-  EXPECT_NE(text.find("race@3.0"), std::string::npos) << text;
-  EXPECT_NE(text.find("race@2.0"), std::string::npos) << text;
-  EXPECT_NE(text.find("race: not asked: a choice is longer"), std::string::npos) << text;
+  penstock::testing::expect_says(text,
+                                 {"race@3.0", "race@2.0", "race: not asked: a choice is longer"});
   // Nothing is asked again, not even a refused task.
   StudyHooks again = second.hooks();
   again.measure = answer;
@@ -171,17 +167,12 @@ TEST_F(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
 TEST_F(TasksMeasurement, MistakesAreSaidWhenTheStudyIsRead) {
   const auto error_of = [&](const std::string& head) {
     ask(head);
-    try {
-      read_study(file);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return penstock::testing::error_or("", [&] { read_study(file); });
   };
   EXPECT_EQ(error_of("tasks = [\"arc_easy\"]\ntask_data = \"data\"\n"), "");
-  EXPECT_NE(error_of("tasks = [\"arc_easy\"]\n").find("task_data"), std::string::npos);
-  EXPECT_NE(error_of("tasks = [\"arc_eazy\"]\ntask_data = \"data\"\n").find("arc_easy"),
-            std::string::npos);
+  penstock::testing::expect_says(error_of("tasks = [\"arc_easy\"]\n"), {"task_data"});
+  penstock::testing::expect_says(error_of("tasks = [\"arc_eazy\"]\ntask_data = \"data\"\n"),
+                                 {"arc_easy"});
 }
 
 }  // namespace

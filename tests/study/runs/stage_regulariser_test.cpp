@@ -7,6 +7,7 @@
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/runs/run_row_json.h"
 #include "penstock/study/runs/stages.h"
+#include "tests/base/error_of.h"
 #include "tests/study/fixture.h"
 
 namespace penstock::study {
@@ -52,11 +53,10 @@ TEST(StageRegulariser, IsShownByItselfAndTimesItsWeight) {
   const Table table = report::regulariser_table(summarize(rows));
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.rows[0].cells[6].text, fmt::format("{:.3g}", mean(three, 301, rising)));
-  EXPECT_NE(report::results_text({.rows = {row}}).find("Regulariser by stage"), std::string::npos);
+  penstock::testing::expect_says(report::results_text({.rows = {row}}), {"Regulariser by stage"});
   const std::string page = report::run_page(row, "", {});
-  EXPECT_NE(page.find("Regulariser by stage"), std::string::npos);
-  EXPECT_NE(page.find("id=\"l_reg\""), std::string::npos);
-  EXPECT_NE(page.find("Auxiliary loss: adaptive-l1"), std::string::npos);
+  penstock::testing::expect_says(
+      page, {"Regulariser by stage", "id=\"l_reg\"", "Auxiliary loss: adaptive-l1"});
   const std::string dense = folder.path("dense");
   write_fake_run(dense, {.method = "dense"});
   EXPECT_FALSE(read_run(dense).regulariser);

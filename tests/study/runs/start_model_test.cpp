@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
 #include "penstock/io/toml.h"
+#include "tests/base/error_of.h"
 #include "tests/convert/tiny_parent.h"
 #include "tests/study/fixture.h"
 
@@ -19,20 +19,17 @@ TEST(StartModel, ErrorsOfUpcyclingNameTheKeysOfTheStudy) {
     const ConfigNode recipe = parse_toml(
         "[data]\ncorpus = \"corpus\"\n[model.router]\nmethod = \"dense\"\n[run]\nthreads = 1",
         "r.toml");
-    try {
+    return penstock::testing::error_or("made", [&] {
       begin_with(folder.path("dense"), upcycle, recipe, folder.path("moe"), folder.path("keys"),
                  /*force=*/false, nullptr);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("made");
+    });
   };
   EXPECT_EQ(refusal("experts = 8\nk = 9"),
             "s.toml:3: upcycle.k = 9 is above upcycle.experts = 8 "
             "(upcycle.experts: s.toml:2)");
-  EXPECT_NE(refusal("correct_gain = true").find("and upcycle.correct_gain are for"),
-            std::string::npos);
-  EXPECT_NE(refusal("lr_scale = 0").find("lr_scale = 0 is out of range"), std::string::npos);
+  penstock::testing::expect_says(refusal("correct_gain = true"),
+                                 {"and upcycle.correct_gain are for"});
+  penstock::testing::expect_says(refusal("lr_scale = 0"), {"lr_scale = 0 is out of range"});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/study/tables/closed_tables.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/base/error_of.h"
 #include "tests/study/fixture.h"
 
 namespace penstock::study {
@@ -132,12 +133,7 @@ struct SmallStudy : ::testing::Test {
     return closed_figures(study.closed_forms.at(0), study.variants);
   }
   std::string error(const std::string& form, int vocabulary = 32) {
-    try {
-      figures(form, vocabulary);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return penstock::testing::error_or("", [&] { figures(form, vocabulary); });
   }
   StudyConfig study;
 };
@@ -208,14 +204,14 @@ TEST_F(SmallStudy, ParametersGoByPart) {
 }
 
 TEST_F(SmallStudy, RefusesWhatTheModelDoesNotHave) {
-  EXPECT_NE(error("cells = [\n{variants = ['dense'], k = 1}]\n")
-                .find("s.toml:8: closed_form.T.cells.k: variant 'dense' has no experts"),
-            std::string::npos);
-  EXPECT_NE(error("cells = [{k = 5}]\n").find("'experts' has 4 experts"), std::string::npos);
+  penstock::testing::expect_says(
+      error("cells = [\n{variants = ['dense'], k = 1}]\n"),
+      {"s.toml:8: closed_form.T.cells.k: variant 'dense' has no experts"});
+  penstock::testing::expect_says(error("cells = [{k = 5}]\n"), {"'experts' has 4 experts"});
   const std::string total = "count = 'parameters'\ncells = [{part = 'total'}]\n";
   EXPECT_EQ(error(total), "");
-  EXPECT_NE(error(total, 0).find("the vocabulary of variant 'dense' is its corpus's"),
-            std::string::npos);
+  penstock::testing::expect_says(error(total, 0),
+                                 {"the vocabulary of variant 'dense' is its corpus's"});
   EXPECT_EQ(error("cells = [{}]\n", 0), "");  // the head is not counted
 }
 

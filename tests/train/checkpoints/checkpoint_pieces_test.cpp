@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <thread>
 

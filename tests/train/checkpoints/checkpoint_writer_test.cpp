@@ -19,6 +19,7 @@
 
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run_loop.h"
+#include "tests/base/error_of.h"
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/run_fixture.h"
@@ -168,7 +169,7 @@ class CheckpointsBeside : public ::testing::Test {
       FAIL() << "the full disk went unnoticed";
     } catch (const DiskFullError& error) {
       const std::string text = error.what();
-      EXPECT_NE(text.find("cannot save the checkpoint of step 4 in"), std::string::npos) << text;
+      testing::expect_says(text, {"cannot save the checkpoint of step 4 in"});
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     }
     EXPECT_FALSE(exists("finished.json"));
@@ -280,12 +281,7 @@ TEST_F(CheckpointsBeside, AFailureAfterTheLastStepIsSaid) {
 TEST_F(CheckpointsBeside, AnErrorOfTheSystemIsSaidAsItIs) {
   CountingTask task;
   auto files = held_up(lines_, [&](std::size_t) -> std::size_t { fail("the cable is out"); });
-  try {
-    run(task, &files);
-    FAIL() << "the error went unnoticed";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the cable is out");
-  }
+  EXPECT_EQ(testing::error_of([&] { run(task, &files); }), "the cable is out");
 }
 
 TEST_F(CheckpointsBeside, ASignalWaitsForWhatIsBeingWritten) {

@@ -13,6 +13,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/dist/lost_rank.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
+#include "tests/base/error_of.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/base/temp_directory.h"
 
@@ -157,7 +158,7 @@ TEST(Checkpoints, DamagedOnesAreIgnoredAndNamed) {
         ASSERT_TRUE(search.found) << name << " " << damage;
         EXPECT_EQ(search.found->step, 1) << name << " " << damage;
         ASSERT_EQ(search.ignored.size(), 1u);
-        EXPECT_NE(search.ignored[0].find("step-2"), std::string::npos) << search.ignored[0];
+        testing::expect_says(search.ignored[0], {"step-2"});
       }
       EXPECT_THROW(store.load(2), Error);
     }
@@ -178,8 +179,7 @@ TEST(Checkpoints, WhatIsPassedOverIsNamedNewestFirst) {
   EXPECT_EQ(search.found->step, 8);
   ASSERT_EQ(search.ignored.size(), 3u);
   for (const std::size_t i : {0, 1, 2})
-    EXPECT_NE(search.ignored[i].find(concat("step-", 11 - i)), std::string::npos)
-        << search.ignored[i];
+    testing::expect_says(search.ignored[i], {concat("step-", 11 - i)});
 }
 
 /// Weights of 36 MiB are read for their checksum in pieces of 16 MiB, the four other files in one
@@ -202,7 +202,7 @@ TEST(Checkpoints, SayThatTheyAreReadPieceByPiece) {
   const auto search = store.latest();
   EXPECT_FALSE(search.found);
   ASSERT_EQ(search.ignored.size(), 1u);
-  EXPECT_NE(search.ignored[0].find("checksum differs"), std::string::npos) << search.ignored[0];
+  testing::expect_says(search.ignored[0], {"checksum differs"});
 }
 
 TEST(Checkpoints, OtherNamesAreNoCheckpoints) {

@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/train/layouts/parallel_settings.h"
+#include "tests/base/error_of.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {
@@ -78,14 +79,9 @@ TEST(LayoutSearch, SaysWhatTakesTheLeastWhereNothingFits) {
 }
 
 TEST(LayoutSearch, SaysWhyARecipeTakesNone) {
-  try {
-    search_layouts(searched_recipe(), 1024, 0, kSpeeds);
-    ADD_FAILURE() << "a layout of 1,024 ranks was found for two layers and eight micro-batches";
-  } catch (const Error& error) {
-    const std::string what = error.what();
-    EXPECT_TRUE(what.starts_with("the recipe takes no layout of 1024 ranks: ")) << what;
-    EXPECT_NE(what.find("train.batch_sequences = 8"), std::string::npos) << what;
-  }
+  testing::expect_error(
+      [] { search_layouts(searched_recipe(), 1024, 0, kSpeeds); },
+      {"the recipe takes no layout of 1024 ranks: ", "train.batch_sequences = 8"});
 }
 
 }  // namespace

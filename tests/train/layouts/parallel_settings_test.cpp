@@ -7,6 +7,7 @@
 #include "penstock/base/threads.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/run_identity.h"
+#include "tests/base/error_of.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {
@@ -16,16 +17,11 @@ using testing::recipe_from;
 using testing::refusal_of;
 
 std::string refusal(const std::vector<std::string>& overrides, int processes) {
-  try {
-    layout_of(recipe_from(overrides), processes);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::error_or("accepted", [&] { layout_of(recipe_from(overrides), processes); });
 }
 
 void expect_said(const std::string& text, const std::vector<std::string>& parts) {
-  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+  for (const auto& part : parts) testing::expect_says(text, {part});
 }
 
 TEST(ParallelSettings, RefuseSequencesThatASelectorCannotDivide) {
@@ -86,12 +82,7 @@ TEST(ParallelSettings, DivideTokensOrNeuronsOfExperts) {
   EXPECT_EQ(layout({"parallel.expert=2"}, 2), (dist::Layout{.data = 2, .expert = 2}));
   const auto refused = [&](const std::vector<std::string>& overrides,
                            int processes) -> std::string {
-    try {
-      layout(overrides, processes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "accepted";
+    return testing::error_or("accepted", [&] { layout(overrides, processes); });
   };
   expect_said(refused({"parallel.tensor=2", "parallel.expert=3"}, 6),
               {"parallel.expert = 3 with parallel.whole_experts = true", "6 ranks of data x tensor",

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "penstock/train/ranks/agreement.h"
+#include "tests/base/error_of.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock {
@@ -67,11 +68,7 @@ TEST_F(Orders, KeepAnAgreedFailureAsItIs) {
         });
       },
       [](const ProcessGroup& group) { on_all_ranks(group, [] { return true; }); });
-  try {
-    std::rethrow_exception(thrown[0]);
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no such file");
-  }
+  EXPECT_EQ(testing::error_of([&] { std::rethrow_exception(thrown[0]); }), "no such file");
   EXPECT_THROW(std::rethrow_exception(thrown[1]), ReportedByRankZero);
 }
 
@@ -91,8 +88,7 @@ TEST_F(Orders, NameTheRankThatIsLostInAnAction) {
     std::rethrow_exception(thrown[0]);
   } catch (const dist::LostRank& error) {
     const std::string said = error.what();
-    EXPECT_NE(said.find(" lost rank 1 on "), std::string::npos) << said;
-    EXPECT_NE(said.find("in all_reduce"), std::string::npos) << said;
+    testing::expect_says(said, {" lost rank 1 on ", "in all_reduce"});
   }
 }
 

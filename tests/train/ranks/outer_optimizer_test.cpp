@@ -15,6 +15,7 @@
 #include "penstock/train/ranks/shared_optimizer.h"
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/step/step.h"
+#include "tests/base/error_of.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/drawn_batch.h"
 #include "tests/train/small_run.h"
@@ -61,12 +62,7 @@ TEST(OuterOptimizer, RefusesAStateThatDoesNotFit) {
     auto state = whole;
     state.erase(name);
     if (value.defined()) state[name] = value;
-    try {
-      outer.load(state, 1);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return testing::error_or("accepted", [&] { outer.load(state, 1); });
   };
   for (const auto& [name, value] : whole) {
     EXPECT_EQ(said(name, value), "accepted");
@@ -274,7 +270,7 @@ TEST_F(OuterOptimizerRanks, UpdateNoneWhereOneHasAGradientThatIsNotFinite) {
         step_of(engine, *model, 0, kParts, parts_of_rank(kParts, group.rank(), 2));
     EXPECT_TRUE(outcome.failure.starts_with("the gradient is not finite, first in layer_1."))
         << outcome.failure;
-    EXPECT_NE(outcome.failure.find(", on rank 1 on "), std::string::npos) << outcome.failure;
+    testing::expect_says(outcome.failure, {", on rank 1 on "});
     EXPECT_EQ(engine.step(), 0);
     expect_same_bits(state_of(*model), before, group.name());
   });

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <cmath>
-
 #include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
 #include "penstock/models/make_model.h"
