@@ -10,7 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -32,22 +32,14 @@ ModelConfig relu_model(const std::string& method, std::vector<std::string> balan
 }
 
 std::string refusal_of_active(const ModelConfig& config, const std::vector<double>& values) {
-  try {
-    check_active_values(config, values);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_or("", [&] { check_active_values(config, values); });
 }
 
-class ByActive : public ::testing::Test {
+class ByActive : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override { corpus_.emplace(testing::small_corpus(directory_.path())); }
   static EvaluateOptions options() {
     return {.sequence_length = 16, .batch_sequences = 4, .max_tokens = 500};
   }
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(ByActive, ReachesEachMeanNumberOfExperts) {
@@ -84,14 +76,12 @@ TEST_F(ByActive, IsTheModelWithThatShift) {
 
 TEST_F(ByActive, RefusesByTraitAndByNumber) {
   EXPECT_EQ(refusal_of_active(relu_model("remoe"), {0.5, 4}), "");
-  EXPECT_NE(
-      refusal_of_active(relu_model("topk"), {1}).find("selector 'topk' does not switch experts on"),
-      std::string::npos);
-  EXPECT_NE(refusal_of_active(relu_model("lory"), {1}).find("selector 'lory'"), std::string::npos);
-  EXPECT_NE(refusal_of_active(relu_model("dense"), {1}).find("dense"), std::string::npos);
-  EXPECT_NE(
-      refusal_of_active(relu_model("remoe"), {1, 4.5}).find("4.5 is not above 0 and at most 4"),
-      std::string::npos);
+  testing::expect_says(refusal_of_active(relu_model("topk"), {1}),
+                       {"selector 'topk' does not switch experts on"});
+  testing::expect_says(refusal_of_active(relu_model("lory"), {1}), {"selector 'lory'"});
+  testing::expect_says(refusal_of_active(relu_model("dense"), {1}), {"dense"});
+  testing::expect_says(refusal_of_active(relu_model("remoe"), {1, 4.5}),
+                       {"4.5 is not above 0 and at most 4"});
 }
 
 TEST_F(ByActive, ReadsPositiveNumbers) {

@@ -10,7 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -41,17 +41,11 @@ std::shared_ptr<LanguageModel> built(const ModelConfig& config) {
 }
 
 std::string refusal(const ModelConfig& config, std::vector<std::int64_t> values) {
-  try {
-    check_k_values(config, values);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_or("", [&] { check_k_values(config, values); });
 }
 
-class ByK : public ::testing::Test {
+class ByK : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override { corpus_.emplace(testing::small_corpus(directory_.path())); }
   static EvaluateOptions options(bool streams) {
     return {.sequence_length = 16,
             .batch_sequences = 4,
@@ -59,8 +53,6 @@ class ByK : public ::testing::Test {
             .streams = streams ? 5 : 0,
             .memory_length = streams ? 24 : -1};
   }
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(ByK, IsTheModelBuiltWithThatK) {
@@ -155,7 +147,7 @@ TEST(ByKRefuses, ModelsWhoseTokensDoNotAskForK) {
       {"lory", "'lory' blends"}, {"thor", "'thor'"},  {"expert-choice", "'expert-choice'"}};
   for (const auto& [method, reason] : reasons) {
     const ModelConfig config = small(method, 1, ModelKind::decoder);
-    EXPECT_NE(refusal(config, {1}).find(reason), std::string::npos) << refusal(config, {1});
+    testing::expect_says(refusal(config, {1}), {reason});
     EXPECT_EQ(refusal(config, {1}).find('\n'), std::string::npos);
     EXPECT_FALSE(takes_k(config, 1));
     if (method == "dense" || method == "lory") continue;
@@ -167,10 +159,10 @@ TEST(ByKRefuses, ModelsWhoseTokensDoNotAskForK) {
 TEST(ByKRefuses, ValuesThatTheModelDoesNotTake) {
   const ModelConfig config = small("topk", 1, ModelKind::decoder);
   EXPECT_EQ(refusal(config, {1, 2, 4}), "");
-  EXPECT_NE(refusal(config, {2, 5}).find("5 is not from 1 to 4"), std::string::npos);
-  EXPECT_NE(refusal(config, {0}).find("0 is not from 1"), std::string::npos);
-  EXPECT_NE(refusal(small("gshard", 2, ModelKind::decoder), {1, 3}).find("3 is not from 1 to 2"),
-            std::string::npos);
+  testing::expect_says(refusal(config, {2, 5}), {"5 is not from 1 to 4"});
+  testing::expect_says(refusal(config, {0}), {"0 is not from 1"});
+  testing::expect_says(refusal(small("gshard", 2, ModelKind::decoder), {1, 3}),
+                       {"3 is not from 1 to 2"});
   EXPECT_TRUE(takes_k(small("gshard", 2, ModelKind::decoder), 1));
   EXPECT_FALSE(takes_k(small("gshard", 2, ModelKind::decoder), 4));
   EXPECT_FALSE(takes_k(config, 5));

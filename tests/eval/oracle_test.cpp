@@ -6,13 +6,12 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/error.h"
 #include "penstock/layers/all_outputs.h"
 #include "penstock/models/batch_tensors.h"
-#include "tests/base/temp_directory.h"
+#include "penstock/models/make_model.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -34,9 +33,8 @@ ModelConfig model_of(const std::string& method, double k, bool renormalise = fal
   return config;
 }
 
-class Oracle : public ::testing::Test {
+class Oracle : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override { corpus_.emplace(testing::small_corpus(directory_.path())); }
   static EvaluateOptions options() {
     return {.sequence_length = 16, .batch_sequences = 4, .max_tokens = 128};
   }
@@ -45,8 +43,6 @@ class Oracle : public ::testing::Test {
                              {.sequence_length = 16, .batch_sequences = 4, .max_tokens = 128})
         .batch(index);
   }
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 /// −ln p of each target if the last layer's token t takes the experts `first` and `second`. They
@@ -164,12 +160,7 @@ TEST_F(Oracle, RefusesWithTheReason) {
   EXPECT_TRUE(reason_has(many, "3 of 16 experts can be chosen in more than 512 ways"));
   many.router.k = 2;
   EXPECT_EQ(why_no_oracle(many), "");
-  try {
-    check_oracle(model_of("remoe", 1));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("options.oracle_routing"), std::string::npos);
-  }
+  testing::expect_error([&] { check_oracle(model_of("remoe", 1)); }, {"options.oracle_routing"});
 }
 
 }  // namespace

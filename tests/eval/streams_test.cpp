@@ -5,16 +5,14 @@
 
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/make_model.h"
-#include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
-class EvaluationWithMemory : public ::testing::Test {
+class EvaluationWithMemory : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
-    corpus_.emplace(testing::small_corpus(directory_.path()));
     ModelConfig config;
     config.architecture = ModelKind::transformer_xl;
     config.vocab = 256;
@@ -35,8 +33,6 @@ class EvaluationWithMemory : public ::testing::Test {
     options.max_tokens = 600;
     return evaluate(*model_, *corpus_, options).total;
   }
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
   std::shared_ptr<LanguageModel> model_;
 };
 

@@ -4,22 +4,17 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <optional>
-
 #include "penstock/routers/as_trained.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
 using testing::small_recipe;
-using testing::TempDirectory;
 
-class ExpertThresholdTraining : public ::testing::Test {
+class ExpertThresholdTraining : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override { corpus_.emplace(testing::small_corpus(directory_.path())); }
   /// Experts per token, layer by layer, on the validation split.
   static std::vector<double> active(Trainer& trainer) {
     const RoutingTotals routing = trainer.evaluate(Split::kValidation, 4096).routing;
@@ -31,8 +26,6 @@ class ExpertThresholdTraining : public ::testing::Test {
     }
     return out;
   }
-  TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(ExpertThresholdTraining, AboutAsManyExpertsWorkAsInTraining) {

@@ -3,19 +3,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <optional>
-
 #include "penstock/models/files/model_directory.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
-using testing::small_corpus;
 using testing::small_recipe;
-using testing::TempDirectory;
 
 const char* const kBias = "penstock.balancer_0.bias";
 
@@ -35,9 +31,8 @@ double variation(const std::vector<std::vector<double>>& load) {
   return sum / static_cast<double>(load.size());
 }
 
-class LossFreeTraining : public ::testing::Test {
+class LossFreeTraining : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override { corpus_.emplace(small_corpus(directory_.path())); }
   /// The mean variation of the loads over the last ten of forty steps.
   double trained(Trainer& trainer) const {
     double sum = 0;
@@ -48,8 +43,6 @@ class LossFreeTraining : public ::testing::Test {
     }
     return sum;
   }
-  TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(LossFreeTraining, EvensTheLoadsThatARunWithoutItHas) {
@@ -78,16 +71,13 @@ TEST_F(LossFreeTraining, ContinuesBitwiseWithItsBiases) {
   Trainer straight(recipe, *corpus_), before(recipe, *corpus_), after(recipe, *corpus_);
   for (int i = 0; i < 6; ++i) straight.advance();
   for (int i = 0; i < 3; ++i) before.advance();
-  TensorMap model, optimizer;
-  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
-  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
-  EXPECT_GT(model.at(kBias).count_nonzero().item<std::int64_t>(), 0);
-  after.restore(3, model, optimizer, "test");
+  const testing::TrainerState middle = testing::state_of(before);
+  EXPECT_GT(middle.model.at(kBias).count_nonzero().item<std::int64_t>(), 0);
+  testing::restore(after, middle);
   for (int i = 0; i < 3; ++i) after.advance();
   const TensorMap wanted = straight.model_tensors();
-  for (const auto& [name, tensor] : after.model_tensors())
-    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
-  EXPECT_FALSE(torch::equal(wanted.at(kBias), model.at(kBias)));
+  testing::expect_equal(after.model_tensors(), wanted);
+  EXPECT_FALSE(torch::equal(wanted.at(kBias), middle.model.at(kBias)));
 }
 
 }  // namespace

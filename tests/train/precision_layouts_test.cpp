@@ -13,7 +13,6 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
@@ -31,12 +30,11 @@ struct Case {
   Moments moments = Moments::fp32;
 };
 
-class PrecisionLayouts : public ::testing::TestWithParam<Case> {
+class PrecisionLayouts : public testing::SmallCorpusTest<::testing::TestWithParam<Case>> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
     ops::set_threads(1);
-    corpus_.emplace(testing::small_corpus(directory_.path()));
   }
   void TearDown() override { ops::emulate_bf16(false); }
 
@@ -85,9 +83,6 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     });
     return out;
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_P(PrecisionLayouts, HaveTheNumbersOfOneProcess) {

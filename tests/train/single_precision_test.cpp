@@ -5,13 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <optional>
 
 #include "penstock/dist/transport.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
@@ -66,12 +64,12 @@ const std::vector<Case>& layouts() {
 
 bool takes_all() { return std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr; }
 
-class SinglePrecisionLayouts : public ::testing::TestWithParam<std::string> {
+class SinglePrecisionLayouts
+    : public testing::SmallCorpusTest<::testing::TestWithParam<std::string>> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
     ops::set_threads(1);
-    corpus_.emplace(testing::small_corpus(directory_.path()));
   }
 
   static Recipe recipe(const Routing& routing) {
@@ -108,9 +106,6 @@ class SinglePrecisionLayouts : public ::testing::TestWithParam<std::string> {
       if (failure) std::rethrow_exception(failure);
     return out;
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_P(SinglePrecisionLayouts, HaveTheFirstLossesOfOneProcess) {

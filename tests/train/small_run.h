@@ -1,13 +1,17 @@
 // A corpus and a recipe that train within seconds.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "penstock/base/random.h"
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/base/temp_directory.h"
 
 namespace penstock::testing {
 
@@ -23,6 +27,14 @@ inline Corpus small_corpus(const std::filesystem::path& directory) {
   prepare_corpus(options);
   return Corpus::open(options.out);
 }
+
+/// The base of fixtures that read that corpus.
+template <class Base = ::testing::Test>
+class SmallCorpusTest : public Base {
+ protected:
+  TempDirectory directory_;
+  std::optional<Corpus> corpus_ = small_corpus(directory_.path());
+};
 
 /// Two layers of width 32, forty steps. `corpus` is only named, not opened.
 inline ConfigNode small_recipe_node(const std::string& method, std::int64_t batch,

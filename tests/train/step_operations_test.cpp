@@ -7,12 +7,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/recorder.h"
 #include "tests/train/small_run.h"
@@ -48,11 +46,10 @@ const RecordedLayout kRecordedLayouts[] = {
     {"all axes", {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2}, 1},
 };
 
-class StepOperations : public ::testing::Test {
+class StepOperations : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-    corpus_.emplace(testing::small_corpus(directory_.path()));
   }
 
   /// Records two steps. Another seed gives other batches, weights and draws.
@@ -73,9 +70,6 @@ class StepOperations : public ::testing::Test {
                       {.shared_memory = how.shared_memory, .wrap = recorder.wrap()});
     return recorder.groups();
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 /// The kinds of all operations, by group and rank. The groups that only exchange weights and

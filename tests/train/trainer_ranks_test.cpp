@@ -4,28 +4,29 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <optional>
-
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/agreed_error.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
 using testing::on_ranks;
+using testing::state_of;
+using testing::TrainerState;
 
-class TrainerRanks : public ::testing::Test {
+class TrainerRanks : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-    corpus_.emplace(testing::small_corpus(directory_.path()));
   }
   /// With transformer-xl the recipe has memory and dropout. The memory of a part is on the rank
   /// that computes the part.
@@ -57,68 +58,50 @@ class TrainerRanks : public ::testing::Test {
                                      dist::make_mesh(group, layout_of(recipe, group.size())));
   }
 
-  struct State {
-    std::int64_t step = 0;
-    TensorMap model, optimizer;
-  };
-  static State state_of(Trainer& trainer) {
-    const auto copied = [](const TensorMap& tensors) {
-      TensorMap out;
-      for (const auto& [name, value] : tensors) out[name] = value.clone();
-      return out;
-    };
-    return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
-  }
-  static void expect_equal(const State& found, const State& expected, bool with_moments = true) {
+  static void expect_equal(const TrainerState& found, const TrainerState& expected,
+                           bool with_moments = true) {
     EXPECT_EQ(found.step, expected.step);
-    for (const auto member : {&State::model, &State::optimizer}) {
-      if (member == &State::optimizer && !with_moments) continue;
-      ASSERT_EQ((found.*member).size(), (expected.*member).size());
-      for (const auto& [name, value] : expected.*member)
-        EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
-    }
+    testing::expect_equal(found.model, expected.model);
+    if (with_moments) testing::expect_equal(found.optimizer, expected.optimizer);
   }
 
   /// Expects that six steps of one process equal those of several ranks, also if the number of
   /// ranks changes after the third step.
   void expect_any_number(const Recipe& recipe, const std::vector<std::pair<int, int>>& ranks_zero) {
     const auto straight = trainer(recipe);
-    State middle;
+    TrainerState middle;
     while (straight->step() < 6) {
       if (straight->step() == 3) middle = state_of(*straight);
       straight->advance();
     }
-    const State end = state_of(*straight);
+    const TrainerState end = state_of(*straight);
     for (const auto& [ranks, zero] : ranks_zero) {
-      State shared_middle;
+      TrainerState shared_middle;
       Recipe shared = recipe, later = recipe;
       shared.parallel.zero = zero;
       later.parallel.zero = 3 - zero;  // a run continues with any value of zero
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
         const auto mine = trainer(shared, group);
         while (mine->step() < 3) mine->advance();
-        const State state = state_of(*mine);
+        const TrainerState state = state_of(*mine);
         expect_equal(state, middle, zero == 0 || group.rank() == 0);
         if (group.rank() == 0) shared_middle = state;
       });
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
         const auto mine = trainer(later, group);
         if (group.rank() == 0)
-          mine->restore(middle.step, middle.model, middle.optimizer, "here");
+          testing::restore(*mine, middle);
         else
           mine->restore(0, {}, {}, "");
         while (mine->step() < 6) mine->advance();
         expect_equal(state_of(*mine), end, later.parallel.zero == 0 || group.rank() == 0);
       });
       const auto alone = trainer(recipe);
-      alone->restore(shared_middle.step, shared_middle.model, shared_middle.optimizer, "here");
+      testing::restore(*alone, shared_middle);
       while (alone->step() < 6) alone->advance();
       expect_equal(state_of(*alone), end);
     }
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {
@@ -184,9 +167,7 @@ TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
       EXPECT_EQ(group.rank(), 1);
     } catch (const Error& error) {
       EXPECT_EQ(group.rank(), 0);
-      EXPECT_NE(std::string(error.what()).find("has another state of the weights than rank 0 on"),
-                std::string::npos)
-          << error.what();
+      testing::expect_says(error.what(), {"has another state of the weights than rank 0 on"});
     }
   });
 }
@@ -220,8 +201,7 @@ TEST_F(TrainerRanks, HoldEqualReplicasInEveryLayout) {
 TEST_F(TrainerRanks, DoNotSaveReplicasThatDriftedApart) {
   // What rank 0 says once the last rank has changed a tensor whose name ends so.
   const auto refusal = [&](const DividedCase& layout, const std::string& end, int steps) {
-    std::string said = "accepted";
-    on_ranks(layout.ranks, [&](const dist::ProcessGroup& group) {
+    return testing::agreed_error(layout.ranks, [&](const dist::ProcessGroup& group) {
       const auto mine = divided_trainer(divided("remoe", layout.parallel), group);
       while (mine->step() < steps) mine->advance();
       const torch::NoGradGuard no_grad;
@@ -231,23 +211,14 @@ TEST_F(TrainerRanks, DoNotSaveReplicasThatDriftedApart) {
           tensor.add_(1e-3);
       EXPECT_EQ(changed > 0, group.rank() + 1 == group.size()) << end;
       group.barrier("changed");  // ranks that share the memory read it from here on
-      try {
-        mine->optimizer_tensors();
-      } catch (const ReportedByRankZero&) {
-        EXPECT_GT(group.rank(), 0);
-      } catch (const Error& error) {
-        said = error.what();
-      }
+      mine->optimizer_tensors();
     });
-    return said;
   };
   const auto says = [](const std::string& said, const std::string& rank, const std::string& first,
                        const std::string& tensor) {
     EXPECT_TRUE(said.starts_with(rank + " on ")) << said;
-    EXPECT_NE(said.find("has another state of the weights than " + first + " on "),
-              std::string::npos)
-        << said;
-    EXPECT_NE(said.find(tensor + ": "), std::string::npos) << said;
+    testing::expect_says(
+        said, {"has another state of the weights than " + first + " on ", tensor + ": "});
   };
   for (const DividedCase* two : {&kWithReplicas[0], &kWithReplicas[1]}) {  // tensor; experts
     SCOPED_TRACE(two->name);
@@ -269,25 +240,16 @@ TEST_F(TrainerRanks, DoNotSaveReplicasThatDriftedApart) {
 
 TEST_F(TrainerRanks, BeginInTheSameLayout) {
   const auto refusal = [&](const std::function<void(dist::Layout&, ParallelConfig&)>& change) {
-    std::string said = "accepted";
-    on_ranks(2, [&](const dist::ProcessGroup& group) {
+    return testing::agreed_error(2, [&](const dist::ProcessGroup& group) {
       dist::Layout layout{.data = 2};
       ParallelConfig parallel;
       if (group.rank() == 1) change(layout, parallel);
-      try {
-        check_same_layout(group, layout, parallel);
-      } catch (const ReportedByRankZero&) {
-        EXPECT_EQ(group.rank(), 1);
-      } catch (const Error& error) {
-        said = error.what();
-      }
+      check_same_layout(group, layout, parallel);
     });
-    return said;
   };
   const auto says = [](const std::string& said, const std::string& part) {
     EXPECT_TRUE(said.starts_with("rank 1 on ")) << said;
-    EXPECT_NE(said.find("has another layout than rank 0 on"), std::string::npos) << said;
-    EXPECT_NE(said.find(part), std::string::npos) << said;
+    testing::expect_says(said, {"has another layout than rank 0 on", part});
   };
   EXPECT_EQ(refusal([](dist::Layout&, ParallelConfig&) {}), "accepted");
   EXPECT_EQ(refusal([](dist::Layout&, ParallelConfig& p) { p.overlap = false; }), "accepted");
@@ -300,20 +262,12 @@ TEST_F(TrainerRanks, BeginInTheSameLayout) {
 
 TEST_F(TrainerRanks, BeginWithTheSameRecipeAndCorpus) {
   const auto refusal = [&](const std::function<void(Recipe&, std::string&)>& change) {
-    std::string said = "accepted";
-    on_ranks(2, [&](const dist::ProcessGroup& group) {
+    return testing::agreed_error(2, [&](const dist::ProcessGroup& group) {
       Recipe recipe = this->recipe("decoder");
       std::string corpus = "hash";
       if (group.rank() == 1) change(recipe, corpus);
-      try {
-        check_same_beginning(group, recipe, corpus);
-      } catch (const ReportedByRankZero&) {
-        EXPECT_EQ(group.rank(), 1);
-      } catch (const Error& error) {
-        said = error.what();
-      }
+      check_same_beginning(group, recipe, corpus);
     });
-    return said;
   };
   EXPECT_EQ(refusal([](Recipe&, std::string&) {}), "accepted");
   EXPECT_EQ(refusal([](Recipe& recipe, std::string&) { recipe.data.corpus = "elsewhere"; }),
@@ -321,10 +275,9 @@ TEST_F(TrainerRanks, BeginWithTheSameRecipeAndCorpus) {
   const std::string lr =
       refusal([](Recipe& recipe, std::string&) { recipe.train.optimizer.lr = 1; });
   EXPECT_TRUE(lr.starts_with("rank 1 on ")) << lr;
-  EXPECT_NE(lr.find("has another recipe than rank 0 on"), std::string::npos) << lr;
-  EXPECT_NE(lr.find("train.lr: 0.003 -> 1"), std::string::npos) << lr;
+  testing::expect_says(lr, {"has another recipe than rank 0 on", "train.lr: 0.003 -> 1"});
   const std::string text = refusal([](Recipe&, std::string& corpus) { corpus = "other"; });
-  EXPECT_NE(text.find("has another corpus than rank 0"), std::string::npos) << text;
+  testing::expect_says(text, {"has another corpus than rank 0"});
 }
 
 }  // namespace

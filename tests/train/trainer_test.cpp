@@ -7,33 +7,26 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <optional>
 
 #include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/step/language_work.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
-using testing::small_corpus;
 using testing::small_recipe;
-using testing::TempDirectory;
 
 constexpr std::size_t kWide = 999;  // columns
 
-class TrainerTest : public ::testing::Test {
+class TrainerTest : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override {
-    ops::set_threads(2);
-    corpus_.emplace(small_corpus(directory_.path()));
-  }
-  TempDirectory directory_;
-  std::optional<Corpus> corpus_;
+  void SetUp() override { ops::set_threads(2); }
 };
 
 TEST_F(TrainerTest, EveryMethodLearns) {
@@ -130,14 +123,10 @@ TEST_F(TrainerTest, ContinuesBitwiseAt4096Rows) {
     Trainer straight(recipe, *corpus_), before(recipe, *corpus_), after(recipe, *corpus_);
     for (int i = 0; i < 6; ++i) straight.advance();
     for (int i = 0; i < 3; ++i) before.advance();
-    std::map<std::string, at::Tensor> model, optimizer;
-    for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
-    for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
-    after.restore(3, model, optimizer, "test");
+    testing::restore(after, testing::state_of(before));
     for (int i = 0; i < 3; ++i) after.advance();
-    const auto wanted = straight.model_tensors();
-    for (const auto& [name, tensor] : after.model_tensors())
-      EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << method << " " << name;
+    SCOPED_TRACE(method);
+    testing::expect_equal(after.model_tensors(), straight.model_tensors());
   }
 }
 
@@ -190,7 +179,7 @@ TEST_F(TrainerTest, NamesTheLayerThatStoppedBeingFiniteAndKeepsTheState) {
     trainer.model_tensors().at("model.layers.1.self_attn.o_proj.weight").fill_(NAN);
   }
   const StepOutcome outcome = trainer.advance();
-  EXPECT_NE(outcome.failure.find("layer 1"), std::string::npos) << outcome.failure;
+  testing::expect_says(outcome.failure, {"layer 1"});
   EXPECT_EQ(trainer.step(), 1);
   EXPECT_TRUE(trainer.model_tensors().at("model.norm.weight").isfinite().all().item<bool>());
 }
@@ -202,7 +191,7 @@ TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
     trainer.model_tensors().at("lm_head.weight")[3].fill_(NAN);
   }
   const StepOutcome outcome = trainer.advance();
-  EXPECT_NE(outcome.failure.find("output head"), std::string::npos) << outcome.failure;
+  testing::expect_says(outcome.failure, {"output head"});
 }
 
 /// The progress line of a run whose z-loss is much larger than its cross-entropy.
@@ -233,7 +222,7 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   // Bits per byte are left out first.
   const std::string less = text("valid 1.6000", text("valid 1.6000", 999).size() - 1);
   EXPECT_EQ(less.find("bits/byte"), std::string::npos);
-  EXPECT_NE(less.find("50% of peak"), std::string::npos);
+  testing::expect_says(less, {"50% of peak"});
 }
 
 TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
@@ -258,9 +247,8 @@ TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
             "step 120/1000  CPU 41%  loss 1.5881  sparsity 0.750  valid 1.6000  1m02s left");
   EXPECT_EQ(text(12000, 100000, 79),
             "step 12000/100000  CPU 41%  loss 1.5881  sparse 0.75  valid 1.6000  1m02s left");
-  EXPECT_NE(text(120, 1000, kWide)
-                .find("  other programs use the processor: 41 % of 2 cores left  loss 1.5881"),
-            std::string::npos);
+  testing::expect_says(text(120, 1000, kWide),
+                       {"  other programs use the processor: 41 % of 2 cores left  loss 1.5881"});
 }
 
 TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
@@ -297,8 +285,7 @@ TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   outcome.report.flops = 6e9;
   const MachineRecord machine{.peak_flops = 4e9};
   EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  EXPECT_NE(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("75% of peak"),
-            std::string::npos);
+  testing::expect_says(progress_text(1, 9, outcome, machine, "", 0, {}, kWide), {"75% of peak"});
   outcome.on_cpu = false;
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
   EXPECT_EQ(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("peak"),

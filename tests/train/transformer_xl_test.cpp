@@ -5,24 +5,21 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <optional>
 
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
-class TransformerXlTraining : public ::testing::Test {
+class TransformerXlTraining : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override {
-    ops::set_threads(2);
-    corpus_.emplace(testing::small_corpus(directory_.path()));
-  }
+  void SetUp() override { ops::set_threads(2); }
   /// Dropout is on, so that its draws are tested too.
   Recipe recipe(const std::string& method, std::int64_t batch, std::int64_t length) const {
     ConfigNode node = testing::small_recipe_node(method, batch, length, "unused");
@@ -31,18 +28,7 @@ class TransformerXlTraining : public ::testing::Test {
     return read_recipe(node);
   }
   void expect_continues_bitwise(Recipe small) const;
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
-
-using Tensors = std::map<std::string, at::Tensor>;
-
-Tensors copies(const Tensors& tensors) {
-  Tensors out;
-  for (const auto& [name, tensor] : tensors) out[name] = tensor.clone();
-  return out;
-}
 
 TEST_F(TransformerXlTraining, RecipesGetStreamsAndTheirMemory) {
   const Recipe xl = recipe("topk", 8, 32);
@@ -79,23 +65,20 @@ void TransformerXlTraining::expect_continues_bitwise(Recipe small) const {
       forgetful(small, *corpus_);
   for (int i = 0; i < 5; ++i) straight.advance();
   for (int i = 0; i < 3; ++i) before.advance();
-  const Tensors model = copies(before.model_tensors());
-  Tensors optimizer = copies(before.optimizer_tensors());
-  EXPECT_EQ(optimizer.at("memory.1.0").sizes(), (std::vector<std::int64_t>{8, 64, 32}));
-  after.restore(3, model, optimizer, "test");
-  std::erase_if(optimizer, [](const auto& item) { return item.first.starts_with("memory."); });
-  forgetful.restore(3, model, optimizer, "test");
+  testing::TrainerState middle = testing::state_of(before);
+  EXPECT_EQ(middle.optimizer.at("memory.1.0").sizes(), (std::vector<std::int64_t>{8, 64, 32}));
+  testing::restore(after, middle);
+  std::erase_if(middle.optimizer,
+                [](const auto& item) { return item.first.starts_with("memory."); });
+  testing::restore(forgetful, middle);
   for (int i = 0; i < 2; ++i) {
     after.advance();
     forgetful.advance();
   }
-  const Tensors wanted = straight.model_tensors(), wanted_memory = straight.optimizer_tensors();
-  for (const auto& [name, tensor] : after.model_tensors())
-    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
-  for (const auto& [name, tensor] : after.optimizer_tensors())
-    EXPECT_TRUE(torch::equal(tensor, wanted_memory.at(name))) << name;
+  const testing::TrainerState end = testing::state_of(straight);
+  testing::expect_equal(testing::state_of(after), end);
   const std::string name = "model.layers.0.self_attn.v_proj.weight";
-  EXPECT_FALSE(torch::equal(forgetful.model_tensors().at(name), wanted.at(name)));
+  EXPECT_FALSE(torch::equal(forgetful.model_tensors().at(name), end.model.at(name)));
 }
 
 TEST_F(TransformerXlTraining, ContinuesBitwiseWithTheMemoryAndOnlyWithIt) {
@@ -134,7 +117,7 @@ TEST_F(TransformerXlTraining, AFailedStepLeavesTheMemoryAlone) {
     trainer.model_tensors().at("model.layers.1.self_attn.o_proj.weight").fill_(NAN);
   }
   const StepOutcome outcome = trainer.advance();
-  EXPECT_NE(outcome.failure.find("layer 1"), std::string::npos) << outcome.failure;
+  testing::expect_says(outcome.failure, {"layer 1"});
   EXPECT_TRUE(torch::equal(trainer.optimizer_tensors().at("memory.0.1"), memory));
 }
 

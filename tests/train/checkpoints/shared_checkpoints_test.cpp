@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +15,16 @@
 #include "penstock/train/ranks/shared_files.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
+#include "tests/base/error_of.h"
 #include "tests/base/forwarding_file_system.h"
-#include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
+using testing::copies;
 using testing::on_ranks;
 using Settings = std::vector<std::pair<std::string, std::int64_t>>;
 
@@ -32,25 +33,15 @@ struct LayoutCase {
   Settings settings;
 };
 
-TensorMap copies(const TensorMap& tensors) {
-  TensorMap out;
-  for (const auto& [name, value] : tensors) out[name] = value.clone();
-  return out;
-}
-
 void expect_same(const TensorMap& found, const TensorMap& expected, const std::string& what) {
-  EXPECT_EQ(found.size(), expected.size()) << what;
-  for (const auto& [name, value] : expected) {
-    ASSERT_TRUE(found.contains(name)) << what << " " << name;
-    EXPECT_TRUE(torch::equal(found.at(name), value)) << what << " " << name;
-  }
+  SCOPED_TRACE(what);
+  testing::expect_equal(found, expected);
 }
 
-class SharedCheckpoints : public ::testing::Test {
+class SharedCheckpoints : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-    corpus_.emplace(testing::small_corpus(directory_.path()));
   }
   ConfigNode node(const std::string& method) const {
     ConfigNode out = testing::small_recipe_node(method, 8, 16, "unused");
@@ -108,9 +99,6 @@ class SharedCheckpoints : public ::testing::Test {
     });
     return out;
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 const std::vector<LayoutCase> kDivided = {
@@ -206,12 +194,8 @@ TEST_F(SharedCheckpoints, AreRefusedWhereSomethingIsMissing) {
   const CheckpointContents whole = open_checkpoint(real_file_system(), expected.directory);
   const auto alone = trainer(node("topk"), {});
   const auto says = [&](const CheckpointContents& contents, const std::string& part) {
-    try {
-      alone->restore(2, contents.model, contents.optimizer, "here");
-      ADD_FAILURE() << "accepted without " << part;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
+    testing::expect_error([&] { alone->restore(2, contents.model, contents.optimizer, "here"); },
+                          {part});
   };
   CheckpointContents some = whole;
   some.model.erase("model.norm.weight");

@@ -13,9 +13,11 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/agreed_error.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -38,24 +40,15 @@ class SamePasses : public ::testing::Test {
 
   /// What rank 0 says about the ranks' passes; "accepted" if it says nothing.
   static std::string said_of(const dist::Layout& layout, const std::vector<Passes>& ranks) {
-    std::string out = "accepted";
-    testing::on_ranks(layout.ranks(), [&](const dist::ProcessGroup& group) {
+    return testing::agreed_error(layout.ranks(), [&](const dist::ProcessGroup& group) {
       const Passes& mine = ranks[static_cast<std::size_t>(group.rank())];
-      try {
-        check_same_passes(group, layout, mine.recomputed, mine.threads);
-      } catch (const ReportedByRankZero&) {
-        EXPECT_GT(group.rank(), 0);
-      } catch (const Error& error) {
-        out = error.what();
-      }
+      check_same_passes(group, layout, mine.recomputed, mine.threads);
     });
-    return out;
   }
   static void expect_names(const std::string& said, const std::string& rank, const char* what,
                            const std::string& first, const std::string& end) {
     EXPECT_TRUE(said.starts_with(rank + " on ")) << said;
-    EXPECT_NE(said.find(what + first + " on "), std::string::npos) << said;
-    EXPECT_NE(said.find(end), std::string::npos) << said;
+    testing::expect_says(said, {what + first + " on ", end});
   }
 };
 

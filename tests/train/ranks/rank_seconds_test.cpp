@@ -3,14 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <optional>
 #include <thread>
 
 #include "penstock/dist/transport.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
 
@@ -28,17 +26,13 @@ StepOutcome step_of(Trainer& trainer, bool slow) {
   });
 }
 
-class RankSeconds : public ::testing::Test {
+class RankSeconds : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-    corpus_.emplace(testing::small_corpus(directory_.path()));
     node_.set("train.micro_batch", ConfigNode(std::int64_t{2}));
     node_.set("train.gradient_sum", ConfigNode(std::string("tree")));
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
   ConfigNode node_ = testing::small_recipe_node("topk", 8, 16, "unused");
 };
 

@@ -7,8 +7,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <optional>
-
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/eval/perplexity.h"
@@ -23,6 +21,7 @@
 #include "tests/ops/finite_difference.h"
 #include "tests/train/gradients.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
@@ -367,16 +366,9 @@ TEST(TrainingTwoPasses, ContinuesBitwise) {
   Trainer straight(recipe, corpus), before(recipe, corpus), after(recipe, corpus);
   for (int i = 0; i < 5; ++i) straight.advance();
   for (int i = 0; i < 3; ++i) before.advance();
-  std::map<std::string, at::Tensor> model, optimizer;
-  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
-  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
-  after.restore(3, model, optimizer, "test");
+  testing::restore(after, testing::state_of(before));
   for (int i = 0; i < 2; ++i) after.advance();
-  const auto wanted = straight.model_tensors(), wanted_state = straight.optimizer_tensors();
-  for (const auto& [name, tensor] : after.model_tensors())
-    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
-  for (const auto& [name, tensor] : after.optimizer_tensors())
-    EXPECT_TRUE(torch::equal(tensor, wanted_state.at(name))) << name;
+  testing::expect_equal(testing::state_of(after), testing::state_of(straight));
 }
 
 }  // namespace

@@ -2,31 +2,18 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <optional>
-
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock::pipelines {
 namespace {
 
-struct Saved {
-  std::int64_t step = 0;
-  TensorMap model, optimizer;
-};
-
-Saved saved(Trainer& trainer) {
-  const auto copied = [](const TensorMap& tensors) {
-    TensorMap out;
-    for (const auto& [name, value] : tensors) out[name] = value.clone();
-    return out;
-  };
-  return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
-}
+using State = testing::TrainerState;
 
 void expect_near(const TensorMap& found, const TensorMap& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -50,18 +37,18 @@ TEST(PipelineTrainer, SavesAndGoesOnAsOneProcess) {
     const Recipe recipe = read_recipe(node);
     const auto steps = [&](Trainer& trainer, std::int64_t last) {
       while (trainer.step() < last) EXPECT_EQ(trainer.advance().failure, "");
-      return saved(trainer);
+      return testing::state_of(trainer);
     };
     Trainer alone(recipe, corpus);
-    const Saved middle = steps(alone, 3), end = steps(alone, 6);
+    const State middle = steps(alone, 3), end = steps(alone, 6);
     const dist::Layout layout{.data = 2, .pipeline = 2};
     testing::on_ranks(layout.ranks(), [&](const dist::ProcessGroup& world) {
       const dist::Mesh mesh = dist::make_mesh(world, layout);
       Trainer mine(recipe, corpus, mesh);
-      const Saved state = steps(mine, 3);
+      const State state = steps(mine, 3);
       Trainer again(recipe, corpus, mesh);
-      again.restore(state.step, state.model, state.optimizer, "here");
-      const Saved last = steps(again, 6);
+      testing::restore(again, state);
+      const State last = steps(again, 6);
       if (world.rank() > 0) return;
       expect_near(state.model, middle.model);
       expect_near(state.optimizer, middle.optimizer);

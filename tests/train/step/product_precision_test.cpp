@@ -5,28 +5,24 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/product_unit.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
+#include "tests/base/error_of.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock {
 namespace {
 
 using testing::small_recipe;
 
-class ProductPrecisionTest : public ::testing::Test {
+class ProductPrecisionTest : public testing::SmallCorpusTest<> {
  protected:
-  void SetUp() override {
-    ops::set_threads(2);
-    corpus_.emplace(testing::small_corpus(directory_.path()));
-  }
+  void SetUp() override { ops::set_threads(2); }
   void TearDown() override { ops::emulate_bf16(false); }
 
   /// A recipe in bf16, emulated where the processor has no bf16 instruction.
@@ -36,9 +32,6 @@ class ProductPrecisionTest : public ::testing::Test {
     out.run.emulate_bf16 = !ops::processor_has_bf16();
     return out;
   }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
 };
 
 TEST_F(ProductPrecisionTest, RoundsTheProductsOfTrainingAndNoOthers) {
@@ -93,12 +86,10 @@ void expect_goes_on(Recipe recipe, const Corpus& corpus, ops::ProductUnit unit,
   Trainer before(recipe, corpus);
   choose();
   for (int i = 0; i < 2; ++i) before.advance();
-  std::map<std::string, at::Tensor> model, optimizer;
-  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
-  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
+  const testing::TrainerState middle = testing::state_of(before);
   Trainer after(recipe, corpus);
   ops::choose_product_unit(emulation);
-  after.restore(2, model, optimizer, "test");
+  testing::restore(after, middle);
   for (int i = 0; i < 2; ++i) after.advance();
   for (const auto& [name, tensor] : after.model_tensors()) {
     EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
@@ -133,9 +124,8 @@ TEST_F(ProductPrecisionTest, GoesOnInAnotherOrderOfSumsWithANote) {
   EXPECT_EQ(product_unit_note(trainer), "");
   EXPECT_EQ(product_unit_note(nlohmann::json::object()), "");
   ops::choose_product_unit(ops::ProductUnit::emulated_avx512);
-  EXPECT_NE(product_unit_note(trainer).find(
-                "in the order of amx-bf16 so far, and are in that of avx512-bf16"),
-            std::string::npos);
+  testing::expect_says(product_unit_note(trainer),
+                       {"in the order of amx-bf16 so far, and are in that of avx512-bf16"});
 }
 
 TEST_F(ProductPrecisionTest, BelongsToTheRun) {
@@ -151,12 +141,7 @@ TEST_F(ProductPrecisionTest, IsRefusedWhereTheProcessorHasNone) {
   if (ops::processor_has_bf16()) GTEST_SKIP() << "this processor has bf16 products";
   Recipe recipe = bf16_recipe("dense");
   recipe.run.emulate_bf16 = false;
-  try {
-    Trainer trainer(recipe, *corpus_);
-    FAIL() << "the training started without bf16 products";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("run.emulate_bf16 = true"), std::string::npos);
-  }
+  testing::expect_error([&] { Trainer trainer(recipe, *corpus_); }, {"run.emulate_bf16 = true"});
 }
 
 }  // namespace
