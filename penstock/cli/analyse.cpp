@@ -1,5 +1,5 @@
-#include "penstock/cli/analyse.h"
-
+// `penstock analyse`: the behaviour of a model's routers and experts, and published tables in
+// closed form.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +20,7 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/io/toml.h"

@@ -1,6 +1,4 @@
-// Command line of `penstock data`.
-#include "penstock/cli/data.h"
-
+// `penstock data prepare`: text files to a corpus.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +14,7 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
-#include "penstock/cli/data_fetch.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/corpus/protocols.h"
 #include "penstock/data/prepare/prepare.h"

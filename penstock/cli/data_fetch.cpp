@@ -1,6 +1,4 @@
-// Command line of `penstock data fetch`.
-#include "penstock/cli/data_fetch.h"
-
+// `penstock data fetch`: a public data set, downloaded and checked.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +15,7 @@
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/fetch/fetch.h"
 #include "penstock/tasks/data_sets.h"

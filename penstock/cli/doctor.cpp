@@ -1,4 +1,5 @@
-#include "penstock/cli/doctor.h"
+// `penstock doctor`: checks whether a model is fit for training.
+#include "penstock/doctor/doctor.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +12,8 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/doctor/doctor.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

@@ -1,6 +1,4 @@
-// Command line of `penstock eval`.
-#include "penstock/cli/eval.h"
-
+// `penstock eval`: loss, perplexity and bits per byte of a model on a corpus.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +9,7 @@
 #include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/eval_corpus.h"
 #include "penstock/cli/eval_requests.h"
 #include "penstock/cli/eval_tasks.h"

@@ -1,5 +1,4 @@
-#include "penstock/cli/export.h"
-
+// `penstock export`: writes a model as files for other programs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +12,7 @@
 #include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/ops/dispatch.h"

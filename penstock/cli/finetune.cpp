@@ -1,5 +1,4 @@
-#include "penstock/cli/finetune.h"
-
+// `penstock finetune`: text classification on a pretrained model.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,6 +18,7 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/arguments/word_option.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/finetune/beats_guessing.h"

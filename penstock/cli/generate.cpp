@@ -1,4 +1,5 @@
-#include "penstock/cli/generate.h"
+// `penstock generate`: text from a model.
+#include "penstock/infer/generate.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +19,8 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/infer/draft_check.h"
-#include "penstock/infer/generate.h"
 #include "penstock/infer/session.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"

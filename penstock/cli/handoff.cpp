@@ -1,4 +1,5 @@
-#include "penstock/cli/handoff.h"
+// `penstock handoff`: turns a ReLU-routed model into a model with k experts per token.
+#include "penstock/convert/handoff.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +15,9 @@
 #include "penstock/cli/arguments/field_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
-#include "penstock/convert/handoff.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

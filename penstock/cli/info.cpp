@@ -1,5 +1,4 @@
-#include "penstock/cli/info.h"
-
+// `penstock info`: the sizes and costs of a recipe or a model, without training it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +11,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/finetuning.h"
 #include "penstock/cli/info/layouts.h"

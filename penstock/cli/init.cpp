@@ -1,5 +1,4 @@
-#include "penstock/cli/init.h"
-
+// `penstock init`: writes a first recipe or study, from answers to questions or from options.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +14,7 @@
 #include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/ask.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/init_files.h"
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/data/corpus/documents.h"

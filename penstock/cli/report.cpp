@@ -1,11 +1,12 @@
-#include "penstock/cli/report.h"
+// `penstock report`: draws the page of a run or a study again.
+#include "penstock/report/report.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "penstock/report/report.h"
+#include "penstock/cli/commands.h"
 
 namespace penstock {
 

@@ -1,5 +1,4 @@
-#include "penstock/cli/serve.h"
-
+// `penstock serve`: a model over HTTP.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/serving.h"
 #include "penstock/ops/dispatch.h"
 

@@ -1,5 +1,4 @@
-#include "penstock/cli/study.h"
-
+// `penstock study`: variants × seeds, a table and a report.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +14,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
 #include "penstock/cli/results_places.h"

@@ -1,5 +1,4 @@
-#include "penstock/cli/tokenize.h"
-
+// `penstock tokenize`: turns a text into tokens, and tokens into text.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +13,7 @@
 #include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
+#include "penstock/cli/commands.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,4 @@
-#include "penstock/cli/trace.h"
-
+// `penstock trace`: every router's input, logits and gates, as safetensors.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +14,7 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/token_ids.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/files/model_directory.h"

@@ -1,4 +1,5 @@
-#include "penstock/cli/upcycle.h"
+// `penstock upcycle`: an MoE from a dense checkpoint.
+#include "penstock/convert/upcycle/upcycle.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,9 +18,9 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
-#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/parameter_count.h"

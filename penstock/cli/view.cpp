@@ -1,5 +1,4 @@
-#include "penstock/cli/view.h"
-
+// penstock view DIR: a run or a study in a browser.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/results_places.h"
 #include "penstock/cli/serving.h"
 #include "penstock/ops/dispatch.h"

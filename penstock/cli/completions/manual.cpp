@@ -1,5 +1,4 @@
-#include "penstock/cli/completions/manual.h"
-
+// `penstock manual`: manual pages and shell completions, for packages.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/commands.h"
 #include "penstock/cli/completions/command_tree.h"
 #include "penstock/cli/completions/completions.h"
 #include "penstock/cli/completions/manual_pages.h"
