@@ -68,9 +68,10 @@ TEST(RunIdentity, ADirectoryWrittenWithoutTheOptionsIsTheSameRun) {
 
 TEST(RunIdentity, AMethodThatTheNamedPartsOutvoteIsRefused) {
   const std::string text = to_toml(written_out(recipe({})));
-  testing::expect_error(
-      [&] { recipe({"model.router.method=hash"}, text); },
-      {"--set model.router.method=hash: model.router.method would change nothing"});
+  EXPECT_TRUE(
+      testing::error_of([&] {
+        recipe({"model.router.method=hash"}, text);
+      }).starts_with("--set model.router.method=hash: model.router.method would change nothing"));
   EXPECT_NO_THROW(recipe({"model.router.k=2"}, text));
   EXPECT_NO_THROW(recipe({"model.router.method=topk"}));
   // Both are overrides, although one override ends as "recipe.toml:12" does.

@@ -123,9 +123,9 @@ TEST(UnreadSettings, AValidationThatIsNeverDueIsSaid) {
 }
 
 TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
-  testing::expect_error([] { notes_of({"model.moe.first_layers=0"}); },
-                        {"--set model.moe.first_layers=0: model.moe."
-                         "first_layers = 0 leaves no layer with experts"});
+  EXPECT_TRUE(testing::error_of([] { notes_of({"model.moe.first_layers=0"}); })
+                  .starts_with("--set model.moe.first_layers=0: model.moe."
+                               "first_layers = 0 leaves no layer with experts"));
   testing::expect_error(
       [&] {
         notes_of({"model.moe.first_layers=1", "model.moe.dense_layers=1"});
