@@ -83,7 +83,7 @@ StepReport report_of(const std::vector<RankRecord>& ranks, StepWork& work, bool 
     for (const RoutingRecord* layer : in_order(records)) sums.add(*layer, weight);
     weights += weight;
   }
-  work.finish(sums.assignments(), out);
+  work.finish(sums.computed_assignments(), out);
   sums.finish(work.passes() * weights, out);
   return out;
 }

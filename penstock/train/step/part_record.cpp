@@ -41,6 +41,7 @@ Plain plain_of(const RankRecord& record) {
     for (const RoutingRecord& layer : part.routing) {
       Plain entry;
       to_json(entry, layer);
+      if (layer.idle_assignments > 0) entry["idle_assignments"] = layer.idle_assignments;
       routing.push_back(std::move(entry));
     }
     parts.push_back({{"part", part.part},
@@ -69,7 +70,11 @@ RankRecord record_from(const Plain& json) {
     for_fields_of_part(part.seen,
                        [&](const char* name, auto& value) { seen.at(name).get_to(value); });
     if (seen.contains("consistency")) part.seen.consistency = seen["consistency"].get<double>();
-    for (const Plain& layer : entry.at("routing")) from_json(layer, part.routing.emplace_back());
+    for (const Plain& layer : entry.at("routing")) {
+      RoutingRecord& record = part.routing.emplace_back();
+      from_json(layer, record);
+      record.idle_assignments = layer.value("idle_assignments", std::int64_t{0});
+    }
   }
   return out;
 }
@@ -83,6 +88,7 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result) {
                              .experts = plan.experts,
                              .merges = plan.merges(),
                              .expert_tokens = plain_counts(plan),
+                             .idle_assignments = plan.assignments() - active_assignments(plan),
                              .sparsity = sparsity(plan)},
                   .lowest_taken = plan.lowest_taken};
   for (const auto& [part, loss] : result.loss_terms) out.losses[part] = loss.detach();

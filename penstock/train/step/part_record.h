@@ -20,6 +20,7 @@ struct RoutingRecord {
   std::int64_t layer = 0, tokens = 0, experts = 0;
   bool merges = false;
   std::vector<std::int64_t> expert_tokens;  ///< [E], empty where the plan merges
+  std::int64_t idle_assignments = 0;        ///< of Plan::idle: computed, but no expert's tokens
   std::vector<double> lowest_taken;         ///< [E], Plan::lowest_taken; empty where it has none
   double sparsity = 0;
   std::map<std::string, double> losses, statistics;

@@ -25,6 +25,7 @@ void RoutingSums::add(const RoutingRecord& layer, double weight) {
   } else {  // one merged expert per token
     assignments_ += tokens;
   }
+  idle_ += static_cast<double>(layer.idle_assignments);
   for (const auto& [part, loss] : layer.losses) report_.auxiliary_losses[part] += weight * loss;
   for (const auto& [name, value] : layer.statistics) report_.statistics[name] += weight * value;
 }

@@ -11,15 +11,16 @@ class RoutingSums {
  public:
   /// @param weight  weight of the part of this pass, in means by layer
   void add(const RoutingRecord& layer, double weight);
-  /// Assignments of all layers and passes. Layers that merge experts count one per token.
-  double assignments() const { return assignments_; }
+  /// Assignments of all layers and passes, with those of idle experts, which are computed too.
+  /// Layers that merge experts count one per token.
+  double computed_assignments() const { return assignments_ + idle_; }
   /// Puts the means into the step's report.  @param weights  sum of the weights of all passes
   void finish(double weights, StepReport& out);
 
  private:
   StepReport report_;
   StepCounts counts_;
-  double assignments_ = 0, tokens_ = 0;  // tokens: of all layers and passes
+  double assignments_ = 0, idle_ = 0, tokens_ = 0;  // of all layers and passes
 };
 
 }  // namespace penstock

@@ -77,7 +77,8 @@ class StepWork {
   /// Makes the part's forward passes again. `tap` gets each layer's output; the part's own tap gets
   /// the routing.
   virtual void replay(const PartInput& part, const HiddenTap& tap) = 0;
-  /// Called once after all parts of all ranks.  @param assignments  of all layers and passes
+  /// Called once after all parts of all ranks.  @param assignments  of all layers and
+  /// passes, with those of idle experts
   virtual void finish(double assignments, StepReport& report) {
     static_cast<void>(assignments), static_cast<void>(report);
   }

@@ -116,8 +116,8 @@ TEST_F(AccumulatedStep, TakesBalancingCountsMicroBatchByMicroBatch) {
 }
 
 /// All logits are 0, so no expert is active. With a leak each expert is still computed for some
-/// tokens, which the step's figures do not count.
-TEST_F(AccumulatedStep, DoesNotCountALeaksTokens) {
+/// tokens. They are no load, but they take FLOPs.
+TEST_F(AccumulatedStep, CountsALeaksTokensAsFlopsAlone) {
   const auto step = [&](double leak) {
     make("remoe", "relu", "leak", leak);
     {
@@ -137,7 +137,9 @@ TEST_F(AccumulatedStep, DoesNotCountALeaksTokens) {
   EXPECT_EQ(with.sparsity_by_layer, (std::vector<double>{1, 1}));
   EXPECT_EQ(with.active_experts, 0);
   EXPECT_EQ(with.load, (std::vector<std::vector<double>>(2, std::vector<double>(4, 0))));
-  EXPECT_EQ(with.flops, without.flops);
+  // Each of the 4 experts of 2 layers computes 4 tokens, by three matrices of 32 x 48, forward and
+  // twice backward.
+  EXPECT_DOUBLE_EQ(with.flops - without.flops, 3. * 2 * (2 * 4 * 4) * (3 * 32 * 48));
   EXPECT_EQ(with.loss, without.loss);
 }
 
