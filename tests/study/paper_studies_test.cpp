@@ -1,5 +1,6 @@
-// The studies of papers' tables and figures: their variants, steps and published cells, against the
-// papers. tests/train/paper_recipes_test.cpp tests the recipes that they begin with.
+// The studies of papers' tables and figures: their variants and steps, against the papers.
+// paper_cells_test.cpp tests the published cells that they show, and
+// tests/train/paper_recipes_test.cpp the recipes that they begin with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +14,6 @@
 namespace penstock::study {
 namespace {
 
-const std::vector<std::string> kZeroShotTasks = {"arc_challenge",  "arc_easy", "boolq", "hellaswag",
-                                                 "lambada_openai", "piqa",     "race"};
 const std::vector<std::string> kReMoEStudies = {
     "table1",  "table2",  "table3",   "table4",       "table5",          "table6",
     "table7",  "table12", "table13",  "table15",      "figure4",         "figure7",
@@ -29,10 +28,6 @@ Recipe recipe_of(const StudyConfig& study, const std::string& name) {
   const auto variant = std::ranges::find(study.variants, name, &Variant::name);
   EXPECT_NE(variant, study.variants.end()) << study.path << " " << name;
   return read_recipe(variant->recipe);
-}
-
-double published(const StudyConfig& study, const std::string& variant, const std::string& name) {
-  return published_number(study.comparison, variant, name).value_or(-1);
 }
 
 TEST(ReMoEStudies, ReadAtBothScales) {
@@ -77,40 +72,6 @@ TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
   for (const auto& [name, steps] : std::map<std::string, std::int64_t>{
            {"table2", 60000}, {"table3", 20000}, {"figure10", 20000}, {"table5", 28610}})
     EXPECT_EQ(read_recipe(study_of(name, "paper").variants[0].recipe).train.steps, steps);
-}
-
-/// Each printed average is the mean of its seven cells, within a hundredth.
-TEST(ReMoEStudies, PublishedAveragesAreThoseOfTheCells) {
-  int rows = 0;
-  for (const std::string& name : kReMoEStudies) {
-    const StudyConfig study = study_of(name, "paper");
-    for (const auto& [variant, cells] : study.comparison.published) {
-      if (!cells.contains("arc_easy")) continue;
-      double sum = 0;
-      for (const std::string& task : kZeroShotTasks) {
-        ASSERT_TRUE(cells.contains(task)) << name << " " << variant << " " << task;
-        sum += cells.at(task);
-      }
-      EXPECT_NEAR(sum / 7, cells.at("result"), 0.0101) << name << " " << variant;
-      ++rows;
-    }
-  }
-  EXPECT_GT(rows, 50);
-}
-
-TEST(ReMoEStudies, ShowThePapersCells) {
-  const StudyConfig table2 = study_of("table2", "paper"), desk = study_of("table2", "desk");
-  EXPECT_EQ(published(table2, "dmoe", "result"), 39.67);
-  EXPECT_EQ(published(table2, "remoe", "lambada_openai"), 35.94);
-  EXPECT_EQ(published(desk, "remoe", "lambada_openai"), 35.94);
-  EXPECT_EQ(published(study_of("table3", "paper"), "start-1e-16", "settled"), 138);
-  EXPECT_EQ(published(study_of("table4", "paper"), "alpha-1-5", "loss"), 2.057);
-  EXPECT_EQ(published(study_of("table4", "paper"), "default", "settled"), 110);
-  EXPECT_EQ(published(study_of("table6", "paper"), "remoe", "hours-2"), 0.91);
-  EXPECT_EQ(published(study_of("table7", "paper"), "remoe-large", "infer-tflops"), 152.76);
-  EXPECT_EQ(published(study_of("table13", "paper"), "topk-warmup-e128", "loss"), 1.841);
-  EXPECT_EQ(published(study_of("table15", "paper"), "warmup-0", "loss"), 1.937);
-  EXPECT_EQ(published(study_of("figure8", "paper"), "remoe-no-balance", "result"), 39.52);
 }
 
 TEST(ReMoEStudies, SetWhatThePaperVaries) {
