@@ -86,7 +86,7 @@ struct Config {
 /// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced).
 /// For p = 1 this is λ·E/(kT²)·Σ_e c_e Σ_t R_te. With the scope sequence each sequence has its own
 /// f, over its own tokens. Layers are summed as in the authors' code; the paper's Eq. 9-10 divide
-/// by the number of layers.
+/// by the number of layers. Gates of idle experts (Plan::idle) get no gradient.
 /// paper: after each step λ is multiplied by the factor α if the sparsity is below 1 − k/E, and
 /// divided by α if it is above.
 /// log-proportional: ln λ += ln α·clamp(e/width, −1, 1) with e = ln(active experts / k). This is a
@@ -128,6 +128,8 @@ class AdaptiveL1 : public Balancer {
       if (config_.f_power == 2) load = load.square();
       gates = gates * load.to(gates.options());
     }
+    // A leak is to open an idle expert. The loss would press the expert's logits further down.
+    if (plan.idle.defined()) gates = gates.masked_fill(plan.idle.to(gates.device()), 0);
     const at::Tensor sum = gates.sum();
     out.statistics["l_reg"] = sum.detach() / (tokens * layers);
     if (!hold_ || lambda != 0) out.loss = sum * (lambda / tokens / layers);

@@ -53,6 +53,31 @@ TEST(AdaptiveL1, AddsAConstantToEachPositiveGatesGradient) {
                 {{.375, .25, 0, .375}, {0, .25, .25, .375}, {.375, 0, .25, .375}, {.375, 0, 0, 0}});
 }
 
+/// Expert 1 of 3 has no token, and a leak gives it two tokens. Its f is 0, but it counts for
+/// nothing without load balancing, and a device's experts share the mean of their f, here 1.25.
+TEST(AdaptiveL1, DoesNotPressOnTheGatesOfALeak) {
+  const RouterShape three{.d_model = 2, .experts = 3, .k = 1};
+  const auto gradient = [&](Options options) {
+    const at::Tensor z =
+        matrix({{1, -3, 0.5}, {0, -1, 2}, {-1, -0.5, -1}, {3, -2, 1}}).requires_grad_();
+    options.insert({"initial", 0.5});
+    const auto relu = selector("relu", three, {{"leak", 0.25}, {"leak_tokens", std::int64_t{2}}});
+    const Plan plan = plan_for(*relu, z);
+    EXPECT_EQ(plan.assignments(), 7);
+    balancer("adaptive-l1", three, options)
+        ->balance({.logits = z}, plan, kTraining)
+        .loss.backward();
+    return z.grad();
+  };
+  const double each = 0.5 / 4;
+  expect_matrix(gradient({{"load_balanced", false}}),
+                {{each, 0, each}, {0, 0, each}, {0, 0, 0}, {each, 0, each}});
+  const double of_device = each * 1.25;
+  expect_matrix(
+      gradient({{"scope", std::string("device")}, {"devices", std::int64_t{1}}}),
+      {{of_device, 0, of_device}, {0, 0, of_device}, {0, 0, 0}, {of_device, 0, of_device}});
+}
+
 /// λ after steps with these sparsities. λ starts at 1; the factor is 2; the target is 1 − 1/4 =
 /// 0.75.
 double lambda_after(const std::vector<double>& schedule, Options options) {
