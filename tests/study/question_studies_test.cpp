@@ -1,5 +1,5 @@
-// The three studies that take the papers' methods apart. Variants that are compared must differ
-// only in the property under study.
+// The studies that take the papers' methods apart, and those of options that no paper has. Variants
+// that are compared must differ only in the property under study.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,10 @@ const ConfigNode& option(const ResolvedRouter& router, const char* part, const c
 }
 
 TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
-  const std::map<std::string, std::size_t> variants{
-      {"question1-routers", 22}, {"question2-upcycling", 14}, {"question3-relu", 8}};
+  const std::map<std::string, std::size_t> variants{{"question1-routers", 22},
+                                                    {"question1-distilled", 6},
+                                                    {"question2-upcycling", 14},
+                                                    {"question3-relu", 8}};
   for (const auto& [name, count] : variants) {
     SCOPED_TRACE(name);
     const StudyConfig study = study_of(name);
@@ -59,6 +61,41 @@ TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
     EXPECT_EQ(resolve(with.model.router).traits.distillation, 1);
     without.model.router.parts["topk"].set("distil", ConfigNode(1.0));
     EXPECT_EQ(to_toml(written_out(without)), to_toml(written_out(with))) << router;
+  }
+}
+
+/// The study of distillation has the runs of question 1, and undistilled ones of equal compute.
+TEST(QuestionStudies, DistillationIsComparedAtEqualCompute) {
+  const StudyConfig study = study_of("question1-distilled"), all = study_of("question1-routers");
+  EXPECT_EQ(study.runs_of, all.name);
+  for (const std::string router : {"trained", "generated"}) {
+    for (const std::string kind : {"-drawn", "-distilled"})
+      EXPECT_EQ(to_toml(variant_of(study, router + kind).recipe),
+                to_toml(variant_of(all, router + kind).recipe));
+    const Variant& longer = variant_of(study, router + "-drawn-longer");
+    EXPECT_EQ(longer.match_compute, router + "-distilled");
+    EXPECT_EQ(to_toml(longer.recipe), to_toml(variant_of(study, router + "-drawn").recipe));
+  }
+}
+
+TEST(QuestionStudies, LeaksDifferInTheLeakAlone) {
+  const StudyConfig study = study_of("remoe-leak");
+  ASSERT_EQ(study.variants.size(), 5u);
+  const Recipe none = read_recipe(variant_of(study, "none").recipe);
+  EXPECT_EQ(none.model.total_experts(), 32);
+  EXPECT_EQ(none.train.optimizer.lr, 2e-3);
+  for (const auto& [name, leak] :
+       std::map<std::string, double>{{"longer", 0}, {"leak-0-1", 0.1}, {"leak-1", 1}}) {
+    const Variant& variant = variant_of(study, name);
+    EXPECT_EQ(variant.match_compute, name == "longer" ? "leak-1" : "") << name;
+    Recipe recipe = read_recipe(variant.recipe);
+    EXPECT_EQ(recipe.notes, std::vector<std::string>()) << name;
+    const ResolvedRouter router = resolve(recipe.model.router);
+    EXPECT_EQ(std::get<double>(option(router, "relu", "leak").value()), leak);
+    recipe.model.router.parts["relu"].set("leak", ConfigNode(0.0));
+    Recipe without = none;
+    without.model.router.parts["relu"].set("leak", ConfigNode(0.0));
+    EXPECT_EQ(to_toml(written_out(recipe)), to_toml(written_out(without))) << name;
   }
 }
 
