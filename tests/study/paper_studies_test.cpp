@@ -1,6 +1,6 @@
-// The studies of papers' tables and figures: their variants and steps, against the papers.
-// paper_cells_test.cpp tests the published cells that they show, and
-// tests/train/paper_recipes_test.cpp the recipes that they begin with.
+// The studies of ReMoE's tables and figures: their variants and steps, against the paper.
+// paper_variants_test.cpp tests the variants of the other papers, paper_cells_test.cpp the
+// published cells, and tests/train/paper_recipes_test.cpp the recipes that studies begin with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
