@@ -339,8 +339,8 @@ def check_recipes(shell, source):
             continue
         for scale in ("desk", "paper") if "[scale.paper]" in text else (None,):
             shell.ok("info", path, *(("--scale", scale) if scale else ()))
-    for name in ("tableA1", "tableA2", "tableA3", "tableA4"):
-        text = shell.ok("study", os.path.join(source, f"recipes/hyperrouter/{name}.toml"), "--scale", "paper", "--quiet")
+    for name in ("hyperrouter/tableA1", "hyperrouter/tableA2", "hyperrouter/tableA3", "hyperrouter/tableA4", "remoe/table1"):
+        text = shell.ok("study", os.path.join(source, f"recipes/{name}.toml"), "--scale", "paper", "--quiet")
         shell.expect(name, "results.json" in text and "runs finished" not in text, text)
 
 

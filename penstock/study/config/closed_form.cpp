@@ -11,7 +11,7 @@ namespace {
 
 void check_closed_cell(const ClosedCell& cell, ClosedCount count,
                        const std::vector<std::string>& variants) {
-  if (count == ClosedCount::flops) {
+  if (count != ClosedCount::parameters) {
     PENSTOCK_CHECK(!cell.part, cell.where,
                    ".part: FLOPs have no parts; give k, or count = \"parameters\" in the table");
   } else {
@@ -34,11 +34,15 @@ ClosedForm read_closed_form(const std::string& name, const ConfigNode& node,
   ClosedForm form = read_config<ClosedForm>(node, path);
   form.name = name;
   if (form.title.empty()) form.title = name;
-  const bool flops = form.count == ClosedCount::flops;
+  const bool flops = form.count != ClosedCount::parameters;
   if (form.unit.empty()) form.unit = flops ? "FLOPs" : "parameters";
   const ConfigNode* const work = node.find("work");
   PENSTOCK_CHECK(flops || !work, work->origin(), ": ", path,
                  ".work: parameters depend on no work; leave it away, or give count = \"flops\"");
+  PENSTOCK_CHECK(form.count != ClosedCount::training_flops ||
+                     (form.work.memory == 0 && !form.work.queries_of_memory),
+                 work->origin(), ": ", path,
+                 ".work: the formula of training-flops knows no memory; leave it away");
   PENSTOCK_CHECK(!form.cells.empty(), node.origin(), ": ", path,
                  ": has no cells; give at least one");
   const auto& nodes = std::get<ConfigNode::Array>(node.find("cells")->value());

@@ -16,8 +16,10 @@ namespace penstock::study {
 /// The word in report = [...] that shows these tables.
 inline constexpr std::string_view kClosedForms = "closed-forms";
 
-enum class ClosedCount { flops, parameters };
-constexpr std::array<std::string_view, 2> words(ClosedCount) { return {"flops", "parameters"}; }
+enum class ClosedCount { flops, training_flops, parameters };
+constexpr std::array<std::string_view, 3> words(ClosedCount) {
+  return {"flops", "training-flops", "parameters"};
+}
 
 /// total, active, embedding: trained parameters (models/counts/parameter_count.h). backbone: all
 /// parameters but the routers'. router, router_embedding, router_network: including frozen and
@@ -37,7 +39,8 @@ constexpr std::array<std::string_view, 8> words(ClosedPart) {
           "router", "router_embedding", "router_network", "frozen"};
 }
 
-/// The forward pass for counted FLOPs (models/counts/evaluation_flops.h).
+/// The pass for counted FLOPs: a forward pass (models/counts/evaluation_flops.h), or forward and
+/// backward without memory (published_flops_per_sequence() of models/counts/flops.h).
 struct ClosedWork {
   std::int64_t sequences = 1, length = 1, memory = 0;
   bool queries_of_memory = false;
@@ -70,7 +73,7 @@ struct ClosedCell {
     v("variants", variants,
       {.help = "variants of this figure; none: all variants that do not start from a model, and "
                "with k only those that have a k"});
-    v("k", k, {.help = "count = flops: experts per token; not given: the recipe's k", .min = 1});
+    v("k", k, {.help = "count of FLOPs: experts per token; not given: the recipe's k", .min = 1});
     v("part", part, {.help = "count = parameters: the parameters that are counted"});
     v("label", label, {.help = "the paper's name of the figure; default: k, \"all\" or the part"});
     v("published", published, {.help = "the paper's number, in the table's unit"});
@@ -93,8 +96,9 @@ struct ClosedForm {
     v("of", of, {.help = "text before the title, such as a paper and its table"});
     v("title", title, {.help = "what the figures show"});
     v("count", count,
-      {.help = "flops: FLOPs of linear layers, without the head, in a forward pass; parameters: "
-               "parameters of each part"});
+      {.help = "flops: FLOPs of linear layers, without the head, in a forward pass; "
+               "training-flops: FLOPs of a decoder's forward and backward pass by the formula of "
+               "Narayanan et al. 2021; parameters: parameters of each part"});
     v("unit", unit, {.help = "unit shown; default: FLOPs or parameters"});
     v("divisor", divisor, {.help = "number of FLOPs or parameters in the unit", .min = 1});
     v("digits", digits,

@@ -8,6 +8,8 @@ const std::vector<ShownSetting>& recipe_columns() {
   static const std::vector<ShownSetting> columns = {
       {"layers", "layers", "model.layers"},
       {"d_model", "width", "model.d_model"},
+      {"heads", "heads", "model.heads"},
+      {"kv_heads", "key heads", "model.kv_heads"},
       {"d_ffn", "FFN width", "model.d_ffn"},
       {"experts", "experts", "model.moe.experts"},
       {"sequence_length", "input length", "train.sequence_length"},

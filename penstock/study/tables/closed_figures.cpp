@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/models/counts/evaluation_flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/train/read_recipe.h"
 
@@ -54,8 +55,7 @@ class ClosedCounter {
     for (const ClosedCell& cell : form_.cells)
       for (const Variant& variant : variants_) {
         if (!is_of(cell, variant)) continue;
-        ClosedFigure figure =
-            form_.count == ClosedCount::flops ? flops(cell, variant) : parameters(cell, variant);
+        ClosedFigure figure = figure_of(cell, variant);
         if (cell.published) judge(figure, cell);
         out.push_back(std::move(figure));
       }
@@ -76,7 +76,20 @@ class ClosedCounter {
     return models_[variant.name] = {.config = read_recipe(variant.recipe).model};
   }
 
-  ClosedFigure flops(const ClosedCell& cell, const Variant& variant) {
+  ClosedFigure figure_of(const ClosedCell& cell, const Variant& variant) {
+    switch (form_.count) {
+      case ClosedCount::flops:
+        return forward_flops(cell, variant);
+      case ClosedCount::training_flops:
+        return training_flops(cell, variant);
+      case ClosedCount::parameters:
+        break;
+    }
+    return parameters(cell, variant);
+  }
+
+  /// The k of a figure of FLOPs.
+  double k_of(const ClosedCell& cell, const Variant& variant) {
     const ModelConfig& config = model_of(cell, variant).config;
     const bool routes = config.moe_layers() > 0;
     PENSTOCK_CHECK(routes || !cell.k, cell.where, ".k: variant '", variant.name,
@@ -84,7 +97,39 @@ class ClosedCounter {
     PENSTOCK_CHECK(!cell.k || *cell.k <= config.moe.experts, cell.where,
                    ".k = ", cell.k.value_or(0), ": variant '", variant.name, "' has ",
                    config.moe.experts, " experts");
-    const double k = cell.k ? static_cast<double>(*cell.k) : config.router.k;
+    return cell.k ? static_cast<double>(*cell.k) : config.router.k;
+  }
+
+  static std::string row_of(const ClosedCell& cell, const ModelConfig& config, double k) {
+    if (!cell.label.empty()) return cell.label;
+    return config.moe_layers() > 0 ? fmt::format("k = {:g}", k) : "all";
+  }
+
+  /// Throws Error where the head is counted and the recipe leaves the vocabulary to its corpus.
+  static void check_vocabulary(const ClosedCell& cell, const Variant& variant,
+                               const ModelConfig& config) {
+    PENSTOCK_CHECK(config.vocab > 0, cell.where, ": the vocabulary of variant '", variant.name,
+                   "' is its corpus's; give the study [set.model] vocab");
+  }
+
+  ClosedFigure training_flops(const ClosedCell& cell, const Variant& variant) {
+    ModelConfig config = model_of(cell, variant).config;
+    PENSTOCK_CHECK(!config.has_memory(), cell.where, ": variant '", variant.name,
+                   "' has a memory, which the formula of training-flops does not know; take "
+                   "count = \"flops\"");
+    check_vocabulary(cell, variant, config);
+    config.router.k = k_of(cell, variant);
+    const double flops = static_cast<double>(form_.work.sequences) *
+                         published_flops_per_sequence(config, form_.work.length) / form_.divisor;
+    return {.row = row_of(cell, config, config.router.k),
+            .column = variant.label,
+            .computed = flops,
+            .useful = flops};
+  }
+
+  ClosedFigure forward_flops(const ClosedCell& cell, const Variant& variant) {
+    const ModelConfig& config = model_of(cell, variant).config;
+    const double k = k_of(cell, variant);
     // A merging router computes one blended expert for any k. The blending itself counts too.
     const double active =
         config.traits().merges ? 1 : k * static_cast<double>(config.moe.granularity);
@@ -95,8 +140,7 @@ class ClosedCounter {
                         .active_experts = active};
     const double useful = linear_layer_flops(config, work);
     work.queries_of_memory = requested.queries_of_memory;
-    const std::string row = routes ? fmt::format("k = {:g}", k) : "all";
-    return {.row = cell.label.empty() ? row : cell.label,
+    return {.row = row_of(cell, config, k),
             .column = variant.label,
             .computed = linear_layer_flops(config, work) / form_.divisor,
             .useful = useful / form_.divisor};
@@ -104,8 +148,7 @@ class ClosedCounter {
 
   ClosedFigure parameters(const ClosedCell& cell, const Variant& variant) {
     ClosedModel& model = model_of(cell, variant);
-    PENSTOCK_CHECK(model.config.vocab > 0, cell.where, ": the vocabulary of variant '",
-                   variant.name, "' is its corpus's; give the study [set.model] vocab");
+    check_vocabulary(cell, variant, model.config);
     if (!model.counts) model.counts = count_parameters(model.config);
     const double count = static_cast<double>(parameters_of(*model.counts, *cell.part));
     return {.row = variant.label,

@@ -28,6 +28,7 @@ struct ClosedFigure {
 /// model.
 ///   FLOPs: linear_layer_flops(model, work at k · granularity, or at 1 where the router blends its
 ///     experts into one) / divisor
+///   training FLOPs: published_flops_per_sequence(model) · sequences / divisor
 ///   parameters: the part's parameters / divisor
 /// Throws Error, naming the cell's line, for a k that the variant's model cannot have, and for a
 /// variant whose recipe does not define its model.

@@ -68,6 +68,9 @@ TEST_F(ClosedFormFile, SaysWhereItIsWrong) {
   expect_error(parameters + "{part = 'rooter'}]\n", {"closed_form.T.cells.part", "router_network"});
   expect_error(parameters + "{part = 'total'}]\nwork = {length = 2}\n",
                {"s.toml:7: closed_form.T.work"});
+  expect_error(kAsked + std::string("[closed_form.T]\ncount = 'training-flops'\n"
+                                    "work = {memory = 2}\ncells = [{}]\n"),
+               {"s.toml:6: closed_form.T.work", "no memory"});
   expect_error(kAsked, {"s.toml: report names \"closed-forms\"", "[closed_form.NAME]"});
   expect_error("base = 'a.toml'\n[variants.dense]\n[closed_form.T]\ncells = [{k = 1}]\n",
                {"s.toml: closed_form has tables that are not shown", "report"});
@@ -90,7 +93,8 @@ TEST_F(ClosedFormFile, OfTheLibraryNeedsNoFile) {
     EXPECT_EQ(inside.closed_forms[0].cells.size(), file.closed_forms.at(0).cells.size());
   }
   EXPECT_EQ(penstock::testing::error_of([] { study_of_closed_form("A9"); }),
-            "there is no table 'A9' in closed form; choose from: A3, A4");
+            "there is no table 'A9' in closed form; choose from: A3, A4, "
+            "remoe-flops, remoe-parameters");
 }
 
 TEST(ClosedFormsOfTheLibrary, HaveDifferentNames) {

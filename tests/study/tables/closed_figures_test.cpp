@@ -100,6 +100,30 @@ TEST(ClosedFigures, A4CountsWhatTheAuthorsCodeBuilds) {
   EXPECT_EQ(std::ranges::count(table.figures, true, &ClosedFigure::agrees), 3);
 }
 
+TEST(ClosedFigures, ReMoEsTable1AgreesButForDecimalsLeftOut) {
+  const StudyConfig study =
+      read_study(PENSTOCK_SOURCE_DIR "/recipes/remoe/table1.toml", {}, "paper");
+  const auto figures = [&](const std::string& name) {
+    const auto form = std::ranges::find(study.closed_forms, name, &ClosedForm::name);
+    return closed_figures(*form, study.variants);
+  };
+  const auto parameters = figures("remoe-parameters"), flops = figures("remoe-flops");
+  ASSERT_EQ(parameters.size(), 3u);
+  ASSERT_EQ(flops.size(), 3u);
+  const double millions[] = {182.471424, 469.812224, 978.396672},
+               printed[] = {182, 469, 978},  // 469.8 would be 470
+      giga[] = {995.36, 2873.33, 5991.48}, printed_giga[] = {995, 2873, 5991};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(parameters[i].computed, millions[i], 1e-9);
+    EXPECT_EQ(parameters[i].published, printed[i]);
+    EXPECT_EQ(parameters[i].agrees, i != 1);
+    EXPECT_EQ(parameters[i].remark.empty(), i != 1);
+    EXPECT_NEAR(flops[i].computed, giga[i], 0.005);
+    EXPECT_EQ(flops[i].published, printed_giga[i]);
+    EXPECT_TRUE(flops[i].agrees);
+  }
+}
+
 /// The keys and words that scripts depend on.
 TEST(ClosedFigures, AsJsonHaveTheirNames) {
   const PaperTable table("A3");
@@ -161,6 +185,23 @@ TEST_F(SmallStudy, FlopsFollowK) {
   EXPECT_EQ(table.title, "T (FLOPs)");
   ASSERT_EQ(table.columns.size(), 3u);  // no column of published or left-out figures
   EXPECT_EQ(table.rows.at(1).cells.at(2).text, "46080");
+}
+
+TEST_F(SmallStudy, TrainingFlopsAreThoseOfTheFormula) {
+  const std::string form = "count = 'training-flops'\nwork = {sequences = 2, length = 3}\n";
+  const auto found = figures(form + "cells = [{k = 2}, {}]\n");
+  ASSERT_EQ(found.size(), 3u);  // k = 2 of "experts", then both variants
+  // 2 sequences, 12·3·2·16² each, times 1 + 2/4 + 3/16 for attention, 1.5·(24/16)·k for
+  // feed-forwards and 32/(2·2·16) for the head.
+  const double unit = 2 * 12. * 3 * 2 * 16 * 16;
+  EXPECT_EQ(found[0].row, "k = 2");
+  EXPECT_EQ(found[0].column, "experts");
+  EXPECT_DOUBLE_EQ(found[0].computed, unit * (1.6875 + 2.25 * 2 + 0.5));
+  EXPECT_EQ(found[1].row, "all");
+  EXPECT_DOUBLE_EQ(found[1].computed, unit * (1.6875 + 2.25 + 0.5));
+  EXPECT_DOUBLE_EQ(found[2].computed, unit * (1.6875 + 2.25 * 3 + 0.5));
+  EXPECT_EQ(found[2].useful, found[2].computed);
+  EXPECT_NE(error(form + "cells = [{}]\n", 0).find("[set.model] vocab"), std::string::npos);
 }
 
 TEST_F(SmallStudy, ABlendOfExpertsIsOne) {
