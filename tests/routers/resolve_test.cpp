@@ -38,6 +38,42 @@ TEST(Resolve, AMethodNamesItsParts) {
   EXPECT_TRUE(remoe.traits.foldable);
 }
 
+/// The numbers that papers give: ReMoE section 4.1 and its scripts (topk, Lory's segments), GRIN's
+/// code, Router Upcycling section 4.1, Switch Transformer (capacity, jitter), THOR's code, and
+/// Shazeer et al.
+TEST(Resolve, MethodsHaveThePublishedNumbers) {
+  struct Number {
+    const char *method, *part, *key;
+    double value;
+  };
+  const std::vector<Number> numbers = {{"topk", "load-balance", "coefficient", 0.01},
+                                       {"sparsemixer-v2", "load-balance", "coefficient", 0.01},
+                                       {"sparsemixer-v2", "sparsemixer-v2", "jitter", 0.01},
+                                       {"switch", "load-balance", "coefficient", 0.01},
+                                       {"switch", "topk-capacity", "capacity", 1.25},
+                                       {"switch", "topk-capacity", "eval_capacity", 2},
+                                       {"switch", "jitter-linear", "epsilon", 0.01},
+                                       {"locmoe", "locality", "coefficient", 0},
+                                       {"thor", "thor", "consistency", 5},
+                                       {"noisy-topk", "importance", "coefficient", 0.1},
+                                       {"noisy-topk", "load", "coefficient", 0.1}};
+  for (const auto& [method, part, key, value] : numbers)
+    EXPECT_EQ(option<double>(resolve({.method = method}), part, key), value) << method << part;
+  EXPECT_EQ(option<std::int64_t>(resolve({.method = "lory"}), "lory", "segment_length"), 256);
+  for (const std::string method :
+       {"vanilla", "mlp", "locmoe", "router-upcycling", "router-upcycling-max"}) {
+    const ResolvedRouter router = resolve({.method = method});
+    EXPECT_EQ(option<double>(router, "load-balance", "coefficient"), 0.02) << method;
+    EXPECT_EQ(option<double>(router, "z-loss", "coefficient"), 0.001) << method;
+    EXPECT_EQ(option<std::string>(router, "topk", "softmax"), "before") << method;
+    EXPECT_FALSE(option<bool>(router, "topk", "renormalise")) << method;
+  }
+  EXPECT_EQ(option<std::string>(resolve({.method = "mlp"}), "mlp", "activation"), "gelu");
+  EXPECT_EQ(option<std::string>(resolve({.method = "router-upcycling"}), "mixture", "pool"), "sum");
+  EXPECT_EQ(option<std::string>(resolve({.method = "router-upcycling-max"}), "mixture", "pool"),
+            "max");
+}
+
 std::string refusal(const RouterConfig& config, const RouterShape& shape,
                     const std::function<void(const ResolvedRouter&, const RouterShape&)>& judge) {
   const ResolvedRouter router = resolve(config);
