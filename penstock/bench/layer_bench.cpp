@@ -29,7 +29,8 @@ namespace {
 struct TimedLayer {
   ProfiledStep profile;
   LayerStepOutcome step;
-  double assignments = 0;
+  double active = 0;    ///< assignments without those of idle experts
+  double computed = 0;  ///< all assignments
   std::vector<double> load;
 };
 
@@ -104,7 +105,8 @@ class LayerRunner {
 
   static void count(const Plan& plan, TimedLayer& out) {
     const auto tokens = static_cast<double>(plan.tokens);
-    out.assignments = plan.merges() ? tokens : static_cast<double>(active_assignments(plan));
+    out.active = plan.merges() ? tokens : static_cast<double>(active_assignments(plan));
+    out.computed = plan.merges() ? tokens : static_cast<double>(plan.assignments());
     for (const std::int64_t assigned : plain_counts(plan))
       out.load.push_back(static_cast<double>(assigned) / tokens);
   }
@@ -166,12 +168,12 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
       forward.push_back(step.step.forward_seconds);
       backward.push_back(step.step.backward_seconds);
       optimizer.push_back(step.step.update_seconds);
-      const double flops = useful_flops(recipe.model, multiply_adds,
-                                        static_cast<double>(out.tokens), step.assignments);
+      const double flops =
+          useful_flops(recipe.model, multiply_adds, static_cast<double>(out.tokens), step.computed);
       rates.push_back(flops / passes);
       out.useful_flops += flops / static_cast<double>(options.steps);
       out.active_experts +=
-          step.assignments / static_cast<double>(out.tokens) / static_cast<double>(options.steps);
+          step.active / static_cast<double>(out.tokens) / static_cast<double>(options.steps);
       out.load = std::move(step.load);
       profiles.push_back(std::move(step.profile));
     }

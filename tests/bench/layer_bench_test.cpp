@@ -56,6 +56,16 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
   EXPECT_EQ(useful(lory), 32 * 6 * (expert + per_token * a_segment));
 }
 
+/// All weights are 0, so no expert has a token, and a leak computes 4 tokens for each of 4 experts.
+TEST(LayerBench, ALeaksTokensAreFlopsButNoActiveExperts) {
+  Recipe leaking = bench_recipe("remoe");
+  leaking.model.init_std = 0;
+  leaking.model.router.parts["relu"].set("leak", ConfigNode(0.5));
+  const LayerBench layer = layer_of(leaking);
+  EXPECT_EQ(layer.active_experts, 0);
+  EXPECT_EQ(layer.useful_flops, 6 * (32 * 16 * 4 + 4 * 4 * 3 * 16 * 24));
+}
+
 TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
   const LayerBench layer = layer_of(bench_recipe("topk"));
   EXPECT_EQ(layer.tokens, 32);  // the tokens of one micro-batch
