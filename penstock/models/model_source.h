@@ -37,8 +37,9 @@ class ModelSource {
   /// the file mapped. Nobody may write to it. Throws Error for a name that is not among names().
   virtual at::Tensor tensor(const std::string& name) const = 0;
   /// The tensor's rows as the file stores them, for products that read stored types. Each row has
-  /// as many numbers as the tensor's last axis. Nothing if products cannot read the stored type or
-  /// if the tensor is no matrix. The source owns the rows. Throws Error as tensor() does.
+  /// as many numbers as the tensor's last axis. Nothing if products cannot read the stored type, if
+  /// the tensor is no matrix, or if the file has other rows. The source owns the rows. Throws Error
+  /// as tensor() does.
   virtual std::optional<ops::StoredRows> stored(const std::string&) const { return {}; }
   /// The model's tokenizer. Throws Error if there is none.
   virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;

@@ -142,7 +142,8 @@ std::optional<ops::StoredRows> GgufSource::stored(const std::string& name) const
   const std::vector<std::int64_t> wanted = shape(name);
   const auto [found, data] = place_of(name);
   const std::optional<ops::RowType> type = row_type(found->type);
-  if (!type || wanted.size() != 2) return {};
+  // A file may lack an axis of size 1. Its rows then hold other numbers than the tensor's rows.
+  if (!type || wanted.size() != 2 || found->shape.back() != wanted.back()) return {};
   return ops::StoredRows{.type = *type, .rows = wanted[0], .data = data.data()};
 }
 

@@ -1,5 +1,5 @@
 // What a GGUF file may not hold: keys that contradict its tensors, and factors for positions
-// without a type of scaling.
+// without a type of scaling. What quantised tensors are read as.
 #include "penstock/models/formats/gguf_source.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/files/open_model.h"
+#include "penstock/models/files/stored_model.h"
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
@@ -52,13 +53,17 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
 }
 
 /// Writes a copy of the file in which the tensors whose names end in `ending` have type `type` and
-/// random bytes, except for scales of 1/256.
+/// random bytes, except for scales of 1/256.  shape: of these tensors; empty: as in the file
 void write_quantised(const GgufFile& file, const std::string& path, const std::string& ending,
-                     GgmlType type, const std::vector<std::size_t>& scales) {
+                     GgmlType type, const std::vector<std::size_t>& scales,
+                     const std::vector<std::int64_t>& shape = {}) {
   std::vector<GgufPlanned> planned;
-  for (const GgufTensor& tensor : file.tensors())
-    planned.push_back(
-        {tensor.name, tensor.name.ends_with(ending) ? type : tensor.type, tensor.shape});
+  for (const GgufTensor& tensor : file.tensors()) {
+    GgufPlanned& copy = planned.emplace_back(GgufPlanned{tensor.name, tensor.type, tensor.shape});
+    if (!tensor.name.ends_with(ending)) continue;
+    copy.type = type;
+    if (!shape.empty()) copy.shape = shape;
+  }
   GgufWriter writer(real_file_system(), path, file.metadata(), planned);
   std::uint32_t draw = 1;
   for (const GgufPlanned& tensor : planned) {
@@ -106,6 +111,33 @@ TEST(GgufSource, AnExpertOfAQuantisedTensorIsItsBlocksNumbers) {
           << name << ' ' << expert;
     EXPECT_GT(all.std().item<double>(), 0) << name;
   }
+}
+
+/// ffn_down has 64 rows of one number. A file may lack the axis of size 1, and then a block of 32
+/// numbers is a part of 32 rows.
+TEST(GgufSource, BlocksThatAreNoRowsAreReadAsNumbers) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string(), path = (temp.path() / "m").string();
+  ModelConfig config = testing::small_dense();
+  config.d_ffn = 1;
+  testing::write_random_model(config, model);
+  export_model(
+      {.model = model, .out = path + ".gguf", .format = ExportFormat::kGguf, .check_tokens = 0});
+  const std::string flat = path + "-flat.gguf";
+  write_quantised(GgufFile(path + ".gguf"), flat, "ffn_down.weight", GgmlType::kQ8_0, {0}, {64});
+  const GgufFile file(flat);
+  const at::Tensor numbers = at::empty({64, 1});
+  dequantise(GgmlType::kQ8_0, file.find("blk.1.ffn_down.weight")->data,
+             {numbers.data_ptr<float>(), 64});
+  const GgufSource source(flat);
+  EXPECT_TRUE(source.tensor("model.layers.1.mlp.down_proj.weight").equal(numbers));
+  EXPECT_FALSE(source.stored("model.layers.1.mlp.down_proj.weight").has_value());
+  EXPECT_TRUE(source.stored("model.layers.1.mlp.up_proj.weight").has_value());
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = testing::some_tokens();
+  const auto opened = open_model(source);
+  const at::Tensor logits = opened->logits(opened->forward({.tokens = tokens}, {}).hidden);
+  EXPECT_LT((logits - testing::logits_of(flat, tokens)).abs().max().item<double>(), 1e-4);
 }
 
 TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
