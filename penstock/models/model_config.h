@@ -12,6 +12,9 @@
 
 namespace penstock {
 
+/// The largest model.context. Counts of bytes and sums of positions stay within 64 bits.
+inline constexpr std::int64_t kLongestContext = std::int64_t{1} << 31;
+
 struct MoeConfig {
   std::int64_t experts = 0;
   std::int64_t granularity = 1;
@@ -60,7 +63,8 @@ struct TransformerXlConfig {
   void visit(V& v) {
     v("memory", memory,
       {.help = "memory positions before the segment that attention also reads; -1: context",
-       .min = -1});
+       .min = -1,
+       .max = kLongestContext});
     v("dropout", dropout,
       {.help = "dropout of embeddings, relative distances and sub-layers, inside feed-forwards and "
                "before the head",
@@ -141,7 +145,9 @@ struct ModelConfig {
        .min = 0,
        .max = 1 << 24});
     v("context", context,
-      {.help = "longest sequence that the model is meant for; 0: the training length", .min = 0});
+      {.help = "longest sequence that the model is meant for; 0: the training length",
+       .min = 0,
+       .max = kLongestContext});
     v("tie_embeddings", tie_embeddings, {.help = "the output head shares the embedding matrix"});
     v("qkv_bias", qkv_bias, {.help = "biases of q, k and v, as in Qwen2"});
     v("qk_norm", qk_norm,

@@ -176,7 +176,7 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   c.d_model = bounded(keys, "embedding_length", 1 << 20);
   c.layers = bounded(keys, "block_count", 10000);
   c.d_ffn = bounded(keys, "feed_forward_length", 1 << 24);
-  c.context = bounded(keys, "context_length", std::int64_t{1} << 31);
+  c.context = bounded(keys, "context_length", kLongestContext);
   read_heads(keys, c);
   c.norm_eps = keys.number_or("attention.layer_norm_rms_epsilon", -1);
   PENSTOCK_CHECK(c.norm_eps >= 0 && c.norm_eps <= 1, keys.where("attention.layer_norm_rms_epsilon"),

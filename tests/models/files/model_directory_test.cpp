@@ -105,6 +105,18 @@ TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {
   }
 }
 
+TEST(ModelDirectory, RefusesLengthsThatCountsCannotHold) {
+  const testing::TempDirectory temp;
+  for (const std::string path :
+       {"/penstock/model/context", "/penstock/model/transformer_xl/memory"}) {
+    auto json = nlohmann::json::parse(config_json_text(small()));
+    json[nlohmann::json::json_pointer(path)] = std::int64_t{1} << 62;
+    write_file_atomically(real_file_system(), temp.path() / "config.json", json.dump());
+    const std::string text = loading_error(temp.path().string());
+    EXPECT_NE(text.find(path.substr(path.rfind('/') + 1) + " = "), std::string::npos) << text;
+  }
+}
+
 TEST(ModelDirectory, RefusesWhatIsNoModel) {
   const testing::TempDirectory temp;
   write_file_atomically(real_file_system(), temp.path() / "config.json",
