@@ -1,6 +1,7 @@
 // Reads the config of a model in a GGUF file. Keys are untrusted: nothing is built from a number
 // that the file's tensors do not confirm.
 #include <cmath>
+#include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/models/formats/architectures.h"
@@ -9,6 +10,9 @@
 
 namespace penstock {
 namespace {
+
+/// The largest width of a feed-forward network.
+constexpr std::int64_t kWidest = 1 << 24;
 
 /// Reads the values of keys that begin with the architecture's name.
 class ModelKeys {
@@ -48,6 +52,15 @@ class ModelKeys {
   const GgufFile& file_;
   std::string prefix_;
 };
+
+/// The number of a key; `otherwise`, if there is one, stands for an absent key.
+std::int64_t bounded(const ModelKeys& keys, std::string_view name, std::int64_t largest,
+                     std::optional<std::int64_t> otherwise = {}) {
+  const std::int64_t value = otherwise ? keys.integer_or(name, *otherwise) : keys.integer(name);
+  PENSTOCK_CHECK(value >= 1 && value <= largest, keys.where(name), " is ", value, "; 1 to ",
+                 largest, " are possible");
+  return value;
+}
 
 /// The sizes of a tensor. Throws Error unless it has `rank` axes.
 std::vector<std::int64_t> sizes_of(const GgufFile& file, const std::string& name,
@@ -105,21 +118,20 @@ void read_experts(const ModelKeys& keys, const Architecture& architecture, Model
   c.moe.experts = keys.integer("expert_count");
   PENSTOCK_CHECK(c.moe.experts >= 2 && c.moe.experts <= 65536, keys.where("expert_count"), ": ",
                  c.moe.experts, " experts are not what this architecture has");
-  const std::int64_t used = keys.integer("expert_used_count");
-  PENSTOCK_CHECK(used >= 1 && used <= c.moe.experts, keys.where("expert_used_count"), " is ", used,
-                 " of ", c.moe.experts, " experts");
+  const std::int64_t used = bounded(keys, "expert_used_count", c.moe.experts);
   c.router = plain_router(
       {.k = static_cast<double>(used), .softmax_over_kept = architecture.gguf.renormalises});
   if (architecture.hf.expert_width == 0) return;
   const std::int64_t whole = c.d_ffn;
-  c.d_ffn = keys.integer_or("expert_feed_forward_length", whole / used);
+  c.d_ffn = bounded(keys, "expert_feed_forward_length", kWidest, whole / used);
   if (architecture.shared == SharedExpert::gated) {
-    c.moe.shared_width = keys.integer_or("expert_shared_feed_forward_length", whole);
+    c.moe.shared_width = bounded(keys, "expert_shared_feed_forward_length", kWidest, whole);
     c.moe.shared_gate = true;
   }
   if (architecture.shared != SharedExpert::plain) return;
   const std::int64_t shared = keys.integer("expert_shared_count");
-  PENSTOCK_CHECK(shared <= 65536, keys.where("expert_shared_count"), " is ", shared);
+  PENSTOCK_CHECK(shared <= kWidest / c.d_ffn, keys.where("expert_shared_count"), ": ", shared,
+                 " experts of width ", c.d_ffn, " are wider than ", kWidest);
   c.moe.shared_width = shared * c.d_ffn;
   c.moe.dense_layers = keys.integer("leading_dense_block_count");
   PENSTOCK_CHECK(c.moe.dense_layers < c.layers, keys.where("leading_dense_block_count"), " is ",
@@ -130,12 +142,8 @@ void read_experts(const ModelKeys& keys, const Architecture& architecture, Model
 }
 
 void read_heads(const ModelKeys& keys, ModelConfig& c) {
-  c.heads = keys.integer("attention.head_count");
-  PENSTOCK_CHECK(c.heads >= 1 && c.heads <= 1 << 16, keys.where("attention.head_count"), " is ",
-                 c.heads);
-  c.kv_heads = keys.integer_or("attention.head_count_kv", c.heads);
-  PENSTOCK_CHECK(c.kv_heads >= 1 && c.kv_heads <= c.heads, keys.where("attention.head_count_kv"),
-                 " is ", c.kv_heads);
+  c.heads = bounded(keys, "attention.head_count", 1 << 16);
+  c.kv_heads = bounded(keys, "attention.head_count_kv", c.heads, c.heads);
   c.head_dim = keys.integer_or("attention.key_length", c.d_model / c.heads);
   PENSTOCK_CHECK(c.head_dim >= 2 && c.head_dim <= 1 << 16, keys.where("attention.key_length"),
                  " makes heads ", c.head_dim, " wide");
@@ -157,13 +165,6 @@ void read_heads(const ModelKeys& keys, ModelConfig& c) {
   PENSTOCK_CHECK(c.rope_base >= 1, keys.where("rope.freq_base"), " is ", c.rope_base);
 }
 
-std::int64_t bounded(const ModelKeys& keys, std::string_view name, std::int64_t largest) {
-  const std::int64_t value = keys.integer(name);
-  PENSTOCK_CHECK(value >= 1 && value <= largest, keys.where(name), " is ", value, "; 1 to ",
-                 largest, " are possible");
-  return value;
-}
-
 }  // namespace
 
 ModelConfig read_gguf_config(const GgufFile& file) {
@@ -175,15 +176,13 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   ModelConfig c;
   c.d_model = bounded(keys, "embedding_length", 1 << 20);
   c.layers = bounded(keys, "block_count", 10000);
-  c.d_ffn = bounded(keys, "feed_forward_length", 1 << 24);
+  c.d_ffn = bounded(keys, "feed_forward_length", kWidest);
   c.context = bounded(keys, "context_length", kLongestContext);
   read_heads(keys, c);
   c.norm_eps = keys.number_or("attention.layer_norm_rms_epsilon", -1);
   PENSTOCK_CHECK(c.norm_eps >= 0 && c.norm_eps <= 1, keys.where("attention.layer_norm_rms_epsilon"),
                  " is missing, or not from 0 to 1");
   read_experts(keys, architecture, c);
-  PENSTOCK_CHECK(c.d_ffn >= 1 && c.d_ffn <= 1 << 24 && c.moe.shared_width <= 1 << 24,
-                 keys.where("expert_feed_forward_length"), " is out of range");
   c.rope_adjacent = architecture.gguf.rope_adjacent;
   c.qk_norm = architecture.qk_norm == QkNorm::whole;
   c.qk_norm_per_head = architecture.qk_norm == QkNorm::head;

@@ -48,7 +48,10 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
     for (const std::uint32_t value : {0u, 5u, 9999u, 0xffffffffu}) {
       if (std::string(key).ends_with("context_length") && value != 0 && value != 0xffffffffu)
         continue;
-      EXPECT_NE(with(key, value), "") << key << " = " << value;
+      const std::string error = with(key, value);
+      EXPECT_NE(error, "") << key << " = " << value;
+      if (value == 0 || value == 0xffffffff)
+        EXPECT_NE(error.find(concat("'", key, "'")), std::string::npos) << error;
     }
 }
 
