@@ -79,4 +79,13 @@ inline double relative_error(const at::Tensor& a, const at::Tensor& b) {
          std::max(1.0, wide.abs().max().item<double>());
 }
 
+/// Largest |a − b| over the largest |b|, computed in f64. For results that are small, whose errors
+/// relative_error() would not see. Where b is zero, the largest |a|.
+inline double error_by_largest(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor wide = b.detach().to(at::kDouble);
+  const double largest = wide.numel() > 0 ? wide.abs().max().item<double>() : 0;
+  const double scale = largest > 0 ? 1 / largest : 1;
+  return relative_error(a.detach().to(at::kDouble) * scale, wide * scale);
+}
+
 }  // namespace penstock::testing
