@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/gguf_layout.h"
+#include "penstock/io/shown_name.h"
 
 namespace penstock {
 namespace {
@@ -17,13 +18,6 @@ constexpr std::uint64_t kLongestKey = 65535, kLargestGgufRank = 4;
 constexpr std::uint64_t kLargestAlignment = 1 << 20;
 // The fewest bytes of an entry in a file. They limit the number of entries.
 constexpr std::uint64_t kSmallestValue = 8 + 1 + 4 + 1, kSmallestTensor = 8 + 1 + 4 + 8 + 4 + 8;
-
-/// A name from a file, made safe for one line of an error message.
-std::string shown_name(std::string_view name) {
-  std::string out;
-  for (const unsigned char c : name.substr(0, 80)) out += c < 0x20 || c == 0x7f ? '?' : char(c);
-  return name.size() > 80 ? out + "..." : out;
-}
 
 /// Reads forward through the file; every step is checked against its end.
 class GgufCursor {

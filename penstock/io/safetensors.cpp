@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "penstock/io/shown_name.h"
+
 namespace penstock {
 namespace {
 
@@ -33,13 +35,6 @@ constexpr std::array<DtypeRow, 10> kDtypes = {{{Dtype::kBool, "BOOL", 1},
 
 const DtypeRow& row_of(Dtype dtype) { return *std::ranges::find(kDtypes, dtype, &DtypeRow::dtype); }
 
-/// A name from a file, made safe for one line of an error message.
-std::string shown(std::string_view name) {
-  std::string out;
-  for (const unsigned char c : name.substr(0, 80)) out += c < 0x20 || c == 0x7f ? '?' : char(c);
-  return name.size() > 80 ? out + "..." : out;
-}
-
 /// Parses the header. Unlike a plain parse, it refuses repeated keys and deep nesting.
 json parse_header(std::string_view text, const std::string& origin) {
   std::vector<std::set<std::string>> keys;
@@ -54,7 +49,7 @@ json parse_header(std::string_view text, const std::string& origin) {
     } else if (event == json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
       PENSTOCK_CHECK(keys.back().insert(key).second, origin, ": the safetensors header names '",
-                     shown(key), "' twice");
+                     shown_name(key), "' twice");
     }
     return true;
   };
@@ -75,7 +70,7 @@ std::uint64_t unsigned_value(const json& value, const std::string& where) {
 /// header.
 TensorView read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
                       const std::string& origin) {
-  const std::string where = origin + ": tensor '" + shown(name) + "': ";
+  const std::string where = origin + ": tensor '" + shown_name(name) + "': ";
   PENSTOCK_CHECK(entry.is_object() && entry.size() == 3 && entry.contains("dtype") &&
                      entry.contains("shape") && entry.contains("data_offsets"),
                  where, "expected dtype, shape and data_offsets");
@@ -85,7 +80,7 @@ TensorView read_entry(const std::string& name, const json& entry, std::span<cons
           ? std::ranges::find(kDtypes, type.get_ref<const std::string&>(), &DtypeRow::name)
           : kDtypes.end();
   PENSTOCK_CHECK(row != kDtypes.end(), where, "unknown dtype ",
-                 type.is_string() ? shown(type.get_ref<const std::string&>()) : "");
+                 type.is_string() ? shown_name(type.get_ref<const std::string&>()) : "");
   TensorView view{.name = name, .dtype = row->dtype};
 
   const auto& shape = entry["shape"];
@@ -126,7 +121,7 @@ void check_no_gaps(const std::vector<TensorView>& tensors, std::span<const std::
   std::ranges::sort(order, {}, [](const TensorView* tensor) { return tensor->data.data(); });
   const std::byte* at = data.data();
   for (const auto* tensor : order) {
-    PENSTOCK_CHECK(tensor->data.data() == at, origin, ": tensor '", shown(tensor->name), "' ",
+    PENSTOCK_CHECK(tensor->data.data() == at, origin, ": tensor '", shown_name(tensor->name), "' ",
                    tensor->data.data() < at ? "overlaps another" : "leaves a gap before it");
     at += tensor->data.size();
   }
@@ -164,7 +159,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
     if (name == "__metadata__") {
       PENSTOCK_CHECK(entry.is_object(), origin, ": __metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        PENSTOCK_CHECK(value.is_string(), origin, ": __metadata__ '", shown(key),
+        PENSTOCK_CHECK(value.is_string(), origin, ": __metadata__ '", shown_name(key),
                        "' is not a string");
         out.metadata[key] = value.get<std::string>();
       }
@@ -215,16 +210,17 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
                  origin, ": not an index of shards (no weight_map)");
   std::map<std::string, std::size_t> shards;  // file name to position in files_
   for (const auto& [name, shard] : index["weight_map"].items()) {
-    PENSTOCK_CHECK(shard.is_string(), origin, ": '", shown(name), "' names no file");
+    PENSTOCK_CHECK(shard.is_string(), origin, ": '", shown_name(name), "' names no file");
     const auto& file = shard.get_ref<const std::string&>();
     // An index is untrusted: its file names must not lead out of its directory.
     PENSTOCK_CHECK(!file.empty() && file.find('/') == std::string::npos &&
                        file.find('\0') == std::string::npos && file != "." && file != "..",
-                   origin, ": '", shown(file), "' is not the name of a file beside the index");
+                   origin, ": '", shown_name(file), "' is not the name of a file beside the index");
     const auto [at, fresh] = shards.emplace(file, files_.size());
     if (fresh) files_.emplace_back(parent_directory(path) / file);
     const auto* tensor = files_[at->second].find(name);
-    PENSTOCK_CHECK(tensor, origin, ": tensor '", shown(name), "' is not in ", shown(file));
+    PENSTOCK_CHECK(tensor, origin, ": tensor '", shown_name(name), "' is not in ",
+                   shown_name(file));
     tensors_.push_back(*tensor);
   }
   std::ranges::sort(tensors_, {}, &TensorView::name);
@@ -233,7 +229,8 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
     for (const TensorView& tensor : files_[at].tensors()) {
       const auto entry = index["weight_map"].find(tensor.name);
       PENSTOCK_CHECK(entry != index["weight_map"].end() && *entry == file, origin, ": tensor '",
-                     shown(tensor.name), "' of ", shown(file), " is not in the weight_map");
+                     shown_name(tensor.name), "' of ", shown_name(file),
+                     " is not in the weight_map");
     }
 }
 
