@@ -1,6 +1,7 @@
 #include "penstock/infer/generate.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "penstock/base/error.h"
@@ -62,8 +63,10 @@ bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completi
   std::int64_t longest = 0;
   for (const Completion& completion : group)
     longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
-  std::int64_t capacity = longest + job.options.max_tokens;
-  if (job.context > 0) capacity = std::min(capacity, job.context);
+  // max_tokens may be any number: the sum must not wrap.
+  const std::int64_t most =
+      job.context > 0 ? job.context : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t capacity = longest + std::min(job.options.max_tokens, most - longest);
   const SessionOptions options{
       .sequences = std::ssize(group),
       .capacity = capacity,

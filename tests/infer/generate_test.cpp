@@ -7,6 +7,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_spec.h"
@@ -133,6 +134,8 @@ TEST(Generate, EndsAtTheModelsContext) {
   const auto out = generate(model, *bytes(), {"0123456789"}, options).completions[0];
   ASSERT_EQ(out.finish, Finish::context);
   EXPECT_EQ(out.tokens.size(), 7u);  // 16 are read, and the token after the last is written
+  options.max_tokens = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(generate(model, *bytes(), {"0123456789"}, options).completions[0].tokens, out.tokens);
   EXPECT_EQ(generate(model, *bytes(), {"0123456789abcdef"}, options).completions[0].tokens.size(),
             1u);
   EXPECT_THROW(generate(model, *bytes(), {"0123456789abcdefg"}, options), Error);
