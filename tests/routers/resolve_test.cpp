@@ -1,6 +1,7 @@
 // Resolving a recipe's router table into parts and options, and the errors of wrong tables.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <set>
 #include <utility>
@@ -72,6 +73,19 @@ TEST(Resolve, MethodsHaveThePublishedNumbers) {
   EXPECT_EQ(option<std::string>(resolve({.method = "router-upcycling"}), "mixture", "pool"), "sum");
   EXPECT_EQ(option<std::string>(resolve({.method = "router-upcycling-max"}), "mixture", "pool"),
             "max");
+}
+
+TEST(Resolve, TheSizesOfScorersHaveLimits) {
+  for (const auto& [method, part, key] :
+       {std::array{"xmoe", "cosine", "dimension"}, std::array{"mlp", "mlp", "hidden"},
+        std::array{"hyperrouter", "hypernetwork", "embedding"},
+        std::array{"router-upcycling", "mixture", "keys"}}) {
+    RouterConfig config{.method = method};
+    config.parts[part] = node({{key, std::int64_t{1} << 62}});
+    EXPECT_NE(error_of(config).find(concat("model.router.", part, ".", key, " = ")),
+              std::string::npos)
+        << error_of(config);
+  }
 }
 
 std::string refusal(const RouterConfig& config, const RouterShape& shape,

@@ -21,7 +21,8 @@ struct Config {
   void visit(V& v) {
     v("dimension", dimension,
       {.help = "dimension of the space that tokens are projected to; 0: half the number of experts",
-       .min = 0});
+       .min = 0,
+       .max = 65536});
     v("temperature", temperature, {.help = "initial value of the temperature τ", .min = 1e-4});
     v("learn_temperature", learn_temperature, {.help = "train the temperature, as log τ"});
     v("normalise_token", normalise_token,
