@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "penstock/ops/cpu/parallel.h"
+
 namespace penstock::ops::cpu {
 
 ExpertViews::ExpertViews(const ExpertProblem& problem)
@@ -44,6 +46,11 @@ std::vector<Group> groups(const ExpertViews& views) {
       result.push_back({e, e + 1});
   }
   return result;
+}
+
+std::int64_t backward_parts(std::int64_t rows, std::int64_t all, std::int64_t most) {
+  constexpr std::int64_t kShares = 16;
+  return std::clamp<std::int64_t>(rows ? divide_up(kShares * rows, all) : 1, 1, most);
 }
 
 std::vector<std::int32_t> experts_of(const ExpertViews& views) {

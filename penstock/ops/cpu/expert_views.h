@@ -41,6 +41,10 @@ struct Group {
 };
 std::vector<Group> groups(const ExpertViews& views);
 
+/// The tasks into which a backward pass cuts an expert with `rows` of its group's `all` rows: more
+/// than one where the expert has more than 1/16 of the rows, and at most `most`.
+std::int64_t backward_parts(std::int64_t rows, std::int64_t all, std::int64_t most);
+
 /// The expert of each assignment.
 std::vector<std::int32_t> experts_of(const ExpertViews& views);
 

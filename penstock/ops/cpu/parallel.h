@@ -11,6 +11,9 @@
 
 namespace penstock::ops::cpu {
 
+/// ⌈a / b⌉.  REQUIRES: a ≥ 0, b > 0.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// Calls body(begin, end) on disjoint ranges that cover [0, n). Where more than one thread is used,
 /// a range has at least `grain` items. Denormal numbers are zero in body.
 /// REQUIRES: body does not throw.

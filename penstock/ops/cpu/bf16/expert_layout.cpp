@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kParts = 4;  // tasks that pack one matrix
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 const std::uint16_t* row_of(const PairRows& x, std::int64_t row) {
   return reinterpret_cast<const std::uint16_t*>(x.data() + row * x.row);
 }
@@ -76,7 +74,7 @@ void PackedExperts::pack(std::int64_t e, std::int64_t i, std::int64_t part, std:
   const std::int64_t rows = out ? operands_.width : operands_.inner,
                      columns = out ? operands_.inner : operands_.width;
   Pair* to = data_ + (at(e, i, 0) - data_);
-  const std::int64_t all = is_transposed() ? divide_up(rows, kPanel) : pairs_of(rows);
+  const std::int64_t all = is_transposed() ? cpu::divide_up(rows, kPanel) : pairs_of(rows);
   const std::int64_t first = all * part / parts, last = all * (part + 1) / parts;
   if (is_transposed())
     pack_transposed(first, last, rows, columns, from, to);
@@ -90,8 +88,9 @@ std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Grou
   for (std::int64_t e = group.first; e < group.last; ++e) {
     const std::int64_t begin = operands.offsets[e], end = operands.offsets[e + 1];
     if (begin == end) continue;
-    const std::int64_t even = divide_up(end - begin, divide_up(end - begin, kForwardRows));
-    const std::int64_t rows = divide_up(even, kTile) * kTile;
+    const std::int64_t even =
+        cpu::divide_up(end - begin, cpu::divide_up(end - begin, kForwardRows));
+    const std::int64_t rows = cpu::divide_up(even, kTile) * kTile;
     for (std::int64_t a = begin; a < end; a += rows)
       tasks.push_back({e, a, std::min(a + rows, end)});
   }
@@ -99,7 +98,6 @@ std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Grou
 }
 
 std::vector<BackwardTask> backward_tasks(const Operands& operands, const cpu::Group& group) {
-  constexpr std::int64_t kShares = 16;  // an expert with more than 1/16 of the rows is cut
   const std::int64_t all = operands.offsets[group.last] - operands.offsets[group.first];
   const std::int64_t slices = operands.slices();
   const auto rows_of = [&](std::int64_t e) {
@@ -109,8 +107,7 @@ std::vector<BackwardTask> backward_tasks(const Operands& operands, const cpu::Gr
   std::int64_t partial = 0;
   for (std::int64_t e = group.first; e < group.last; ++e) {
     const std::int64_t rows = rows_of(e);
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(rows ? divide_up(kShares * rows, all) : 1, 1, slices);
+    const std::int64_t parts = cpu::backward_parts(rows, all, slices);
     for (std::int64_t i = 0; i < parts; ++i, partial += rows)
       tasks.push_back({.expert = e,
                        .slice_begin = slices * i / parts,

@@ -5,8 +5,6 @@
 namespace penstock::ops::xsmm {
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 void longest_first(std::vector<Task>& tasks) {
   const auto cost = [](const Task& task) {
     return (task.block_end - task.block_begin) * (task.panel_end - task.panel_begin);
@@ -43,15 +41,13 @@ std::vector<Task> forward_tasks(const Operands& operands, const cpu::Group& grou
 }
 
 std::vector<Task> backward_tasks(const Operands& operands, const cpu::Group& group) {
-  constexpr std::int64_t kShares = 16;  // an expert with more than 1/16 of the rows is cut
   const std::int64_t all = operands.offsets[group.last] - operands.offsets[group.first];
   std::vector<Task> tasks;
   std::int64_t partial = 0;
   for (std::int64_t e = group.first; e < group.last; ++e) {
     const std::int64_t rows = operands.offsets[e + 1] - operands.offsets[e];
     const std::int64_t panels = operands.panels();
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(rows ? divide_up(kShares * rows, all) : 1, 1, panels);
+    const std::int64_t parts = cpu::backward_parts(rows, all, panels);
     for (std::int64_t i = 0; i < parts; ++i, partial += rows)
       tasks.push_back({.expert = e,
                        .block_begin = operands.first_block[e],

@@ -24,12 +24,11 @@ constexpr std::int64_t kCopyStride = kMostRows + 16;
 /// The fewest rows of c for which enough blocks read a copy in panels.
 constexpr std::int64_t kFewestRowsToCopy = 1024;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// x [depth, columns] in panels [depth, kPanel], the last panel padded with zeros. In place, the
 /// rows of a panel would share a few cache sets where the width of x is a power of two.
 at::Tensor panels_of(const at::Tensor& x) {
-  const std::int64_t depth = x.size(0), columns = x.size(1), panels = divide_up(columns, kPanel);
+  const std::int64_t depth = x.size(0), columns = x.size(1),
+                     panels = cpu::divide_up(columns, kPanel);
   at::Tensor result = at::empty({panels, depth, kPanel}, x.options());
   const float* from = x.data_ptr<float>();
   float* to = result.data_ptr<float>();
@@ -118,7 +117,7 @@ at::Tensor outer_product(const at::Tensor& a, const at::Tensor& b) {
   const std::int64_t depth = a.size(0), rows = left.size(1),
                      columns = transposed ? a.size(1) : b.size(1);
   at::Tensor c = at::empty({a.size(1), b.size(1)}, a.options());
-  const std::int64_t column_blocks = divide_up(columns, kColumns);
+  const std::int64_t column_blocks = cpu::divide_up(columns, kColumns);
   const std::int64_t block = block_rows(kMostRows, rows, column_blocks);
   const BlockProducts products(rows, block, depth, panel);
   const Blocks blocks{.rows = rows,
@@ -134,7 +133,7 @@ at::Tensor outer_product(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor scratch = at::empty({omp_get_max_threads(), Blocks::kScratch}, a.options());
   // Neighbouring tasks share rows, which are then still in cache.
   cpu::parallel_ranges(
-      divide_up(rows, block) * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      cpu::divide_up(rows, block) * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
         float* const mine = scratch.data_ptr<float>() + omp_get_thread_num() * Blocks::kScratch;
         for (std::int64_t t = begin; t < end; ++t)
           blocks.run(t / column_blocks * block, t % column_blocks * kColumns, mine);
