@@ -75,11 +75,12 @@ TEST(Resolve, MethodsHaveThePublishedNumbers) {
             "max");
 }
 
-TEST(Resolve, TheSizesOfScorersHaveLimits) {
+TEST(Resolve, TheSizesOfPartsHaveLimits) {
   for (const auto& [method, part, key] :
        {std::array{"xmoe", "cosine", "dimension"}, std::array{"mlp", "mlp", "hidden"},
         std::array{"hyperrouter", "hypernetwork", "embedding"},
-        std::array{"router-upcycling", "mixture", "keys"}}) {
+        std::array{"router-upcycling", "mixture", "keys"},
+        std::array{"lory", "lory", "segment_length"}}) {
     RouterConfig config{.method = method};
     config.parts[part] = node({{key, std::int64_t{1} << 62}});
     EXPECT_NE(error_of(config).find(concat("model.router.", part, ".", key, " = ")),

@@ -15,6 +15,7 @@ struct Config {
     v("segment_length", segment_length,
       {.help = "tokens that share one blend of experts; a divisor of the sequence length",
        .min = 1,
+       .max = 1 << 20,
        .unit = "tokens"});
   }
   void refine(SelectorTraits& traits) const { traits.segment_length = segment_length; }
