@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <type_traits>
 #include <unordered_map>
 
 #include "penstock/base/checksum.h"
@@ -112,19 +113,40 @@ std::uint64_t hash_of_numbers(const at::Tensor& numbers) {
   return xxh64({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
 }
 
-/// The hashes of all ranks, by rank.
-std::vector<std::vector<WeightHashes>> gather_hashes(const dist::ProcessGroup& group,
-                                                     const std::vector<HeldWeights>& held) {
-  std::vector<WeightHashes> mine;
-  for (const HeldWeights& each : held)
-    mine.push_back({hash_of_place(each.name, each.slice), hash_of_numbers(each.numbers)});
-  std::string sent(mine.size() * sizeof(WeightHashes), '\0');
+/// The lists of all ranks, by rank.
+template <class Entry>
+std::vector<std::vector<Entry>> gather_lists(const dist::ProcessGroup& group,
+                                             const std::vector<Entry>& mine) {
+  static_assert(std::is_trivially_copyable_v<Entry>);
+  std::string sent(mine.size() * sizeof(Entry), '\0');
   if (!mine.empty()) std::memcpy(sent.data(), mine.data(), sent.size());
-  std::vector<std::vector<WeightHashes>> out;
+  std::vector<std::vector<Entry>> out;
   for (const std::string& theirs : group.gather(sent)) {
-    auto& hashes = out.emplace_back(theirs.size() / sizeof(WeightHashes));
-    if (!hashes.empty()) std::memcpy(hashes.data(), theirs.data(), theirs.size());
+    auto& list = out.emplace_back(theirs.size() / sizeof(Entry));
+    if (!list.empty()) std::memcpy(list.data(), theirs.data(), theirs.size());
   }
+  return out;
+}
+
+/// The tensors of which another rank holds the same slice. The others have nothing to differ from,
+/// so no rank reads their numbers.
+std::vector<HeldWeights> held_in_common(const dist::ProcessGroup& group,
+                                        const std::vector<HeldWeights>& held) {
+  std::vector<std::uint64_t> places;
+  for (const HeldWeights& each : held) places.push_back(hash_of_place(each.name, each.slice));
+  std::unordered_map<std::uint64_t, int> holders;
+  for (const auto& of_rank : gather_lists(group, places))
+    for (const std::uint64_t place : of_rank) ++holders[place];
+  std::vector<HeldWeights> out;
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (holders.at(places[i]) > 1) out.push_back(held[i]);
+  return out;
+}
+
+std::vector<WeightHashes> hashes_of(const std::vector<HeldWeights>& held) {
+  std::vector<WeightHashes> out;
+  for (const HeldWeights& each : held)
+    out.push_back({hash_of_place(each.name, each.slice), hash_of_numbers(each.numbers)});
   return out;
 }
 
@@ -217,11 +239,12 @@ void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layo
 
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held) {
   if (group.size() == 1) return;
-  const std::optional<DriftedWeights> drifted = first_drifted(gather_hashes(group, held));
+  const std::vector<HeldWeights> common = held_in_common(group, held);
+  const auto drifted = first_drifted(gather_lists(group, hashes_of(common)));
   if (!drifted) return;  // all ranks find the same
   const bool mine = static_cast<std::size_t>(group.rank()) == drifted->rank;
-  const std::string name =
-      group.broadcast_bytes(mine ? held[drifted->index].name : "", static_cast<int>(drifted->rank));
+  const std::string name = group.broadcast_bytes(mine ? common[drifted->index].name : "",
+                                                 static_cast<int>(drifted->rank));
   const Error error = error_of_difference(
       group, drifted->rank, drifted->first, "state of the weights",
       fmt::format("{}: {:016x} -> {:016x}", name, drifted->expected, drifted->found));

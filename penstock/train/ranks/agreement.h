@@ -90,7 +90,8 @@ struct HeldWeights {
 };
 
 /// Throws, as check_none_failed(), if two ranks hold the same slice of a tensor and its numbers are
-/// not equal. The message names the tensor and both ranks.
+/// not equal. The message names the tensor and both ranks. Only numbers that several ranks hold are
+/// read.
 /// @param held  this rank's tensors. It may leave out some, which are then not compared on it.
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held);
 

@@ -1,11 +1,13 @@
-// What ranks compare before their first step: whether the passes of ranks that compute layers
-// together are the same.
+// What ranks compare: before their first step, whether the passes of ranks that compute layers
+// together are the same; before a checkpoint, the weights that several of them hold.
 #include "penstock/train/ranks/agreement.h"
 
 #include <gtest/gtest.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/data/corpus/corpus.h"
@@ -116,6 +118,44 @@ TEST_F(SamePasses, AreComparedBeforeTheFirstStepOfARun) {
   expect_names(testing::message_of(failures[0]), "rank 1", kOtherLayers, "rank 0",
                ": train.memory_budget, train.recompute_experts: nothing -> ");
   EXPECT_NE(failures[1], nullptr);
+}
+
+/// What rank 0 says about the weights of two ranks; "accepted" if it says nothing.
+std::string said_of_weights(const std::vector<std::vector<HeldWeights>>& held) {
+  std::string out = "accepted";
+  testing::on_ranks(static_cast<int>(held.size()), [&](const dist::ProcessGroup& group) {
+    try {
+      check_same_weights(group, held[static_cast<std::size_t>(group.rank())]);
+    } catch (const ReportedByRankZero&) {
+      EXPECT_GT(group.rank(), 0);
+    } catch (const Error& error) {
+      out = error.what();
+    }
+  });
+  return out;
+}
+
+/// The rows [first, last) of a matrix of 4 rows.
+HeldWeights rows_of(const std::string& name, std::int64_t first, std::int64_t last,
+                    at::Tensor numbers) {
+  return {name, {.shape = {4, 2}, .ranges = {{{first, last}}, {{0, 2}}}}, std::move(numbers)};
+}
+
+/// Numbers that only one rank holds are not there in this test, so reading them would fail.
+TEST(SameWeights, AreReadWhereSeveralRanksHoldThem) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  const at::Tensor four = torch::arange(8).reshape({4, 2});
+  const auto whole = [&](const at::Tensor& numbers) { return rows_of("whole", 0, 4, numbers); };
+  const auto held = [&](const at::Tensor& on_rank_1) -> std::vector<std::vector<HeldWeights>> {
+    return {{rows_of("divided", 0, 2, {}), whole(four), rows_of("first", 0, 4, {})},
+            {rows_of("divided", 2, 4, {}), whole(on_rank_1)}};
+  };
+  EXPECT_EQ(said_of_weights(held(four.clone())), "accepted");
+  const std::string said = said_of_weights(held(four + 1));
+  EXPECT_TRUE(said.starts_with("rank 1 on ")) << said;
+  EXPECT_NE(said.find(" has another state of the weights than rank 0 on "), std::string::npos)
+      << said;
+  EXPECT_NE(said.find(": whole: "), std::string::npos) << said;
 }
 
 }  // namespace
