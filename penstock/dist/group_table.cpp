@@ -7,7 +7,8 @@ namespace penstock::dist {
 GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
                        const std::function<void()>& connecting)
     : identity_(identity), silence_(options.silence) {
-  if (identity.hosts_store) server_.emplace(identity.address, identity.port);
+  if (identity.hosts_store)
+    server_.emplace(identity.address, identity.port, options.start_timeout, connecting);
   KeyClientOptions client = client_options();
   client.connecting = connecting;
   client_ = std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout,

@@ -11,6 +11,7 @@
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/open_files.h"
 #include "penstock/dist/shared_memory.h"
+#include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
 
@@ -67,12 +68,14 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
   Notices notices(options);
   const auto rank_zero_is_missing = [&] {
     notices.tell([&] {
+      const std::string unknown = why_unknown(identity.address);
+      if (!unknown.empty()) return concat("MASTER_ADDR = ", identity.address, ": ", unknown);
       return concat("rank 0 has not arrived yet at ", identity.address, ":", identity.port);
     });
   };
-  // Rank 1 alone reports that ranks wait for rank 0.
+  // Ranks 0 and 1 alone report that ranks wait for rank 0 or for its machine's name.
   state.table = std::make_shared<GroupTable>(
-      identity, options, identity.rank == 1 ? rank_zero_is_missing : std::function<void()>());
+      identity, options, identity.rank <= 1 ? rank_zero_is_missing : std::function<void()>());
   state.table->naming_the_lost([&] {
     KeyClient& client = *state.table->client();
     PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,

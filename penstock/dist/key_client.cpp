@@ -35,8 +35,8 @@ int connect_to(const addrinfo* addresses) {
 KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout,
                      KeyClientOptions options)
     : server_(concat(address, ":", port)), options_(std::move(options)) {
-  const Addresses addresses = resolve_address(address, port);
   const auto end = Clock::now() + timeout;
+  const Addresses addresses = resolve_address(address, port, timeout, options_.connecting);
   while ((descriptor_ = connect_to(addresses.get())) < 0) {
     PENSTOCK_CHECK(!too_many_open_files(errno), "this rank cannot connect to rank 0 at ", server_,
                    ": ", open_files_text(errno));

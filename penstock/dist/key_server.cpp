@@ -28,9 +28,10 @@ constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 2 * kLook;
 int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 /// A listening socket on the first of the addresses that belongs to this machine.
-int listen_on(const std::string& address, int port) {
+int listen_on(const std::string& address, int port, std::chrono::milliseconds timeout,
+              const std::function<void()>& waiting) {
   raise_open_files();
-  const Addresses addresses = resolve_address(address, port);
+  const Addresses addresses = resolve_address(address, port, timeout, waiting);
   std::string reason;
   for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
     const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -67,8 +68,9 @@ std::string text_of(const std::optional<SilentRank>& silent) {
 
 }  // namespace
 
-KeyServer::KeyServer(const std::string& address, int port)
-    : listener_(listen_on(address, port)),
+KeyServer::KeyServer(const std::string& address, int port, std::chrono::milliseconds timeout,
+                     const std::function<void()>& waiting)
+    : listener_(listen_on(address, port, timeout, waiting)),
       wake_(::eventfd(0, EFD_CLOEXEC)),
       port_(port_of(listener_)),
       spare_(open_spare()),

@@ -25,7 +25,9 @@ namespace penstock::dist {
 class KeyServer {
  public:
   /// @param port  0: any free port.  Throws Error if it cannot listen there.
-  KeyServer(const std::string& address, int port);
+  /// @param timeout, waiting  for a name that is not known yet (resolve_address())
+  KeyServer(const std::string& address, int port, std::chrono::milliseconds timeout = {},
+            const std::function<void()>& waiting = nullptr);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
   KeyServer& operator=(const KeyServer&) = delete;

@@ -8,19 +8,44 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
 #include "penstock/base/error.h"
 
 namespace penstock::dist {
+namespace {
 
-Addresses resolve_address(const std::string& address, int port) {
+struct Found {
+  Addresses addresses;
+  std::string reason;  ///< why there are none; "" if there are some
+};
+
+Found find_addresses(const std::string& address, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  PENSTOCK_CHECK(code == 0, "MASTER_ADDR = ", address, ": ", ::gai_strerror(code),
-                 "; name rank 0's machine by an address that this one knows");
-  return {found, &::freeaddrinfo};
+  return {Addresses(code == 0 ? found : nullptr, &::freeaddrinfo),
+          code == 0 ? "" : ::gai_strerror(code)};
+}
+
+}  // namespace
+
+std::string why_unknown(const std::string& address) { return find_addresses(address, 0).reason; }
+
+Addresses resolve_address(const std::string& address, int port, std::chrono::milliseconds timeout,
+                          const std::function<void()>& waiting) {
+  constexpr std::chrono::milliseconds kPause{200};
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    Found found = find_addresses(address, port);
+    if (found.reason.empty()) return std::move(found.addresses);
+    PENSTOCK_CHECK(std::chrono::steady_clock::now() < end, "MASTER_ADDR = ", address, ": ",
+                   found.reason, "; name rank 0's machine by an address that this one knows");
+    if (waiting) waiting();
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 bool send_all(int descriptor, const std::string& bytes) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -24,8 +25,14 @@ inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 inline constexpr std::uint32_t kLongest = 1 << 20;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-/// The addresses of a host name or of a numeric address. Throws Error if there are none.
-Addresses resolve_address(const std::string& address, int port);
+/// Why a host name or a numeric address has no addresses; "" if it has some.
+std::string why_unknown(const std::string& address);
+/// The addresses of a host name or of a numeric address. Throws Error if there are none within
+/// `timeout`: some networks know the name of a machine only after it has started.
+/// @param waiting  called repeatedly until the name is known; may be null
+Addresses resolve_address(const std::string& address, int port,
+                          std::chrono::milliseconds timeout = {},
+                          const std::function<void()>& waiting = nullptr);
 
 /// Sends all bytes. Returns whether all were sent.
 bool send_all(int descriptor, const std::string& bytes);

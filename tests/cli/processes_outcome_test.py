@@ -210,11 +210,25 @@ def test_missing_rank_zero(trial):
     process.communicate()
     if "rank 0 has not arrived yet at 127.0.0.1:" not in line or "waiting up to 11" not in line:
         fail("rank 1 without rank 0 said:", line)
-    refused = start_by_hand(trial, trial.new_run(), ranks=(0,), PENSTOCK_SILENT_SECONDS="soon")[0]
-    _, errors = refused.communicate(timeout=60)
-    if refused.returncode != 1 or "PENSTOCK_SILENT_SECONDS = 'soon'" not in errors:
-        fail("a silence of 'soon' ended with", refused.returncode, errors)
-    print("rank 1 says that rank 0 is missing")
+    for name, value in ("PENSTOCK_SILENT_SECONDS", "soon"), ("PENSTOCK_START_SECONDS", "0"):
+        refused = start_by_hand(trial, trial.new_run(), ranks=(0,), **{name: value})[0]
+        _, errors = refused.communicate(timeout=60)
+        if refused.returncode != 1 or f"{name} = '{value}'" not in errors:
+            fail(name, "of", value, "ended with", refused.returncode, errors)
+    for rank, said in (0, "of 2 ranks these did not arrive in 2 s: 1;"), (1, "rank 0 cannot be reached at 127.0.0.1:"):
+        alone = start_by_hand(trial, trial.new_run(), ranks=(rank,), PENSTOCK_START_SECONDS="2")[0]
+        _, errors = alone.communicate(timeout=60)
+        if alone.returncode != 1 or said not in errors:
+            fail("rank", rank, "alone ended with", alone.returncode, errors)
+    # No network knows a name of this length. Rank 0 says that it waits for the name, and so does rank 1.
+    for rank in (0, 1):
+        process, = start_by_hand(trial, trial.new_run(), ranks=(rank,), MASTER_ADDR="x" * 64)
+        line = process.stderr.readline()
+        process.kill()
+        process.communicate()
+        if f"MASTER_ADDR = {'x' * 64}: " not in line or "waiting up to 11" not in line:
+            fail("rank", rank, "without the address of a name said:", line)
+    print("a rank says which rank or name is missing, and waits as long as it is told")
 
 
 def main():

@@ -96,6 +96,33 @@ TEST(KeyServer, SaysThatAClientHasNoFileLeft) {
                         {"this rank cannot connect to rank 0"});
 }
 
+/// No network knows a name of this length, and none is asked for it.
+TEST(KeyServer, WaitsForANameThatIsNotKnownYet) {
+  const std::string unknown(64, 'x');
+  EXPECT_NE(why_unknown(unknown), "");
+  EXPECT_EQ(why_unknown("127.0.0.1"), "");
+  int waited = 0;
+  const auto give_up = [&] {
+    if (++waited % 2 == 0) fail("waited twice");
+  };
+  const auto said = [&](const auto& start) -> std::string {
+    try {
+      start();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(said([&] { KeyClient(unknown, 29500, 60s, {.connecting = give_up}); }), "waited twice");
+  EXPECT_EQ(said([&] { KeyServer(unknown, 29500, 60s, give_up); }), "waited twice");
+  EXPECT_EQ(waited, 4);
+  for (const std::string& late :
+       {said([&] { KeyClient(unknown, 29500, 0s); }), said([&] { KeyServer(unknown, 29500); })})
+    EXPECT_NE(late.find("name rank 0's machine by an address that this one knows"),
+              std::string::npos)
+        << late;
+}
+
 TEST(KeyServer, SaysWhereItCannotListen) {
   const KeyServer server("127.0.0.1", 0);
   testing::expect_error([&] { KeyServer("127.0.0.1", server.port()); },

@@ -10,18 +10,25 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kSilence = "PENSTOCK_SILENT_SECONDS";
+/// An environment variable with a number of seconds.
+struct Patience {
+  const char* name;
+  std::int64_t least;
+  const char* values;  ///< the allowed ones, for messages
+};
+constexpr Patience kSilence{"PENSTOCK_SILENT_SECONDS", 0,
+                            "up to 86400, or 0 to wait for a silent rank without end"};
+constexpr Patience kStart{"PENSTOCK_START_SECONDS", 1, "from 1 to 86400"};
 
-/// The time in PENSTOCK_SILENT_SECONDS, or `usual` if that is not set.
-std::chrono::seconds silence_or(std::chrono::seconds usual) {
-  const auto text = dist::process_environment()(kSilence);
+/// The variable's seconds, or `usual` if it is not set.
+std::chrono::seconds seconds_or(std::chrono::seconds usual, const Patience& patience) {
+  const auto text = dist::process_environment()(patience.name);
   if (!text || text->empty()) return usual;
   std::int64_t seconds = -1;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-  PENSTOCK_CHECK(error == std::errc() && end == text->data() + text->size() && seconds >= 0 &&
-                     seconds <= 86400,
-                 kSilence, " = '", *text,
-                 "': give whole seconds up to 86400, or 0 to wait for a silent rank without end");
+  PENSTOCK_CHECK(error == std::errc() && end == text->data() + text->size() &&
+                     seconds >= patience.least && seconds <= 86400,
+                 patience.name, " = '", *text, "': give whole seconds ", patience.values);
   return std::chrono::seconds(seconds);
 }
 
@@ -32,7 +39,8 @@ dist::ProcessGroup join_ranks(const dist::Identity& identity, std::chrono::secon
   dist::GroupOptions options{
       .timeout = timeout,
       .check = dist::process_environment()("PENSTOCK_CHECK_COLLECTIVES") == "1"};
-  options.silence = silence_or(options.silence);
+  options.silence = seconds_or(options.silence, kSilence);
+  options.start_timeout = seconds_or(options.start_timeout, kStart);
   if (!quiet)
     options.waiting = [](const std::string& missing) {
       std::fprintf(stderr, "%s\n", missing.c_str());

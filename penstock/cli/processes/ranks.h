@@ -12,8 +12,8 @@ namespace penstock {
 inline constexpr int kLostRankCode = 4;
 
 /// Joins the group of ranks that this rank was started with. Prints which ranks are missing, unless
-/// `quiet`. A rank counts as lost if it is silent for GroupOptions::silence, or for
-/// PENSTOCK_SILENT_SECONDS if that is set.
+/// `quiet`. PENSTOCK_START_SECONDS and PENSTOCK_SILENT_SECONDS, if they are set, replace
+/// GroupOptions::start_timeout and silence.
 /// @param timeout  the longest wait for a rank that is late in an operation
 dist::ProcessGroup join_ranks(const dist::Identity& identity, std::chrono::seconds timeout,
                               bool quiet);
