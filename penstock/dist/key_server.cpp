@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
 /// How often the thread reads the clock, and the gap that shows that this process was stopped.
 constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 2 * kLook;
+/// How long a connection may stay without a greeting.
+constexpr std::chrono::seconds kGreetsWithin{30};
 
 int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -82,8 +83,9 @@ KeyServer::~KeyServer() {
   thread_.join();
   // Ranks that have not yet been told of the lost rank would wait for it forever.
   const std::string last_word = reply(kEnds, text_of(beats_.most_silent(Clock::now())));
-  for (const Connection& connection : connections_) {
-    send_all(connection.descriptor, last_word);
+  for (Connection& connection : connections_) {
+    connection.unsent += last_word;
+    send_unsent(connection);
     ::close(connection.descriptor);
   }
   for (const int descriptor : {listener_, wake_, spare_})
@@ -96,8 +98,11 @@ void KeyServer::serve() {
     // poll() leaves out a negative descriptor.
     std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {full_ ? -1 : listener_, POLLIN, 0}};
     full_ = false;
-    for (const Connection& connection : connections_)
-      watched.push_back({connection.descriptor, POLLIN, 0});
+    for (const Connection& connection : connections_) {
+      const bool all_sent = connection.unsent.empty();
+      watched.push_back(
+          {connection.descriptor, static_cast<short>(all_sent ? POLLIN : POLLOUT), 0});
+    }
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
     const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - looked);
     looked += since;
@@ -106,12 +111,13 @@ void KeyServer::serve() {
     if (watched[0].revents != 0) return;
     std::vector<Connection> kept;
     for (std::size_t i = 0; i < connections_.size(); ++i) {
-      const int descriptor = connections_[i].descriptor;
-      if (watched[i + 2].revents == 0 || receive(connections_[i])) {
-        kept.push_back(std::move(connections_[i]));
+      Connection& connection = connections_[i];
+      const bool patient = connection.greeted || looked - connection.since < kGreetsWithin;
+      if (watched[i + 2].revents == 0 ? patient : attend(connection)) {
+        kept.push_back(std::move(connection));
       } else {
-        beats_.hung_up(descriptor);
-        ::close(descriptor);
+        beats_.hung_up(connection.descriptor);
+        ::close(connection.descriptor);
       }
     }
     connections_ = std::move(kept);
@@ -125,9 +131,7 @@ void KeyServer::accept_one() {
     if (too_many_open_files(errno)) turn_away(errno);
     return;
   }
-  const timeval patience{.tv_sec = 5, .tv_usec = 0};  // with one that does not read its answers
-  ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  connections_.push_back({.descriptor = descriptor});
+  connections_.push_back({.descriptor = descriptor, .since = Clock::now()});
 }
 
 void KeyServer::turn_away(int error) {
@@ -143,6 +147,23 @@ void KeyServer::turn_away(int error) {
     ::close(descriptor);
   }
   spare_ = open_spare();
+}
+
+bool KeyServer::attend(Connection& connection) {
+  if (connection.unsent.empty()) return receive(connection);
+  return send_unsent(connection) && answer_all(connection);
+}
+
+bool KeyServer::send_unsent(Connection& connection) {
+  std::string& text = connection.unsent;
+  while (!text.empty()) {
+    const auto count =
+        ::send(connection.descriptor, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno == EAGAIN;
+    text.erase(0, static_cast<std::size_t>(count));
+  }
+  return true;
 }
 
 bool KeyServer::receive(Connection& connection) {
@@ -164,18 +185,18 @@ bool KeyServer::receive(Connection& connection) {
 
 bool KeyServer::answer_all(Connection& connection) {
   std::string& text = connection.received;
-  while (text.size() >= kHeader) {
+  while (connection.unsent.empty() && text.size() >= kHeader) {
     const std::size_t key = length_from(text.data() + 1),
                       value = length_from(text.data() + 1 + sizeof(std::uint32_t));
     if (key > kLongest || value > kLongest) return false;
     if (text.size() < kHeader + key + value) return true;
     const char operation = text[0];
     const std::string name = text.substr(kHeader, key);
-    const std::string said = operation == kBeat || operation == kEnd || operation == kLost
-                                 ? answer_rank(operation, name, connection.descriptor)
-                                 : answer(operation, name, text.substr(kHeader + key, value));
-    if (!send_all(connection.descriptor, said)) return false;
+    connection.unsent = operation == kBeat || operation == kEnd || operation == kLost
+                            ? answer_rank(operation, name, connection.descriptor)
+                            : answer(operation, name, text.substr(kHeader + key, value));
     text.erase(0, kHeader + key + value);
+    if (!send_unsent(connection)) return false;
   }
   return true;
 }

@@ -21,7 +21,8 @@ namespace penstock::dist {
 /// Keeps the table during its life. It listens on one address alone. Whoever can connect to that
 /// address can read and write the table: there is neither encryption nor a password. It has a
 /// connection for each client, so it raises the process's limit of open files to the hard limit. A
-/// client for which no file is left is told so.
+/// client for which no file is left is told so. No client makes the others wait: one that does not
+/// read its answers gets no further ones until it does, and one that does not greet is hung up on.
 class KeyServer {
  public:
   /// @param port  0: any free port.  Throws Error if it cannot listen there.
@@ -36,17 +37,22 @@ class KeyServer {
  private:
   struct Connection {
     int descriptor = -1;
+    Beats::Time since;
     bool greeted = false;
-    std::string received = {};
+    std::string received = {}, unsent = {};
   };
   void serve();
   void accept_one();
   /// Accepts a connection in place of the spare file, tells the client why, and closes it.
   /// @param error  errno of the attempt to accept it
   void turn_away(int error);
-  /// @return whether the connection stays open
+  // These return whether the connection stays open.
+  bool attend(Connection& connection);
   bool receive(Connection& connection);
+  /// Answers the received requests, as far as the client reads the answers.
   bool answer_all(Connection& connection);
+  /// Sends as much as the system takes.
+  static bool send_unsent(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
   /// Answers a rank that reports that it is alive, that it ends, or that a rank is lost.
   std::string answer_rank(char operation, const std::string& said, int connection);

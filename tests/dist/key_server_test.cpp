@@ -19,13 +19,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Connects as another program and sends `text`. Returns whether the server closes the connection.
-bool turned_away(int port, const std::string& text) {
+/// Connects as another program and sends `text`.
+int connected_with(int port, const std::string& text) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int out = ::socket(AF_INET, SOCK_STREAM, 0);
   EXPECT_EQ(::connect(out, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_EQ(::send(out, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  return out;
+}
+
+/// Whether the server then closes the connection.
+bool turned_away(int port, const std::string& text) {
+  const int out = connected_with(port, text);
   char byte = 0;
   const bool closed = ::recv(out, &byte, 1, 0) <= 0;
   ::close(out);
@@ -72,6 +78,29 @@ TEST(KeyServer, TurnsAwayOtherProgramsAndImpossibleLengths) {
   EXPECT_TRUE(turned_away(server.port(), "GET / HTTP/1.1\r\n\r\n"));
   EXPECT_TRUE(turned_away(server.port(), "penstock ranks 1\ns\xff\xff\xff\xff\xff\xff\xff\xff"));
   EXPECT_EQ(KeyClient("127.0.0.1", server.port(), 1s).size(), 0);
+}
+
+/// A program asks 60 times for a value of 1 MB, which is more than sockets hold, and reads nothing.
+/// The others are answered at once. It gets all its answers when it reads.
+TEST(KeyServer, MakesNobodyWaitForOneThatDoesNotRead) {
+  constexpr std::size_t kTimes = 60, kBytes = 1 << 20;
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient other("127.0.0.1", server.port(), 1s);
+  other.set("k", std::string(kBytes, 'z'));
+  std::string requests = kGreeting;
+  for (std::size_t i = 0; i < kTimes; ++i)
+    requests += concat("g", length_bytes(1), length_bytes(0), "k");
+  const int greedy = connected_with(server.port(), requests);
+  const auto begun = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < begun + 500ms) EXPECT_EQ(other.get("a"), std::nullopt);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 3s);
+  std::size_t read = 0;
+  std::string bytes(kBytes, '\0');
+  for (ssize_t now = 1; now > 0 && read < kTimes * (kReplyHeader + kBytes);
+       read += static_cast<std::size_t>(now > 0 ? now : 0))
+    now = ::recv(greedy, bytes.data(), bytes.size(), 0);
+  EXPECT_EQ(read, kTimes * (kReplyHeader + kBytes));
+  ::close(greedy);
 }
 
 /// The client takes the last file of the process, so the server has none for its connection.
