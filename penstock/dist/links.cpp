@@ -3,10 +3,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <thread>
+
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
 namespace {
+
+/// A transport's thread needs this long to notice that its links have ended.
+constexpr std::chrono::milliseconds kTimeToRead{100};
 
 /// The socket's number; 0 if the descriptor is closed.
 unsigned long socket_number(int descriptor) {
@@ -58,7 +64,15 @@ std::list<std::shared_ptr<Links::Action>> Links::actions() {
 }
 
 void Links::cut() {
-  for (const auto& action : actions()) (*action)();
+  shut();
+  const auto told = actions();
+  // A transport's thread reads the end of a link only while the waiting thread's buffer exists. If
+  // the action made that thread give its buffer up first, the transport's thread would spin.
+  if (!told.empty()) std::this_thread::sleep_for(kTimeToRead);
+  for (const auto& action : told) (*action)();
+}
+
+void Links::shut() {
   const std::scoped_lock lock(mutex_);
   for (const auto& [descriptor, number] : links_)
     if (socket_number(descriptor) == number) ::shutdown(descriptor, SHUT_RDWR);

@@ -21,11 +21,13 @@ class Links {
   /// Ends all links, including those that are being made. A thread that waits for bytes from a link
   /// gets an error.
   void cut();
-  /// Makes every cut() call `action` too, as long as the returned object lives.
+  /// Makes every cut() call `action` too, as long as the returned object lives. By then the links
+  /// have ended.
   std::shared_ptr<void> on_cut(std::function<void()> action);
 
  private:
   using Action = std::function<void()>;
+  void shut();
   std::list<std::shared_ptr<Action>> actions();
 
   std::mutex mutex_;

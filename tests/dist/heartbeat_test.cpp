@@ -341,6 +341,16 @@ TEST(Links, TellWhoeverWaitsThatTheyAreCut) {
   EXPECT_EQ(told, 2);
 }
 
+TEST(Links, HaveEndedWhenWhoeverWaitsIsTold) {
+  Links watched;
+  std::optional<Ends> links;
+  watched.watch([&] { links.emplace(); });
+  bool passed = true;
+  const auto waits = watched.on_cut([&] { passed = links->passes(); });
+  watched.cut();
+  EXPECT_FALSE(passed);
+}
+
 TEST(Links, AreForgottenOnceTheyAreClosed) {
   Links watched;
   std::optional<Ends> links;
