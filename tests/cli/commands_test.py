@@ -9,6 +9,7 @@ code. The other subcommands have their own tests.
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -109,7 +110,9 @@ def check_full_output(shell):
 
 
 def check_launcher(shell):
-    """The program sets GOMP_SPINCOUNT before it loads OpenMP's library, which prints it; --version loads none."""
+    """The program sets GOMP_SPINCOUNT before it loads OpenMP's library, which prints it; --version loads none.
+
+    It refuses to load its libraries where they would not fit."""
     def spin_count(**variables):
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
@@ -121,6 +124,13 @@ def check_launcher(shell):
     shell.expect("spin count", spin_count() == 10000, spin_count())
     shell.expect("spin count of the user's own", spin_count(GOMP_SPINCOUNT="77") == 77)
     shell.expect("spin count of a policy", spin_count(OMP_WAIT_POLICY="passive") == 0)
+    def limit_addresses():
+        resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+
+    done = subprocess.run([shell.program, "routers"], capture_output=True, text=True, timeout=60,
+                          preexec_fn=limit_addresses)
+    shell.expect("600 MiB of addresses", done.returncode == 1 and re.fullmatch(
+        r"penstock: the process may have 600 MiB of addresses, [^\n]*`ulimit -v`\n", done.stderr), done.stderr)
     done = subprocess.run([shell.program, "--version"], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "LD_DEBUG": "files"})
     shell.expect("--version", re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout) and "libc.so" in done.stderr and

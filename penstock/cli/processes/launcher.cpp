@@ -3,6 +3,7 @@
 // `--version` takes no time.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -33,11 +34,27 @@ void fill_closed_streams() {
       ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
 }
 
+/// The addresses that libtorch and its libraries need to be loaded. Where they have fewer, OpenBLAS
+/// asks the system for memory again without end, or the process is aborted.
+constexpr rlim_t kLeastAddresses = rlim_t{1} << 30;
+
+/// Whether the libraries can be loaded. If not, prints what to do.
+bool has_addresses() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= kLeastAddresses) return true;
+  std::fprintf(stderr,
+               "penstock: the process may have %llu MiB of addresses, and its libraries need 1 GiB "
+               "to be loaded; raise the limit, `ulimit -v`\n",
+               static_cast<unsigned long long>(limit.rlim_cur >> 20));
+  return false;
+}
+
 int run(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
     std::puts(PENSTOCK_VERSION);
     return 0;
   }
+  if (!has_addresses()) return 1;
   bound_spinning();
   // The executable's RUNPATH finds the library. It is loaded globally, as if it had been linked, so
   // that libtorch's and the operators' libraries see each other's symbols.
