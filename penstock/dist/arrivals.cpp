@@ -49,7 +49,9 @@ std::string Arrivals::missing() const {
   std::string ranks;
   for (int rank = 0; rank < size_; ++rank)
     if (!table_.client()->get(key_of(rank))) ranks += concat(ranks.empty() ? "" : ", ", rank);
-  return ranks.empty() ? "" : concat("of ", size_, " ranks these have not arrived yet: ", ranks);
+  if (ranks.empty()) return "";
+  return concat("of ", size_, " ranks these have not arrived yet: ", ranks,
+                table_.loopback_notice());
 }
 
 }  // namespace penstock::dist

@@ -17,6 +17,16 @@ GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
 
 GroupTable::~GroupTable() { end(); }
 
+std::string GroupTable::loopback_notice() const {
+  if (identity_.local_size == identity_.size) return "";  // no other machine has to
+  const std::string here = client_->local_address();
+  const bool loopback = here.starts_with("127.") || here == "::1";
+  if (!loopback || identity_.address == here || identity_.address == "localhost") return "";
+  return concat("; MASTER_ADDR = ", identity_.address,
+                " leads to the loopback on this machine, which no other machine reaches: give the "
+                "address of a network card");
+}
+
 void GroupTable::leave() {
   if (heartbeat_) heartbeat_->leave();
 }

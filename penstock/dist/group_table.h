@@ -28,6 +28,9 @@ class GroupTable {
 
   const std::shared_ptr<KeyClient>& client() const { return client_; }
   Links& links() { return links_; }
+  /// Says what is wrong if a host's name leads to the loopback, where ranks on other machines
+  /// cannot come in. On Debian a machine's own name does. Otherwise "".
+  std::string loopback_notice() const;
   /// Starts this rank's heartbeat.
   void begin_heartbeat();
   /// Says goodbye for all groups, so that others do not lose this rank.

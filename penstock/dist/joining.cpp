@@ -108,7 +108,8 @@ void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
   // The other ranks measure the time from their own start, and also name the missing ranks.
   if (!missing.empty()) state.table->leave();
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
-                 state.options.start_timeout.count(), " s: ", missing, "; were they started?");
+                 state.options.start_timeout.count(), " s: ", missing, "; were they started?",
+                 state.table->loopback_notice());
   state.table->set_names(state.names);
 }
 
