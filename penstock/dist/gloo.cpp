@@ -3,6 +3,7 @@
 // that address can disturb a run: Gloo neither encrypts nor authenticates.
 #include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
+#include "penstock/dist/sockets.h"
 #include "penstock/dist/transport.h"
 
 #ifdef PENSTOCK_HAVE_GLOO
@@ -91,7 +92,7 @@ class Table : public c10d::Store {
 std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
   const char* named = std::getenv("GLOO_SOCKET_IFNAME");
   const std::string address = table.local_address();
-  if (!named || !*named || address == "127.0.0.1")
+  if (!named || !*named || is_loopback(address))
     return c10d::ProcessGroupGloo::createDeviceForHostname(address);
   PENSTOCK_CHECK(::if_nametoindex(named) != 0, "GLOO_SOCKET_IFNAME = ", named,
                  ": this machine has no such network interface; `ip address` lists them");

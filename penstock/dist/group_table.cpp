@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "penstock/dist/sockets.h"
+
 namespace penstock::dist {
 
 GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
@@ -20,9 +22,9 @@ GroupTable::~GroupTable() { end(); }
 std::string GroupTable::loopback_notice() const {
   if (identity_.local_size == identity_.size) return "";  // no other machine has to
   const std::string here = client_->local_address();
-  const bool loopback = here.starts_with("127.") || here == "::1";
-  if (!loopback || identity_.address == here || identity_.address == "localhost") return "";
-  return concat("; MASTER_ADDR = ", identity_.address,
+  const std::string& named = identity_.address;
+  if (!is_loopback(here) || is_loopback(named) || named == "localhost") return "";
+  return concat("; MASTER_ADDR = ", named,
                 " leads to the loopback on this machine, which no other machine reaches: give the "
                 "address of a network card");
 }

@@ -8,6 +8,7 @@ also `info` before the training, the use of the run's model afterwards, and refu
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -203,6 +204,23 @@ def test_started_by_another(trial, reference):
     print("started by RANK and WORLD_SIZE: same end; other recipes refused; a dead peer is said")
 
 
+def test_ipv6(trial, reference):
+    """Ranks meet on the loopback of IPv6. Which card GLOO_SOCKET_IFNAME names does not matter there."""
+    try:
+        with socket.socket(socket.AF_INET6) as tried:
+            tried.bind(("::1", 0))
+    except OSError as error:
+        print("skipped: no IPv6:", error)
+        return
+    run = trial.new_run()
+    for process in start_by_hand(trial, run, MASTER_ADDR="::1", GLOO_SOCKET_IFNAME="absent"):
+        _, errors = process.communicate(timeout=120)
+        if process.returncode != 0:
+            fail("exit code", process.returncode, errors)
+    same_end(run, reference)
+    print("ranks that meet by IPv6 end as one process does")
+
+
 def test_missing_rank_zero(trial):
     process, = start_by_hand(trial, trial.new_run(), ranks=(1,))
     line = process.stderr.readline()
@@ -240,6 +258,7 @@ def main():
         test_use(trial, reference)
         test_begun_in_turn(trial)
         test_started_by_another(trial, reference)
+        test_ipv6(trial, reference)
         test_missing_rank_zero(trial)
 
 

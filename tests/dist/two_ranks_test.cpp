@@ -193,7 +193,7 @@ TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
             "of 3 ranks these did not arrive in 1 s: 1, 2; were they started?");
 }
 
-/// "127.1" is 127.0.0.1, and stands for a name that /etc/hosts gives to the loopback.
+/// "0x7f.1" is 127.0.0.1, and stands for a name that /etc/hosts gives to the loopback.
 TEST_F(TwoRanks, AreToldThatTheNameLeadsToTheLoopback) {
   const dist::KeyServer table("127.0.0.1", 0);
   std::vector<std::string> heard;
@@ -202,9 +202,10 @@ TEST_F(TwoRanks, AreToldThatTheNameLeadsToTheLoopback) {
       .waiting = [&](const std::string& missing) { heard.push_back(missing); },
       .waiting_after = std::chrono::milliseconds(20)};
   const std::string notice =
-      "; MASTER_ADDR = 127.1 leads to the loopback on this machine, which no other machine reaches";
+      "; MASTER_ADDR = 0x7f.1 leads to the loopback on this machine, which no other machine "
+      "reaches";
   try {
-    ProcessGroup::join({.rank = 0, .size = 2, .address = "127.1", .port = table.port()}, options);
+    ProcessGroup::join({.rank = 0, .size = 2, .address = "0x7f.1", .port = table.port()}, options);
     FAIL() << "a group of two ranks was formed by one rank";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("were they started?" + notice), std::string::npos)
