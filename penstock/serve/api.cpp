@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <random>
 #include <utility>
 
@@ -64,6 +65,27 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
+/// The path of one model is this and the model's name.
+constexpr std::string_view kModelPath = "/v1/models/";
+
+bool is_model_path(std::string_view path) {
+  return path.starts_with(kModelPath) && path.size() > kModelPath.size();
+}
+
+/// A part of a path with its %XX as bytes.
+std::string decoded(std::string_view part) {
+  std::string out;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = part.data() + i + 1;
+    const bool escape = part[i] == '%' && i + 2 < part.size() &&
+                        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    out += escape ? static_cast<char>(byte) : part[i];
+    if (escape) i += 2;
+  }
+  return out;
+}
+
 /// The HTTP method of each path.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {
     {{"/", "GET"},
@@ -114,12 +136,13 @@ Api::Api(std::vector<ServedModel> models, ApiOptions options)
 }
 
 std::string_view Api::method_of(const std::string& path) const {
-  if (options_.places.contains(path)) return "GET";
+  if (options_.places.contains(path) || is_model_path(path)) return "GET";
   const auto* const found = std::ranges::find(kPaths, path, &decltype(kPaths)::value_type::first);
   return found == kPaths.end() ? std::string_view() : found->second;
 }
 
 std::string Api::counted_path(const std::string& path) const {
+  if (is_model_path(path)) return std::string(kModelPath) + "NAME";
   return method_of(path).empty() ? "other" : path;
 }
 
@@ -129,6 +152,7 @@ Reply Api::answer(const ApiRequest& request) {
     reply = routed(request);
   } catch (const RequestError& error) {
     reply = {.status = error.status(), .body = error_body(error)};
+    if (reply.status == 401) reply.headers = {{"WWW-Authenticate", "Bearer"}};
   } catch (const Error& error) {
     reply = {.status = 400, .body = error_body(400, error.what())};
   } catch (const std::bad_alloc&) {
@@ -182,6 +206,10 @@ Reply Api::routed(const ApiRequest& request) {
   if (path == "/metrics")
     return {.type = "text/plain; version=0.0.4", .body = metrics_.text(state())};
   if (path == "/v1/models") return models();
+  if (is_model_path(path)) {
+    const ServedModel& model = named(decoded(std::string_view(path).substr(kModelPath.size())));
+    return {.body = json_text(model_json(model, started_))};
+  }
   if (path == "/v1/routing") {
     const RoutingRequest asked = parse_routing(body, options_.limits);
     return {.body = routing_answer(named(asked.model), asked, options_.routing_tokens)};
@@ -199,11 +227,11 @@ Reply Api::texts(TextRequest request) {
                  .model = model.name,
                  .created = unix_seconds(),
                  .chat = request.chat,
+                 .include_usage = request.include_usage,
                  .likeliest = request.likeliest,
                  .routing = request.routing};
   const TextReply::Form form{.path = request.chat ? "/v1/chat/completions" : "/v1/completions",
                              .stream = request.stream,
-                             .include_usage = request.include_usage,
                              .begun = begun,
                              .deadline = begun + options_.timeout};
   std::size_t texts = 0;

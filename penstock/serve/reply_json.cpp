@@ -42,6 +42,13 @@ Json ReplyWriter::head(bool chunk) const {
   return {{"id", head_.id}, {"object", object}, {"created", head_.created}, {"model", head_.model}};
 }
 
+Json ReplyWriter::chunk_of(Json choice) const {
+  Json out = head(true);
+  out["choices"] = Json::array({std::move(choice)});
+  if (head_.include_usage) out["usage"] = nullptr;
+  return out;
+}
+
 Json ReplyWriter::usage() const {
   return {{"prompt_tokens", head_.prompt_tokens},
           {"completion_tokens", written_},
@@ -71,6 +78,7 @@ void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
     for (const LikelyToken& one : token.likeliest) likeliest[spelt(one.token)] = one.logprob;
+    likeliest[spelt(token.token)] = token.logprob;
     to["tokens"].push_back(spelt(token.token));
     to["token_logprobs"].push_back(token.logprob);
     to["top_logprobs"].push_back(std::move(likeliest));
@@ -89,17 +97,15 @@ void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
   for (const LikelyToken& one : token.likeliest)
     own["top_logprobs"].push_back(entry(one.token, one.logprob));
   to["content"].push_back(std::move(own));
+  to["refusal"] = nullptr;
 }
 
 std::vector<std::string> ReplyWriter::first_chunks() const {
   std::vector<std::string> out;
   if (!head_.chat) return out;
-  for (std::size_t i = 0; i < texts_.size(); ++i) {
-    Json chunk = head(true);
-    chunk["choices"] = Json::array(
-        {choice(i, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, "")});
-    out.push_back(json_text(chunk));
-  }
+  for (std::size_t i = 0; i < texts_.size(); ++i)
+    out.push_back(json_text(
+        chunk_of(choice(i, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, ""))));
   return out;
 }
 
@@ -120,13 +126,10 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
   Text& text = texts_[event.text];
   const std::string piece = event.token ? event.token->piece : event.rest;
   const auto chunk = [&](const std::string& content, Json logprobs, const std::string& finish) {
-    Json out = head(true);
     Json body = !head_.chat       ? Json{{"text", content}}
                 : content.empty() ? Json{{"delta", Json::object()}}
                                   : Json{{"delta", {{"content", content}}}};
-    out["choices"] =
-        Json::array({choice(event.text, std::move(body), std::move(logprobs), finish)});
-    return out;
+    return chunk_of(choice(event.text, std::move(body), std::move(logprobs), finish));
   };
   if (event.finish) return {json_text(chunk(piece, nullptr, finish_reason(*event.finish)))};
   if (!event.token) return {error_body(500, event.failure)};
@@ -142,6 +145,7 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
 }
 
 std::string ReplyWriter::usage_chunk() const {
+  if (!head_.include_usage) return "";
   Json out = head(true);
   out["choices"] = Json::array();
   out["usage"] = usage();
@@ -165,8 +169,10 @@ std::string ReplyWriter::whole() const {
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     const Text& text = texts_[i];
-    Json content = head_.chat ? Json{{"message", {{"role", "assistant"}, {"content", text.text}}}}
-                              : Json{{"text", text.text}};
+    Json content{{"text", text.text}};
+    if (head_.chat)
+      content =
+          Json{{"message", {{"role", "assistant"}, {"content", text.text}, {"refusal", nullptr}}}};
     out["choices"].push_back(choice(i, std::move(content), text.logprobs, text.finish));
   }
   out["usage"] = usage();

@@ -16,6 +16,7 @@ struct ReplyHead {
   std::string id, model;
   std::int64_t created = 0;  ///< seconds since 1970
   bool chat = false;
+  bool include_usage = false;  ///< a stream's last chunk has the usage, the others null
   std::int64_t prompt_tokens = 0;
   std::int64_t likeliest = -1;
   RoutingShown routing = RoutingShown::none;
@@ -34,7 +35,7 @@ class ReplyWriter {
   std::vector<std::string> chunks(const AnswerEvent& event);
   /// The objects before the first event: the beginning of each message of a chat.
   std::vector<std::string> first_chunks() const;
-  /// The object after the last event: the number of tokens.
+  /// The object after the last event: the number of tokens. "" if the request does not ask for it.
   std::string usage_chunk() const;
 
   /// For answers that are not streamed: stores the event's content.
@@ -52,6 +53,8 @@ class ReplyWriter {
   };
 
   nlohmann::ordered_json head(bool chunk) const;
+  /// A chunk with one choice.
+  nlohmann::ordered_json chunk_of(nlohmann::ordered_json choice) const;
   nlohmann::ordered_json usage() const;
   nlohmann::ordered_json routing_json(const WrittenToken& token, std::int64_t number) const;
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,

@@ -48,7 +48,7 @@ void TextReply::finish(std::string& out) {
   over_ = true;
   metrics_.whole_after(seconds_since(form_.begun));
   if (!form_.stream) return finish_whole(out);
-  if (form_.include_usage) out += as_event(writer_.usage_chunk());
+  if (const std::string usage = writer_.usage_chunk(); !usage.empty()) out += as_event(usage);
   out += as_event("[DONE]");
 }
 

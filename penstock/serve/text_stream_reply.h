@@ -18,7 +18,7 @@ class TextReply : public ReplyStream {
  public:
   struct Form {
     std::string path;  ///< the request's path, as the metrics count it
-    bool stream = false, include_usage = false;
+    bool stream = false;
     std::chrono::steady_clock::time_point begun, deadline;
   };
   /// `metrics` outlives it.

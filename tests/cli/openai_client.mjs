@@ -12,6 +12,7 @@ function expect(what, holds, detail) {
 
 const models = (await client.models.list()).data;
 expect("models", models.length === 1 && models[0].object === "model", models);
+expect("one model", (await client.models.retrieve(models[0].id)).id === models[0].id, models);
 const ask = {model: models[0].id, messages: [{role: "user", content: "the gate"}], max_tokens: 12, seed: 5};
 const whole = await client.chat.completions.create(ask);
 expect("a chat", whole.choices[0].message.role === "assistant" && whole.usage.completion_tokens > 0, whole);

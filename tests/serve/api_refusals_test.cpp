@@ -93,6 +93,10 @@ TEST(Api, AKeyIsAskedFor) {
        {"", "Bearer ", "Bearer secre", "Bearer secrets", "secret", "Bearer Secret"})
     EXPECT_EQ(status(wrong, "/v1/models"), 401) << wrong;
   EXPECT_EQ(status("", "/metrics"), 401);
+  EXPECT_EQ(status("", "/v1/models/tiny"), 401);
+  const Reply refused = server.api.answer({.method = "GET", .path = "/v1/models"});
+  EXPECT_EQ(refused.headers.at(0).first, "WWW-Authenticate");
+  EXPECT_EQ(json::parse(refused.body)["error"]["code"], "invalid_api_key");
   EXPECT_EQ(status("", "/health"), 200);
 }
 

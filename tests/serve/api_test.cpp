@@ -60,12 +60,42 @@ TEST(Api, AStreamSaysWhatTheWholeAnswerSays) {
   const std::vector<json> got = events(all_of(reply));
   for (const json& event : got) {
     if (event["choices"].empty()) continue;
+    EXPECT_TRUE(event.contains("usage") && event["usage"].is_null()) << event;
     text += event["choices"][0]["text"].get<std::string>();
     finish = event["choices"][0]["finish_reason"];
   }
   EXPECT_EQ(text, whole["choices"][0]["text"].get<std::string>());
   EXPECT_EQ(finish, whole["choices"][0]["finish_reason"].get<std::string>());
   EXPECT_EQ(got.back()["usage"], whole["usage"]);
+}
+
+TEST(Api, OnlyStreamsThatAskForUsageHaveIt) {
+  Server server;
+  Reply reply =
+      server.ask("/v1/completions", R"({"prompt": "a", "max_tokens": 2, "stream": true})");
+  for (const json& event : events(all_of(reply))) EXPECT_FALSE(event.contains("usage")) << event;
+  reply = server.ask("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "hi"}],
+      "max_tokens": 2, "stream": true, "stream_options": {"include_usage": true}})");
+  const std::vector<json> got = events(all_of(reply));
+  EXPECT_TRUE(got.front()["usage"].is_null());
+  EXPECT_TRUE(got.back()["usage"].is_object());
+}
+
+TEST(Api, TheChosenTokenIsAmongTheLikeliest) {
+  Server server;
+  const std::string body = R"({"prompt": "the gate", "max_tokens": 8, "seed": 3, "logprobs": )";
+  for (const std::size_t likeliest : {0u, 2u}) {
+    const json got = answer(server, "/v1/completions", body + std::to_string(likeliest) + "}");
+    const json& logprobs = got["choices"][0]["logprobs"];
+    std::size_t unlikely = 0;
+    for (std::size_t i = 0; i < logprobs["tokens"].size(); ++i) {
+      const json& listed = logprobs["top_logprobs"][i];
+      EXPECT_EQ(listed.at(logprobs["tokens"][i].get<std::string>()), logprobs["token_logprobs"][i]);
+      EXPECT_LE(listed.size(), likeliest + 1);
+      unlikely += listed.size() == likeliest + 1;
+    }
+    EXPECT_GT(unlikely, 0u);  // a chosen token that is not one of the likeliest
+  }
 }
 
 TEST(Api, OffsetsOfTokensCountCharacters) {
@@ -136,6 +166,27 @@ TEST(Api, AnotherModelIsAskedByItsName) {
   EXPECT_EQ(models[0]["id"], "tiny");
   EXPECT_TRUE(models[0]["takes_experts_per_token"] && !models[0]["takes_logit_shift"]);
   EXPECT_TRUE(!models[1]["takes_experts_per_token"] && models[1]["takes_logit_shift"]);
+  EXPECT_EQ(json::parse(server.get("/v1/models/other").body), models[1]);
+  EXPECT_EQ(json::parse(server.get("/v1/models/%6Fther").body), models[1]);
+  EXPECT_EQ(server.get("/v1/models/").status, 404);
+  const json wrong = json::parse(server.get("/v1/models/oth").body)["error"];
+  EXPECT_EQ(wrong["code"], "model_not_found");
+  EXPECT_EQ(server.ask("/v1/models/other", "{}").status, 405);
+  const std::string metrics = server.get("/metrics").body;
+  EXPECT_NE(metrics.find("path=\"/v1/models/NAME\",status=\"200\"} 2"), std::string::npos)
+      << metrics;
+}
+
+TEST(Api, LayersOfExpertsAreThoseOfTheModel) {
+  ModelConfig config = testing::tiny("topk");
+  config.vocab = bytes()->vocab_size();
+  config.layers = 5;
+  config.moe.dense_layers = 1;
+  config.moe.every = 2;
+  const auto service = std::make_shared<Service>(make_model(config, 21), bytes(), Server::usual());
+  const json got = model_json({.name = "interleaved", .service = service}, 0);
+  EXPECT_EQ(got["expert_layers"], json({1, 3}));
+  EXPECT_EQ(got["layers_with_experts"], 2);
 }
 
 TEST(Api, ExpertsPerTokenAndTheShiftChangeTheRouting) {
@@ -198,6 +249,8 @@ TEST(Api, ChatsAreTextsOfTheirForm) {
   const json got = answer(server, "/v1/chat/completions", messages + "}");
   EXPECT_EQ(got["object"], "chat.completion");
   EXPECT_EQ(got["choices"][0]["message"]["role"], "assistant");
+  EXPECT_TRUE(got["choices"][0]["message"].at("refusal").is_null());
+  EXPECT_TRUE(got["choices"][0]["logprobs"].at("refusal").is_null());
   EXPECT_EQ(got["usage"]["prompt_tokens"], std::string("user: hi\n\nassistant:").size());
   EXPECT_EQ(got["choices"][0]["logprobs"]["content"].size(),
             got["usage"]["completion_tokens"].get<std::size_t>());
