@@ -76,9 +76,34 @@ async function writes(browser) {
   const layers = await page.$eval("#layer", select => select.options.length);
   expect("hovering shows every layer", (await rows()).length === layers, await rows());
   expect("hovering shows gates and logits", /\d: -?\d+\.\d\d/.test((await rows())[0]), await rows());
-  await page.click("#numbers");
+  await marksTokens(page);
   await look(page, "written");
   return page;
+}
+
+/** The experts and gates behind the first token and in the sentence about it are those of /v1/routing. */
+async function marksTokens(page) {
+  const layers = await page.evaluate(async () => {
+    const reply = await fetch("/v1/routing", {method: "POST", headers: {"Content-Type": "application/json"},
+      body: JSON.stringify({input: "the gate decides"})});
+    return (await reply.json()).layers;
+  });
+  const shares = layers[1].experts[0].sort((a, b) => b[1] - a[1]);
+  const listed = digits => shares.map(([expert, gate]) => `${expert}: ${gate.toFixed(digits)}`).join(", ");
+  const mark = () => page.$eval(".token", one => getComputedStyle(one, "::after").content);
+  const names = await page.$$eval("#layer option", all => all.map(one => one.textContent).join());
+  expect("layers have the numbers of /v1/routing", names === layers.map(one => one.layer).join(), names);
+  await page.select("#layer", "1");
+  expect("the first expert is behind its token", (await mark()) === `"${shares[0]?.[0] ?? ""}"`, [await mark(), shares]);
+  await page.select("#behind", "all");
+  const all = (await mark()).replaceAll("\u00a0", " ");
+  expect("all experts and gates are behind their token", all === `"${listed(2)}"`, [all, listed(2)]);
+  const about = await page.$eval("#about", one => one.textContent);
+  const said = `layer ${layers[1].layer}, experts and gates: ${listed(3) || "none"}`;
+  expect("a sentence has the experts of the chosen layer", about.endsWith(said), [about, said]);
+  await page.select("#behind", "none");
+  expect("nothing is behind tokens", (await mark()) === '""', await mark());
+  await page.select("#behind", "first");
 }
 
 /** Closes the page when its streams have ended, because closing it aborts them. */
@@ -89,7 +114,7 @@ async function close(page) {
 
 /** With the keyboard alone: from the layer's list to a token, along the text, and back out. */
 async function byKeyboard(page) {
-  await page.focus("#numbers");
+  await page.focus("#behind");
   await page.keyboard.press("Tab");
   const focused = () => page.evaluate(() => document.activeElement.className + "|" + document.activeElement.getAttribute("aria-label"));
   expect("Tab reaches the tokens", (await focused()).startsWith("token"), await focused());
@@ -121,6 +146,48 @@ async function compares(page) {
   expect("one expert per token writes another text", (await said()).startsWith("The texts part"), await said());
   expect("tokens that differ are marked", (await page.$$(".token.differs")).length > 0);
   await look(page, "compared");
+}
+
+/** A dense model beside others: no lists of layers, loads or experts, and no error where the list of models changes. */
+async function dense(page) {
+  await page.click("#compare");
+  const models = "#choices fieldset:nth-child(1) select";
+  const at = String((await page.$$eval(`${models} option`, all => all.map(one => one.textContent))).indexOf("plain"));
+  const bars = () => page.$$eval("#panes > section:not([hidden]) .load li", all => all.length);
+  const before = await bars();
+  await page.select(models, at);
+  await page.select("#layer", "1");
+  expect("the load is that of the model that wrote the text", before > 0 && (await bars()) === before, [before, await bars()]);
+  await page.click("#go");
+  await ended(1)(page);
+  await page.hover(".token");
+  const seen = () => page.evaluate(() => ["#marks", "#detail", "#panes h4"].filter(one => document.querySelector(one).checkVisibility()));
+  expect("a dense model has nothing about experts", (await seen()).length === 0 && (await bars()) === 0, await seen());
+  const about = await page.$eval("#about", one => one.textContent);
+  expect("a dense model's token", about.endsWith("the gate decides"), about);
+  await page.select(models, "0");
+}
+
+/** What the page says where the server does not answer, ends in the middle of a text, or refuses a part. */
+async function fails(page) {
+  const said = async (prepare, wanted) => {
+    await page.evaluate(prepare);
+    await page.click("#go");
+    await page.waitForFunction(() => !document.getElementById("go").disabled);
+    const text = await page.$eval("#panes .said", one => one.textContent);
+    expect("what is said of a failure", text.includes(wanted), [text, wanted]);
+  };
+  await page.evaluate(() => { window.ownFetch = window.fetch; });
+  await said(() => { window.fetch = () => Promise.reject(new TypeError("Failed to fetch")); }, "the server does not answer");
+  await said(() => { window.fetch = (path, options) => path === "/v1/routing" ? window.ownFetch(path, options)
+    : Promise.resolve(new Response('data: {"choices":[{"text":"a"}]}\n\n')); }, "the connection ended before the text did");
+  await said(() => { window.fetch = (path, options) => path !== "/v1/routing" ? window.ownFetch(path, options)
+    : Promise.resolve(new Response('{"error":{"message":"too long"}}', {status: 400})); },
+    "the prompt is shown without its experts: too long");
+  await said(() => { window.fetch = (path, options) => path === "/v1/routing" ? window.ownFetch(path, options)
+    : Promise.resolve(new Response('data: {"choices":[{"text":"a","finish_reason":"length"}]}\n\ndata: [DONE]\n\n')); },
+    "1 tokens; ended by: length (the context is full)");
+  await page.evaluate(() => { window.fetch = window.ownFetch; });
 }
 
 async function corpus(page) {
@@ -165,6 +232,8 @@ async function curves(browser) {
     await byKeyboard(page);
     if (viewed !== "-") {
       await compares(page);
+      await dense(page);
+      await fails(page);
       await corpus(page);
       await curves(browser);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Opens the pages of `penstock serve` and `penstock view` in headless Chromium (page_check.js). The server has a tiny,
-hardly trained model, the same model with folded routers, a corpus, and a finished run.
+hardly trained model, the same model with folded routers, a dense model, a corpus, and a finished run.
 
     page_test.py PENSTOCK SOURCE_DIRECTORY [SCREENSHOT_FOLDER]
 
@@ -38,6 +38,7 @@ def prepare(shell):
         file.write(shared.RECIPE.replace('method = "remoe"', 'method = "hyperrouter"\nk = 2')
                    .replace("d_ffn = 24", "d_ffn = 24\ninit_std = 0.3").replace("sequence_length = 16", "sequence_length = 64"))
     shell.ok("train", "page.toml", "--out", "gates", "--quiet")
+    shell.ok("train", "page.toml", "--set", "model.router.method=dense", "--out", "plain", "--quiet")
 
 
 def main():
@@ -50,7 +51,7 @@ def main():
         folder = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else own
         os.makedirs(folder, exist_ok=True)
         prepare(shell)
-        with serving(shell, "--folded", "--data", "corpus", model="gates") as served, \
+        with serving(shell, "--folded", "--beside", "plain", "--data", "corpus", model="gates") as served, \
                 serving(shell, model="gates", command="view") as viewed:
             done = subprocess.run(["node", os.path.join(source, "tests/cli/page_check.js"), shutil.which("chromium"),
                                    f"http://127.0.0.1:{served.port}/", f"http://127.0.0.1:{viewed.port}/", folder],

@@ -37,11 +37,11 @@ function showDomains(corpus, layer) {
       ...domain.load[layer].map(cell)])));
 }
 
-function showCorpus(corpus) {
+function showCorpus(corpus, layerNames) {
   byId("corpus").hidden = byId("corpus-link").hidden = false;
   byId("corpus-about").textContent = `${corpus.corpus}, ${corpus.split} split, ${corpus.tokens} places.` +
     ` Surest tokens are of those that occur ${corpus.occurs_often} times or more.`;
-  fillSelect(byId("corpus-layer"), corpus.layers.map((_, layer) => String(layer + 1)));
+  fillSelect(byId("corpus-layer"), layerNames);
   const show = () => {
     const layer = Number(byId("corpus-layer").value);
     showExpertTokens(corpus, layer);

@@ -26,6 +26,9 @@ const hue = expert => Math.round(expert * 137.508) % 360;
 const backOf = expert => `hsl(${hue(expert)} 70% var(--light))`;
 const barOf = expert => `hsl(${hue(expert)} 65% var(--bar))`;
 
+/** The experts with the largest gates first. */
+const byGate = experts => [...experts].sort((a, b) => b[1] - a[1]);
+
 /** The text with names for spaces and line breaks, so that it can be seen and read aloud. */
 function spelt(text) {
   if (text === "") return "part of a character";
@@ -35,7 +38,7 @@ function spelt(text) {
 }
 
 function fillSelect(select, names) {
-  if (select.options.length === names.length) return;
+  if ([...select.options].map(option => option.text).join("\n") === names.join("\n")) return;
   const before = select.value;
   select.replaceChildren(...names.map((name, i) => new Option(name, i)));
   if (before !== "" && Number(before) < names.length) select.value = before;

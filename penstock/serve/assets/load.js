@@ -10,9 +10,18 @@ function countLoad(tokens, layer, experts) {
   return {counts, read};
 }
 
+/** How even the load is, as a sentence. */
+function loadSaid({counts}) {
+  const sum = counts.reduce((a, b) => a + b, 0);
+  if (!sum) return "";
+  return `${counts.filter(count => count).length} of ${counts.length} experts used; the fullest has ` +
+    `${(Math.max(...counts) * counts.length / sum).toFixed(1)} times an even share.`;
+}
+
 /** Draws bars into the list. Existing bars are changed, not made again. */
-function showLoad(list, tokens, layer, experts) {
-  const {counts, read} = countLoad(tokens, layer, experts);
+function showLoad(list, said, tokens, layer, experts) {
+  const load = countLoad(tokens, layer, experts), {counts, read} = load;
+  said.textContent = loadSaid(load);
   while (list.children.length > experts) list.lastChild.remove();
   while (list.children.length < experts) {
     const bar = make("span", {class: "bar", "aria-hidden": "true"});

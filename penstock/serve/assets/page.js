@@ -8,11 +8,13 @@ function compareChanged() {
   panes[1].element.hidden = panes[1].choice.hidden = !both;
   panes[0].legend.textContent = both ? "First" : "Model";
   panes[1].legend.textContent = "Second";
+  byId("difference").textContent = "";
 }
 
 function showLayers() {
-  const layers = Math.max(...shown().map(pane => pane.model.layers_with_experts));
-  fillSelect(byId("layer"), Array.from({length: layers}, (_, i) => String(i + 1)));
+  const most = shown().map(pane => pane.model.expert_layers).reduce((a, b) => b.length > a.length ? b : a);
+  fillSelect(byId("layer"), most.map(String));
+  byId("marks").hidden = !most.length;
 }
 
 async function write() {
@@ -20,6 +22,7 @@ async function write() {
     temperature: Number(byId("temperature").value), top_p: Number(byId("top-p").value), seed: Number(byId("seed").value)};
   stopper = new AbortController();
   byId("difference").textContent = "";
+  hideDetail(shown().some(pane => pane.model.experts));
   byId("go").disabled = true;
   byId("stop").disabled = false;
   showLayers();
@@ -38,6 +41,7 @@ function begin(models) {
   byId("panes").replaceChildren(...panes.map(pane => pane.element));
   compareChanged();
   showLayers();
+  hideDetail(models.some(model => model.experts));
   if (!models[0].layers_with_experts) panes[0].said.textContent = "This model is dense: there are no experts to show.";
 }
 
@@ -51,7 +55,7 @@ async function load() {
   }
   begin(models.data);
   for (const place of models.places) {
-    if (place === "/v1/corpus") showCorpus(await get(place));
+    if (place === "/v1/corpus") showCorpus(await get(place), models.data[0].expert_layers.map(String));
     if (place === "/report") byId("report-link").hidden = false;
     if (place === "/runs") byId("runs-link").hidden = false;
   }
@@ -63,7 +67,12 @@ byId("form").addEventListener("submit", event => {
 });
 byId("stop").addEventListener("click", () => stopper && stopper.abort());
 byId("compare").addEventListener("change", compareChanged);
-byId("layer").addEventListener("change", () => panes.forEach(pane => pane.redraw()));
-byId("numbers").addEventListener("change", () => panes.forEach(pane => pane.redraw()));
+byId("prompt").addEventListener("keydown", event => {
+  if (event.key === "Enter" && event.ctrlKey && !byId("go").disabled) byId("form").requestSubmit();
+});
+for (const id of ["layer", "behind"]) byId(id).addEventListener("change", () => {
+  panes.forEach(pane => pane.redraw());
+  showDetail();
+});
 byId("key").addEventListener("change", load);
 load();

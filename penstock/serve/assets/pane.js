@@ -10,6 +10,9 @@ class Pane {
     this.makeOutput();
   }
 
+  /** The layers of experts by their numbers in the model. */
+  get layerNames() { return this.shown.expert_layers.map(String); }
+
   get model() { return this.models[Number(this.select.value)] || this.models[0]; }
 
   makeChoice() {
@@ -40,8 +43,12 @@ class Pane {
       "aria-orientation": "horizontal", tabindex: 0, onkeydown: event => this.moved(event),
       onfocus: event => event.target === this.text && this.tokens.length && this.choose(this.tokens[0])});
     this.load = make("ol", {class: "load"});
+    this.loadSaid = make("p", {class: "faint"});
+    this.loadHeading = make("h4", {class: "faint"}, "Load over the experts of this layer");
     this.element = make("section", {"aria-labelledby": `pane-${this.letter}`}, this.heading, this.said, this.text,
-      make("h4", {class: "faint"}, "Load over the experts of this layer"), this.load);
+      this.loadHeading, this.loadSaid, this.load);
+    this.shown = this.model;
+    this.redraw();
   }
 
   /** The model and the routing that every request of this pane names. */
@@ -53,6 +60,8 @@ class Pane {
   }
 
   clear() {
+    this.shown = this.model;  // the list of models may change while the text is shown
+    this.note = "";
     const {experts_per_token: k, logit_shift: shift} = this.routing();
     this.heading.textContent = this.model.id + (k ? `, k = ${k}` : "") + (shift ? `, shift ${shift}` : "");
     this.tokens = [];
@@ -65,13 +74,14 @@ class Pane {
   async readPrompt(prompt, signal) {
     const plain = () => this.add({id: "–", text: prompt, ofPrompt: true, layers: null});
     if (!prompt) return;
-    if (!this.model.layers_with_experts) return plain();
+    if (!this.shown.layers_with_experts) return plain();
     try {
       const got = await (await post("/v1/routing", {...this.routing(), input: prompt}, signal)).json();
       got.tokens.forEach(({id, text}, at) => this.add({id, text, ofPrompt: true,
         layers: got.layers.map(layer => layer.experts[at]), logits: got.layers.map(layer => (layer.logits || [])[at])}));
     } catch (error) {
-      if (error.name === "AbortError") throw error;
+      if (!error.status) throw error;
+      this.note = `; the prompt is shown without its experts: ${error.message}`;
       plain();
     }
     this.redraw();
@@ -79,6 +89,7 @@ class Pane {
 
   async write(request, signal) {
     this.clear();
+    this.asked = request.max_tokens;
     this.said.textContent = "writing …";
     try {
       await this.readPrompt(request.prompt, signal);
@@ -98,16 +109,19 @@ class Pane {
       if (before && !before.layers && !before.ofPrompt) Object.assign(before, {layers, logits});
       if (before) this.colour(before);
       this.add({id, text: choice.text, layers: null});
-      showLoad(this.load, this.tokens, this.layer, this.model.experts);
+      this.drawLoad();
     } else if (choice.text) {
       this.add({id: "–", text: choice.text, layers: null});
     }
-    if (choice.finish_reason) this.said.textContent = `${this.written} tokens; ended by: ${choice.finish_reason}`;
+    if (!choice.finish_reason) return;
+    const full = choice.finish_reason === "length" && this.written < this.asked ? " (the context is full)" : "";
+    this.said.textContent = `${this.written} tokens; ended by: ${choice.finish_reason}${full}${this.note}`;
   }
 
   add(token) {
-    token.element = make("span", {class: "token" + (token.ofPrompt ? " of-prompt" : ""), role: "option", tabindex: -1,
-      "aria-selected": "false", onmouseenter: () => showDetail(token), onclick: () => this.choose(token)}, token.text);
+    const kind = (token.ofPrompt ? " of-prompt" : "") + (token.text === "" ? " part" : /^\n+$/.test(token.text) ? " line-break" : "");
+    token.element = make("span", {class: "token" + kind, role: "option", tabindex: -1, "aria-selected": "false",
+      onmouseenter: () => showDetail({token, pane: this}), onclick: () => this.choose(token)}, token.text);
     this.tokens.push(token);
     this.text.append(token.element);
     this.colour(token);
@@ -115,23 +129,25 @@ class Pane {
 
   get layer() { return Number(byId("layer").value) || 0; }
 
-  /** The expert with the largest gate in the chosen layer, or null. */
-  firstExpert(token) {
-    const experts = token.layers && token.layers[this.layer];
-    return experts && experts.length ? experts.reduce((a, b) => b[1] > a[1] ? b : a)[0] : null;
+  /** Colours the token by the expert with its largest gate in the chosen layer. */
+  colour(token) {
+    const experts = byGate(token.layers && token.layers[this.layer] || []), {element} = token;
+    const [expert, gate] = experts[0] || [], more = experts.length - 1;
+    const marks = {first: [expert], all: experts.map(([one, weight]) => `${one}:\u00a0${weight.toFixed(2)}`), none: []};
+    element.style.background = experts.length ? backOf(expert) : "";
+    element.dataset.mark = marks[byId("behind").value].join(", ");
+    element.setAttribute("aria-label", spelt(token.text) +
+      (experts.length ? `, expert ${expert}, gate ${gate.toFixed(2)}` + (more ? ` and ${more} more` : "") : ""));
   }
 
-  colour(token) {
-    const expert = this.firstExpert(token), {element} = token;
-    element.style.background = expert === null ? "" : backOf(expert);
-    element.setAttribute("aria-label", spelt(token.text) + (expert === null ? "" : `, expert ${expert}`));
-    element.dataset.expert = expert === null ? "" : expert;
+  drawLoad() {
+    this.loadHeading.hidden = !this.shown.experts;
+    showLoad(this.load, this.loadSaid, this.tokens, this.layer, this.shown.experts);
   }
 
   redraw() {
-    this.text.classList.toggle("numbers", byId("numbers").checked);
     this.tokens.forEach(token => this.colour(token));
-    showLoad(this.load, this.tokens, this.layer, this.model.experts);
+    this.drawLoad();
   }
 
   choose(token) {
@@ -143,7 +159,7 @@ class Pane {
     token.element.tabIndex = 0;
     token.element.setAttribute("aria-selected", "true");
     token.element.focus();
-    showDetail(token);
+    showDetail({token, pane: this});
   }
 
   moved(event) {

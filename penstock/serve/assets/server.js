@@ -13,22 +13,36 @@ async function answerOf(reply) {
   throw Object.assign(new Error(message), {status: reply.status});
 }
 
-const get = async path => (await answerOf(await fetch(path, {headers: headers()}))).json();
+/** Waits for a promise of the network. Its failures get other words, but not those of Stop. */
+async function connected(promise, said) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error(said);
+  }
+}
 
-const post = async (path, body, signal) =>
-  answerOf(await fetch(path, {method: "POST", headers: headers(), body: JSON.stringify(body), signal}));
+const ask = async (path, options) =>
+  answerOf(await connected(fetch(path, {headers: headers(), ...options}), "the server does not answer"));
+
+const get = async path => (await ask(path, {})).json();
+
+const post = (path, body, signal) => ask(path, {method: "POST", body: JSON.stringify(body), signal});
 
 /** Calls `take` with each object of a streamed answer. */
 async function stream(path, body, signal, take) {
   const reader = (await post(path, {...body, stream: true}, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
+  const cut = "the connection ended before the text did";
+  let rest = "", whole = false;
   for (;;) {
-    const {value, done} = await reader.read();
+    const {value, done} = await connected(reader.read(), cut);
+    if (done && !whole) throw new Error(cut);
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
     for (const line of lines) {
-      if (!line.startsWith("data: ") || line === "data: [DONE]") continue;
+      if (line === "data: [DONE]") whole = true;
+      if (!line.startsWith("data: ") || whole) continue;
       const event = JSON.parse(line.slice(6));
       if (event.error) throw new Error(event.error.message);
       take(event);
