@@ -211,12 +211,55 @@ async function onAPhone(browser) {
   await close(page);
 }
 
+/** The least contrast of the experts' colours with what is beside them. WCAG asks for 3 (shapes) and 4.5 (text). */
+async function colours(page, name) {
+  const [shapes, texts] = await page.evaluate(() => {
+    const probe = document.body.appendChild(document.createElement("span"));
+    const luminance = colour => {
+      probe.style.color = colour;
+      const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(part => part / 255);
+      const [r, g, b] = parts.map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    };
+    const contrast = (a, b) => Math.max(a, b) / Math.min(a, b);
+    const back = luminance("var(--back)"), ink = luminance("var(--ink)");
+    const experts = Array.from({length: 256}, (_, expert) => expert);
+    const out = [Math.min(...experts.map(expert => contrast(luminance(barOf(expert)), back))),
+      Math.min(...experts.map(expert => contrast(luminance(backOf(expert)), ink)))];
+    probe.remove();
+    return out;
+  });
+  expect(`${name}: bars and lines stand out`, shapes >= 3, shapes);
+  expect(`${name}: text on an expert's colour can be read`, texts >= 4.5, texts);
+}
+
+/** A run that goes on changes the table beneath a focused box, and keeps the focus; other runs have other lines. */
+async function goesOn(page) {
+  const seen = await page.evaluate(() => {
+    const run = shownRuns.runs[0], other = {...run, name: "another"};
+    document.querySelector("#table input").focus();
+    const box = document.activeElement;
+    show({...shownRuns, runs: [{...run, steps: 4, planned_steps: 9, finished: false}]});
+    const same = document.activeElement === box, cells = document.querySelector("#table tbody tr").innerText;
+    show({...shownRuns, runs: [run, other]});
+    const dashes = [...document.querySelectorAll("#chart path")].map(path => path.getAttribute("stroke-dasharray"));
+    return {same, cells, dashes, focused: document.activeElement.dataset.run === run.name};
+  });
+  expect("a focused box stays", seen.same && seen.focused, seen);
+  expect("the table is up to date", /4 of 9/.test(seen.cells) && /under way/.test(seen.cells), seen);
+  expect("lines differ by more than their colour", new Set(seen.dashes).size === 2, seen);
+}
+
 async function curves(browser) {
   for (const dark of [false, true]) {
     const page = await open(browser, new URL("/runs", viewed).href, {dark, phone: dark});
     await page.waitForSelector("#chart path");
     expect("the table has a row for each run", (await page.$$("#table tbody tr")).length > 0);
+    const size = await page.$eval("#chart text", text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
+    expect("the text of the chart can be read", size >= 11, size);
+    await colours(page, dark ? "dark" : "light");
     await look(page, dark ? "curves-phone-dark" : "curves");
+    await goesOn(page);
     await page.close();
   }
   const report = await open(browser, new URL("/report", viewed).href);

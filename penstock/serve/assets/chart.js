@@ -15,12 +15,21 @@ function ticks(least, most) {
   return out;
 }
 
+// Dashes tell lines apart where colours do not.
+const dashOf = at => ["", "8 4", "2 3", "10 3 2 3", "5 5", "1 4", "12 4", "6 2 2 2"][at % 8];
+
+/** A short piece of a line, for the table of the lines. */
+const lineKey = at => svg("svg", {class: "key", viewBox: "0 0 36 12", "aria-hidden": "true"},
+  svg("line", {x1: 0, x2: 36, y1: 6, y2: 6, stroke: barOf(at), "stroke-dasharray": dashOf(at)}));
+
 /**
- * @param lines  [{steps, values, colour}]
+ * @param lines  [{steps, values, at}], `at` is the line's number, which chooses its colour and dashes
  * @param label  the text that a screen reader reads for the drawing
+ * @param room  the width of the place for the drawing, whose text keeps its size on a narrow screen
  */
-function drawCurves(lines, label) {
-  const [width, height, left, bottom, edge] = [800, 380, 60, 34, 10];
+function drawCurves(lines, label, room) {
+  const width = Math.min(800, Math.max(300, room));
+  const [height, left, bottom, edge] = [width < 500 ? 300 : 380, 60, 34, 10];
   const finite = lines.flatMap(line => line.values.filter(Number.isFinite));
   const out = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
   if (!finite.length) return out;
@@ -35,7 +44,7 @@ function drawCurves(lines, label) {
     svg("line", {class: "grid", x1: x(step), x2: x(step), y1: edge, y2: height - bottom}),
     svg("text", {x: x(step), y: height - bottom + 16, "text-anchor": "middle"}, String(step)));
   out.append(svg("text", {x: (width + left) / 2, y: height - 4, "text-anchor": "middle"}, "step"));
-  for (const {steps, values, colour} of lines) {
+  for (const {steps, values, at} of lines) {
     let pen = "M";
     const path = steps.map((step, i) => {
       if (!Number.isFinite(values[i])) { pen = "M"; return ""; }
@@ -43,7 +52,7 @@ function drawCurves(lines, label) {
       pen = "L";
       return part;
     }).join("");
-    out.append(svg("path", {d: path, stroke: colour}));
+    out.append(svg("path", {d: path, stroke: barOf(at), "stroke-dasharray": dashOf(at)}));
   }
   return out;
 }

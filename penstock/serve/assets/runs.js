@@ -13,27 +13,41 @@ function fillCurves(names) {
   select.value = [before, "validation_loss", "loss"].find(name => names.includes(name)) || names[0];
 }
 
-function runRow(run, at, name) {
-  const curve = run.curves[name], key = make("span", {class: "key", "aria-hidden": "true"});
-  key.style.background = barOf(at);
-  const box = make("input", {type: "checkbox", "aria-label": `${run.name} in the chart`, checked: !hidden.has(run.name), onchange: event => {
-    if (event.target.checked) hidden.delete(run.name);
-    else hidden.add(run.name);
-    drawChart();
-  }});
-  const last = curve ? curve.values.at(-1) : null;
-  return [run.name, make("td", {}, box, " ", key),
-    make("td", {class: "number"}, run.planned_steps ? `${run.steps} of ${run.planned_steps}` : String(run.steps)),
-    make("td", {class: "number"}, last === null ? "–" : last.toPrecision(5)),
-    make("td", {}, run.finished ? "finished" : "under way, or interrupted")];
+function runRow(run, at) {
+  const box = make("input", {type: "checkbox", "aria-label": `${run.name} in the chart`, "data-run": run.name,
+    checked: !hidden.has(run.name), onchange: event => {
+      if (event.target.checked) hidden.delete(run.name);
+      else hidden.add(run.name);
+      drawChart();
+    }});
+  return [run.name, make("td", {}, box, " ", lineKey(at)), make("td", {class: "number"}), make("td", {class: "number"}), make("td")];
+}
+
+/** The texts of a run's cells that change while it trains. */
+function runSaid(run, name) {
+  const curve = run.curves[name], last = curve ? curve.values.at(-1) : null;
+  return [run.planned_steps ? `${run.steps} of ${run.planned_steps}` : String(run.steps),
+    Number.isFinite(last) ? last.toPrecision(5) : "–", run.finished ? "finished" : "under way, or interrupted"];
+}
+
+/** Makes the rows where there are new runs. Otherwise only texts change, and the focus stays. */
+function showTable(runs, name) {
+  const table = byId("table"), boxes = () => [...table.querySelectorAll("input")];
+  if (boxes().map(box => box.dataset.run).join("\n") !== runs.map(run => run.name).join("\n")) {
+    const focused = document.activeElement.dataset.run;
+    table.replaceChildren(makeTable(["Run", "Chart", "Steps", "Last value", "State"], runs.map(runRow)));
+    boxes().find(box => box.dataset.run === focused)?.focus({preventScroll: true});
+  }
+  const rows = table.querySelectorAll("tbody tr");
+  runs.forEach((run, at) => runSaid(run, name).forEach((text, i) => { rows[at].cells[i + 2].textContent = text; }));
 }
 
 function drawChart() {
   const name = byId("curve").value;
-  const lines = shownRuns.runs.map((run, at) => ({...run.curves[name], colour: barOf(at), run: run.name}))
+  const lines = shownRuns.runs.map((run, at) => ({...run.curves[name], at, run: run.name}))
     .filter(line => line.steps && !hidden.has(line.run));
   byId("chart").replaceChildren(drawCurves(lines, `${name.replaceAll("_", " ")} of ${lines.length} runs over steps; ` +
-    "the table below has the last values"));
+    "the table below has the last values", byId("chart").clientWidth));
 }
 
 function show(state) {
@@ -46,9 +60,7 @@ function show(state) {
   if (!state.runs.length) return;
   fillCurves(curveNames(state.runs));
   drawChart();
-  if (byId("table").contains(document.activeElement) && document.activeElement !== byId("table")) return;
-  byId("table").replaceChildren(makeTable(["Run", "Chart", "Steps", "Last value", "State"],
-    state.runs.map((run, at) => runRow(run, at, byId("curve").value))));
+  showTable(state.runs, byId("curve").value);
 }
 
 async function follow() {
@@ -64,5 +76,6 @@ async function follow() {
 }
 
 byId("curve").addEventListener("change", () => show(shownRuns));
+addEventListener("resize", () => shownRuns && shownRuns.runs.length && drawChart());
 fetch("/v1/models").then(async reply => { byId("model-link").hidden = !(await reply.json()).data.length; });
 follow();
