@@ -33,10 +33,12 @@ std::string script_json(const nlohmann::json& value) {
 std::string table_html(const Table& table) {
   const std::string look = table.look.empty() ? "" : " class=\"" + table.look + "\"";
   std::string out = "<div class=\"scroll\"><table" + look + "><tr>";
-  for (const auto& column : table.columns)
-    out += (column.explanation.empty() ? "<th>"
-                                       : "<th title=\"" + escape(column.explanation) + "\">") +
-           (column.variant ? dot(*column.variant) : "") + escape(column.title) + "</th>";
+  for (const auto& column : table.columns) {
+    const std::string title = (column.variant ? dot(*column.variant) : "") + escape(column.title);
+    const std::string more =
+        column.explanation.empty() ? "" : " title=\"" + escape(column.explanation) + "\"";
+    out += title.empty() ? "<td></td>" : "<th scope=\"col\"" + more + ">" + title + "</th>";
+  }
   out += "</tr>";
   for (const auto& row : table.rows) {
     out += row.beneath ? "<tr class=\"paper\">" : "<tr>";
@@ -68,12 +70,16 @@ std::string dot(std::size_t variant) {
 std::string heat_map(const HeatMap& map) {
   std::size_t longest = 0;
   for (const auto& row : map.rows) longest = std::max(longest, row.name.size());
-  std::string out = fmt::format(
-      "<div class=\"scroll\"><table class=\"heat\" style=\"--names:{}px\"><tr><th></th>",
-      std::clamp<std::size_t>(longest * 8 + 12, 40, 180));
+  // There is no room for the texts of many columns. Screen readers read them all the same.
   const bool crowded = map.columns.size() > 16;
+  std::string out = fmt::format(
+      "<div class=\"scroll\"><table class=\"heat{}\" style=\"--names:{}px\"><tr><td></td>",
+      crowded ? " crowded" : "", std::clamp<std::size_t>(longest * 8 + 12, 40, 180));
+  const auto text = [](const std::string& said, bool seen) {
+    return seen ? escape(said) : "<span class=\"unseen\">" + escape(said) + "</span>";
+  };
   for (std::size_t i = 0; i < map.columns.size(); ++i)
-    out += "<th scope=\"col\">" + (crowded && i % 8 != 0 ? "" : escape(map.columns[i])) + "</th>";
+    out += "<th scope=\"col\">" + text(map.columns[i], !crowded || i % 8 == 0) + "</th>";
   out += "</tr>";
   std::string group;
   for (const auto& row : map.rows) {
@@ -92,7 +98,7 @@ std::string heat_map(const HeatMap& map) {
           share,
           escape(fmt::format("{}{}, {}: {:.{}f}{}", group.empty() ? "" : group + ", ", row.name,
                              column, row.values[i] * map.scale, map.digits + 1, map.unit)),
-          crowded ? "" : number);
+          text(number, !crowded));
     }
     out += "</tr>";
   }

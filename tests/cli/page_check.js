@@ -262,10 +262,33 @@ async function curves(browser) {
     await goesOn(page);
     await page.close();
   }
-  const report = await open(browser, new URL("/report", viewed).href);
-  expect("the report", (await report.title()).length > 0);
-  await report.screenshot({path: path.join(folder, "report.png")});
-  await report.close();
+  for (const dark of [false, true]) {
+    const report = await open(browser, new URL("/report", viewed).href, {dark, phone: dark});
+    expect("the report", (await report.title()).length > 0);
+    await look(report, dark ? "report-phone-dark" : "report");
+    const least = await report.evaluate(heatContrast);
+    expect("the numbers of heat maps can be read", least >= 4.5, [dark, least]);
+    await report.close();
+  }
+}
+
+/** The least contrast of a number in a heat map with its cell, over all values. */
+function heatContrast() {
+  const pen = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
+  const luminance = colour => {
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map(part => part / 255)
+      .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const cell = document.querySelector(".heat td[style]");
+  return Math.min(...Array.from({length: 501}, (_, i) => i / 500).map(value => {
+    cell.style.setProperty("--v", value);
+    cell.className = value > 0.62 ? "high" : "";
+    const look = getComputedStyle(cell), a = luminance(look.backgroundColor), b = luminance(look.color);
+    return Math.max(a, b) / Math.min(a, b);
+  }));
 }
 
 (async () => {
