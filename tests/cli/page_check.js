@@ -104,6 +104,14 @@ async function marksTokens(page) {
   await page.select("#behind", "none");
   expect("nothing is behind tokens", (await mark()) === '""', await mark());
   await page.select("#behind", "first");
+  const spelt = await page.evaluate(() => ["", " ", "\n   ", "\t\t", "\u0001", " a"].map(text => window.spelt(text)).join("|"));
+  expect("every token has a name", spelt === "part of a character|space|line break, 3 spaces|2 tabs|character U+0001| a", spelt);
+  const [expert, count] = await page.$$eval(".load li", all => all.map(one => one.innerText.match(/(\d+): (\d+)/).slice(1))
+    .sort((a, b) => b[1] - a[1])[0]);
+  await page.select("#only", String(Number(expert) + 1));
+  const of = await page.$$eval(".token", all => all.filter(one => one.style.background).map(one => one.dataset.mark));
+  expect("one expert's tokens are marked", of.length === Number(count) && of.every(one => one === expert), [expert, count, of]);
+  await page.select("#only", "0");
 }
 
 /** Closes the page when its streams have ended, because closing it aborts them. */
@@ -114,7 +122,7 @@ async function close(page) {
 
 /** With the keyboard alone: from the layer's list to a token, along the text, and back out. */
 async function byKeyboard(page) {
-  await page.focus("#behind");
+  await page.focus("#only");
   await page.keyboard.press("Tab");
   const focused = () => page.evaluate(() => document.activeElement.className + "|" + document.activeElement.getAttribute("aria-label"));
   expect("Tab reaches the tokens", (await focused()).startsWith("token"), await focused());

@@ -29,12 +29,17 @@ const barOf = expert => `hsl(${hue(expert)} 65% var(--bar))`;
 /** The experts with the largest gates first. */
 const byGate = experts => [...experts].sort((a, b) => b[1] - a[1]);
 
-/** The text with names for spaces and line breaks, so that it can be seen and read aloud. */
+const kCharacters = {" ": "space", "\n": "line break", "\t": "tab"};
+
+/** The text, or the names of its characters if none of them can be seen or read aloud. */
 function spelt(text) {
   if (text === "") return "part of a character";
-  if (/^ +$/.test(text)) return text.length === 1 ? "space" : `${text.length} spaces`;
-  if (/^\n+$/.test(text)) return text.length === 1 ? "line break" : `${text.length} line breaks`;
-  return text;
+  if (!/^[\s\p{C}]+$/u.test(text)) return text;
+  return text.match(/(.)\1*/gsu).map(run => {
+    const [one, ...others] = run;
+    const name = kCharacters[one] || `character U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+    return others.length ? `${1 + others.length} ${name}s` : name;
+  }).join(", ");
 }
 
 function fillSelect(select, names) {

@@ -14,6 +14,8 @@ function compareChanged() {
 function showLayers() {
   const most = shown().map(pane => pane.model.expert_layers).reduce((a, b) => b.length > a.length ? b : a);
   fillSelect(byId("layer"), most.map(String));
+  const experts = Math.max(...shown().map(pane => pane.model.experts));
+  fillSelect(byId("only"), ["any", ...Array.from({length: experts}, (_, expert) => String(expert))]);
   byId("marks").hidden = !most.length;
 }
 
@@ -70,7 +72,7 @@ byId("compare").addEventListener("change", compareChanged);
 byId("prompt").addEventListener("keydown", event => {
   if (event.key === "Enter" && event.ctrlKey && !byId("go").disabled) byId("form").requestSubmit();
 });
-for (const id of ["layer", "behind"]) byId(id).addEventListener("change", () => {
+for (const id of ["layer", "behind", "only"]) byId(id).addEventListener("change", () => {
   panes.forEach(pane => pane.redraw());
   showDetail();
 });

@@ -129,9 +129,15 @@ class Pane {
 
   get layer() { return Number(byId("layer").value) || 0; }
 
-  /** Colours the token by the expert with its largest gate in the chosen layer. */
+  /** The token's experts in the chosen layer, largest gate first; of these the chosen expert alone, if one is chosen. */
+  expertsOf(token) {
+    const only = Number(byId("only").value) - 1;
+    return byGate(token.layers && token.layers[this.layer] || []).filter(([expert]) => only < 0 || expert === only);
+  }
+
+  /** Colours the token by the first of its experts. */
   colour(token) {
-    const experts = byGate(token.layers && token.layers[this.layer] || []), {element} = token;
+    const experts = this.expertsOf(token), {element} = token;
     const [expert, gate] = experts[0] || [], more = experts.length - 1;
     const marks = {first: [expert], all: experts.map(([one, weight]) => `${one}:\u00a0${weight.toFixed(2)}`), none: []};
     element.style.background = experts.length ? backOf(expert) : "";
