@@ -196,6 +196,9 @@ async function fails(page) {
     : Promise.resolve(new Response('data: {"choices":[{"text":"a","finish_reason":"length"}]}\n\ndata: [DONE]\n\n')); },
     "1 tokens; ended by: length (the context is full)");
   await page.evaluate(() => { window.fetch = window.ownFetch; });
+  await page.evaluate(() => { panes = []; byId("choices").replaceChildren(); });
+  await page.click("#go");
+  await page.waitForSelector("#choices fieldset", {timeout: 10000});
 }
 
 async function corpus(page) {

@@ -66,6 +66,7 @@ async function load() {
 byId("form").addEventListener("submit", event => {
   event.preventDefault();
   if (panes.length) write();
+  else load();  // the server may answer by now
 });
 byId("stop").addEventListener("click", () => stopper && stopper.abort());
 byId("compare").addEventListener("change", compareChanged);
