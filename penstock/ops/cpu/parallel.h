@@ -1,5 +1,5 @@
 // Division of work over OpenMP threads, in ranges or in tasks. The sizes and the thread count alone
-// decide which thread gets which range. Tasks may have unequal sizes: a free thread takes the next.
+// decide which thread gets which range. Tasks may have unequal sizes: a free thread takes another.
 #pragma once
 
 #include <omp.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "penstock/ops/cpu/flush_denormals.h"
+#include "penstock/ops/cpu/work_shares.h"
 
 namespace penstock::ops::cpu {
 
@@ -50,10 +51,23 @@ void parallel_tasks(std::int64_t n, const Body& body) {
   }
 }
 
-/// The number of neighbouring pieces that a task reads one after another, so that the processor
-/// fetches the next rows ahead. It leaves each thread about eight tasks, and is in [1, most].
-inline std::int64_t pieces_per_task(std::int64_t pieces, std::int64_t most) {
-  return std::clamp<std::int64_t>(pieces / (8 * omp_get_max_threads()), 1, most);
+/// Calls body(task) for tasks [0, n). A thread runs neighbouring tasks (work_shares.h). Denormal
+/// numbers are zero in body.
+/// REQUIRES: body does not throw.
+template <class Body>
+void parallel_neighbours(std::int64_t n, const Body& body) {
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(n, 1, omp_get_max_threads()));
+  if (threads == 1) {
+    const FlushDenormals flush;
+    for (std::int64_t task = 0; task < n; ++task) body(task);
+    return;
+  }
+  WorkShares shares(n, threads);
+#pragma omp parallel num_threads(threads)
+  {
+    const FlushDenormals flush;
+    while (const auto task = shares.next(omp_get_thread_num())) body(*task);
+  }
 }
 
 }  // namespace penstock::ops::cpu

@@ -18,32 +18,42 @@ inline constexpr std::int64_t kFewRows = 16;
 /// Rows of w that a product reads side by side.
 inline constexpr std::int64_t kDotColumns = 4;
 
-/// Rows of w that a tile prefetches while it computes. The processor does not prefetch them by
-/// itself.
+/// What a tile of J rows of w prefetches while it computes. The processor does not follow the rows
+/// of a tile by itself. Rows without gaps are prefetched as they lie in memory, which memory serves
+/// fastest. Each of the tiles that read the same rows of w prefetches a part, so that memory is
+/// busy while all the tiles compute.
+template <int J>
 struct Fetch {
-  const std::byte* from;
-  std::int64_t stride;
-  int rows;
+  const std::byte *next, *end;
+  std::int64_t apart, step;  ///< bytes between the J blocks of a step, and from step to step
 
-  /// Prefetches bytes [offset, offset + kBytes) of each row.
+  /// Prefetches J blocks of kBytes.
   template <std::int64_t kBytes>
-  PENSTOCK_INLINE void begin(std::int64_t offset) const {
+  PENSTOCK_INLINE void blocks() {
+    if (next >= end) return;
 #pragma GCC unroll 8
-    for (std::int64_t line = offset; line < offset + kBytes; line += 64)
-      for (int row = 0; row < rows; ++row) __builtin_prefetch(from + row * stride + line);
+    for (int j = 0; j < J; ++j)
+#pragma GCC unroll 4
+      for (std::int64_t line = 0; line < kBytes; line += 64)
+        __builtin_prefetch(next + j * apart + line);
+    next += step;
   }
 };
 
-/// The rows that tile `tile` of `tiles` prefetches. All tiles read the same `columns` rows of w.
-/// Each tile prefetches its share of the next rows, so that memory is busy while all the tiles
-/// compute. Where rows are short, the next rows would arrive too late: a tile prefetches rows at
-/// least 8192 bytes ahead.
-PENSTOCK_INLINE Fetch share_of_next(const void* w, std::int64_t stride, std::int64_t columns,
-                                    std::int64_t tile, std::int64_t tiles) {
-  const std::int64_t ahead = std::max<std::int64_t>(columns * stride, 8192);
-  return {.from = static_cast<const std::byte*>(w) + ahead + tile * stride,
-          .stride = tiles * stride,
-          .rows = static_cast<int>((columns - tile + tiles - 1) / tiles)};
+/// The part of tile `tile` of `tiles`, which all read J rows of w. Where these are short, the next
+/// rows would arrive too late: a tile prefetches memory at least 8192 bytes ahead.
+/// @param stride  bytes from row to row
+template <class Reader, int J>
+PENSTOCK_INLINE Fetch<J> share_of_next(const void* w, std::int64_t stride, std::int64_t depth,
+                                       std::int64_t tile, std::int64_t tiles) {
+  const std::int64_t row = depth / Reader::kNumbers * Reader::kBytes;
+  const bool gaps = stride > row;
+  const std::int64_t bytes = gaps ? row : J * row;
+  const auto* from = static_cast<const std::byte*>(w) + std::max<std::int64_t>(J * stride, 8192);
+  return {.next = from + bytes * tile / tiles,
+          .end = from + bytes * (tile + 1) / tiles,
+          .apart = gaps ? stride : Reader::kBytes,
+          .step = gaps ? Reader::kBytes : J * Reader::kBytes};
 }
 
 /// Strides are from row to row; w_stride is in bytes.
@@ -59,13 +69,12 @@ struct DotOperands {
 
 /// y[r, j] = x_r · w_j for R rows and J columns.
 template <class Reader, int R, int J>
-PENSTOCK_INLINE void dot_tile(const DotOperands& o, const Fetch& fetch) {
+PENSTOCK_INLINE void dot_tile(const DotOperands& o, Fetch<J> fetch) {
   Vec16 sums[R * J]{};
   const auto* w = static_cast<const std::byte*>(o.w);
   std::int64_t i = 0;
-  for (std::int64_t block = 0; i + Reader::kNumbers <= o.depth;
-       i += Reader::kNumbers, w += Reader::kBytes, block += Reader::kBytes) {
-    fetch.begin<Reader::kBytes>(block);
+  for (; i + Reader::kNumbers <= o.depth; i += Reader::kNumbers, w += Reader::kBytes) {
+    fetch.template blocks<Reader::kBytes>();
     Reader blocks[J];
 #pragma GCC unroll 8
     for (int j = 0; j < J; ++j) blocks[j].begin(w + j * o.w_stride);
@@ -101,7 +110,8 @@ PENSTOCK_INLINE void dot_tile(const DotOperands& o, const Fetch& fetch) {
 
 /// Runs dot_tile on `rows` rows, at most R.
 template <class Reader, int R, int J>
-PENSTOCK_INLINE void dot_lower_tile(const DotOperands& o, std::int64_t rows, const Fetch& fetch) {
+PENSTOCK_INLINE void dot_lower_tile(const DotOperands& o, std::int64_t rows,
+                                    const Fetch<J>& fetch) {
   if (rows == R)
     dot_tile<Reader, R, J>(o, fetch);
   else if constexpr (R > 1)
@@ -114,8 +124,9 @@ template <class Reader, int kTallest, int J>
 PENSTOCK_INLINE void dot_columns(DotOperands o, std::int64_t rows) {
   const std::int64_t tiles = (rows + kTallest - 1) / kTallest;
   for (std::int64_t tile = 0; tile < tiles; ++tile, rows -= kTallest) {
-    dot_lower_tile<Reader, kTallest, J>(o, std::min<std::int64_t>(rows, kTallest),
-                                        share_of_next(o.w, o.w_stride, J, tile, tiles));
+    dot_lower_tile<Reader, kTallest, J>(
+        o, std::min<std::int64_t>(rows, kTallest),
+        share_of_next<Reader, J>(o.w, o.w_stride, o.depth, tile, tiles));
     o.x += kTallest * o.x_stride;
     o.y += kTallest * o.y_stride;
   }
@@ -130,9 +141,6 @@ PENSTOCK_INLINE void dot_rows_of(DotOperands o, std::int64_t rows, std::int64_t 
     o.w = static_cast<const std::byte*>(o.w) + count * o.w_stride;
     o.y += count;
   };
-  if (rows == 1)
-    for (; j + Reader::kAlone <= columns; j += Reader::kAlone, next(Reader::kAlone))
-      dot_columns<Reader, 1, Reader::kAlone>(o, 1);
   for (; j + kDotColumns <= columns; j += kDotColumns, next(kDotColumns))
     dot_columns<Reader, kTallest, kDotColumns>(o, rows);
   for (; j < columns; ++j, next(1)) dot_columns<Reader, 1, 1>(o, rows);

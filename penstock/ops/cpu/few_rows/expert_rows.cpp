@@ -16,6 +16,7 @@
 #include "penstock/ops/cpu/flush_denormals.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
+#include "penstock/ops/cpu/work_shares.h"
 #include "penstock/ops/expert_ffn.h"
 #include "penstock/ops/rows_alone.h"
 
@@ -24,7 +25,6 @@ namespace {
 
 constexpr std::int64_t kColumns = kLanes;  ///< columns of f or d of a unit of work
 constexpr std::int64_t kGrain = 16384;     ///< weights that are worth a second thread
-constexpr std::int64_t kMostPanels = 8;    ///< the most units that a thread takes at once
 constexpr std::int64_t kStripe = 64;       ///< rows of an expert that a tile holds
 
 /// The activations that matrices multiply. `rounded` holds them as 8-bit integers where a matrix
@@ -110,60 +110,47 @@ PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int6
   }
 }
 
-/// Computes panels [begin, end) of f. The panels of the used experts follow one another.
-PENSTOCK_PER_CPU void inner_panels(const ExpertRows& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t panels = p.panels();
-  for (std::int64_t unit = begin; unit < end; ++unit) {
-    const std::int64_t first = unit % panels * kColumns;
-    inner_columns(p, p.used[static_cast<std::size_t>(unit / panels)], first,
-                  std::min(kColumns, p.inner - first));
-  }
+/// Computes a panel of f. The panels of the used experts follow one another.
+PENSTOCK_PER_CPU void inner_panel(const ExpertRows& p, std::int64_t panel) {
+  const std::int64_t first = panel % p.panels() * kColumns;
+  inner_columns(p, p.used[static_cast<std::size_t>(panel / p.panels())], first,
+                std::min(kColumns, p.inner - first));
 }
 
-/// Computes columns [begin, end) of y.
-PENSTOCK_PER_CPU void output_columns(const ExpertRows& p, std::int64_t begin, std::int64_t end) {
+/// Computes a panel of y.
+PENSTOCK_PER_CPU void output_panel(const ExpertRows& p, std::int64_t panel) {
+  const std::int64_t first = panel * kColumns, count = std::min(kColumns, p.width - first);
   float out[kStripe * kColumns];
   for (const Used& u : p.used)
-    for (std::int64_t first = begin; first < end; first += kColumns)
-      for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
-        const std::int64_t rows = std::min(kStripe, u.end - a),
-                           count = std::min(kColumns, end - first);
-        u.out.multiply(p.h, a, rows, first, count, out);
-        for (std::int64_t r = 0; r < rows; ++r) {
-          float* y = p.y + p.token[a + r] * p.width + first;
-          const float weight = p.weight[a + r];
-          for (std::int64_t j = 0; j < count; ++j) y[j] += weight * out[r * kColumns + j];
-        }
+    for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
+      const std::int64_t rows = std::min(kStripe, u.end - a);
+      u.out.multiply(p.h, a, rows, first, count, out);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        float* y = p.y + p.token[a + r] * p.width + first;
+        const float weight = p.weight[a + r];
+        for (std::int64_t j = 0; j < count; ++j) y[j] += weight * out[r * kColumns + j];
       }
+    }
 }
 
 void run(ExpertRows& p) {
   const auto count = static_cast<std::int64_t>(p.used.size());
-  const std::int64_t units = count * p.panels();
-  const std::int64_t outputs = (p.width + kColumns - 1) / kColumns;
   const std::int64_t weights = count * (p.inputs + 1) * p.inner * p.width;
   const int threads = static_cast<int>(
       std::min<std::int64_t>(omp_get_max_threads(), std::max<std::int64_t>(1, weights / kGrain)));
-  const std::int64_t panels = pieces_per_task(units, kMostPanels),
-                     columns = pieces_per_task(outputs, kMostPanels) * kColumns;
-  if (threads == 1) {
-    const FlushDenormals flush;
-    inner_panels(p, 0, units);
-    for (std::int64_t a = 0; a < p.h.rounded.rows(); ++a) p.h.round(a);
-    output_columns(p, 0, p.width);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
+  WorkShares inner(count * p.panels(), threads);
+  WorkShares outer((p.width + kColumns - 1) / kColumns, threads);
+#pragma omp parallel num_threads(threads) if (threads > 1)
   {
     const FlushDenormals flush;
-#pragma omp for schedule(dynamic, 1)
-    for (std::int64_t unit = 0; unit < units; unit += panels)
-      inner_panels(p, unit, std::min(units, unit + panels));
+    const int thread = omp_get_thread_num();
+    while (const auto panel = inner.next(thread)) inner_panel(p, *panel);
+#pragma omp barrier
+    if (p.h.rounded.rows() > 0) {
 #pragma omp for
-    for (std::int64_t a = 0; a < p.h.rounded.rows(); ++a) p.h.round(a);
-#pragma omp for schedule(dynamic, 1) nowait
-    for (std::int64_t column = 0; column < p.width; column += columns)
-      output_columns(p, column, std::min(p.width, column + columns));
+      for (std::int64_t a = 0; a < p.h.rounded.rows(); ++a) p.h.round(a);
+    }
+    while (const auto panel = outer.next(thread)) output_panel(p, *panel);
   }
 }
 

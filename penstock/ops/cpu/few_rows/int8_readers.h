@@ -43,8 +43,8 @@ struct DotByVnni {
 };
 #endif
 
-/// A reader of blocks of 256 numbers has:
-///   kBytes: the bytes of a block;
+/// A reader of blocks has:
+///   kNumbers and kBytes: the numbers and the bytes of a block;
 ///   kOffset: codes are 2^kOffset above their values, or equal to their values where it is −1;
 ///   begin(block): selects the block;
 ///   parts(x, sums): the factors of the block's numbers for a row of x. `x` is at the row's
@@ -53,7 +53,7 @@ struct DotByVnni {
 ///   factor(parts, c): the factors of these 64 numbers.
 template <class Widen, class Dot>
 struct Int8Q4K {
-  static constexpr std::int64_t kBytes = 144;
+  static constexpr std::int64_t kNumbers = 256, kBytes = 144;
   static constexpr int kOffset = -1;
   const std::byte* block;
   Vec16 scales;
@@ -78,7 +78,7 @@ struct Int8Q4K {
 
 template <class Widen, class Dot>
 struct Int8Q6K {
-  static constexpr std::int64_t kBytes = 210;
+  static constexpr std::int64_t kNumbers = 256, kBytes = 210;
   static constexpr int kOffset = 5;
   const std::byte* block;
   Vec16 scales;

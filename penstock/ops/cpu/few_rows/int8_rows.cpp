@@ -18,11 +18,11 @@ PENSTOCK_INLINE UInt16 lanes_at(const void* from) {
 
 /// y[r, j] = x_r · w_j for R rows from `first` on and J columns.
 template <class Reader, class Dot, int R, int J>
-PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first, const Fetch& fetch) {
+PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first, Fetch<J> fetch) {
   Vec16 sums[R * J]{};
   const std::byte* w = o.w;
   for (std::int64_t i = 0; i < o.x.depth(); i += kGroup, w += Reader::kBytes) {
-    fetch.begin<Reader::kBytes>(w - o.w);
+    fetch.template blocks<Reader::kBytes>();
     Reader blocks[J];
     Vec16 parts[R * J];
 #pragma GCC unroll 8
@@ -62,7 +62,7 @@ PENSTOCK_INLINE void int8_columns(const Int8Operands& o, std::int64_t rows) {
   const std::int64_t tiles = (rows + 1) / 2;
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
     const std::int64_t first = o.first_row + 2 * tile;
-    const Fetch fetch = share_of_next(o.w, o.w_stride, J, tile, tiles);
+    const Fetch<J> fetch = share_of_next<Reader, J>(o.w, o.w_stride, o.x.depth(), tile, tiles);
     if (2 * tile + 1 < rows)
       int8_tile<Reader, Dot, 2, J>(o, first, fetch);
     else

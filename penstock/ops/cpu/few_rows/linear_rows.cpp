@@ -16,12 +16,10 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Weights of a piece. A free thread takes the next few pieces, because memory serves the threads
-/// unevenly.
+/// Weights of a task, about.
 constexpr std::int64_t kGrain = 16384;
-constexpr std::int64_t kMostPieces = 8;
 
-/// Columns of y that a task computes: a part of one piece.
+/// Columns of y that a task computes: a part of one piece of w.
 struct LinearTask {
   RowType type;
   bool int8;  // x is rounded
@@ -30,8 +28,7 @@ struct LinearTask {
 };
 
 std::vector<LinearTask> tasks_of(const StoredMatrix& w) {
-  const std::int64_t piece = (1 + kGrain / (kDotColumns * (w.depth + 1))) * kDotColumns;
-  const std::int64_t columns = piece * pieces_per_task(w.rows() / piece, kMostPieces);
+  const std::int64_t columns = (1 + kGrain / (kDotColumns * (w.depth + 1))) * kDotColumns;
   std::vector<LinearTask> out;
   std::int64_t first = 0;
   for (const StoredRows& piece : w.pieces) {
@@ -66,7 +63,7 @@ at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const 
   const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
   const std::vector<LinearTask> tasks = tasks_of(w);
   const Int8Rows x8 = rounded(x.data_ptr<float>(), rows, w.depth, tasks);
-  const auto body = [&, from = x.data_ptr<float>(), to = y.data_ptr<float>()](std::int64_t i, int) {
+  const auto body = [&, from = x.data_ptr<float>(), to = y.data_ptr<float>()](std::int64_t i) {
     const LinearTask& task = tasks[static_cast<std::size_t>(i)];
     const std::int64_t stride = row_bytes(task.type, w.depth);
     if (task.int8)
@@ -93,12 +90,7 @@ at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const 
       for (std::int64_t j = task.first; j < task.first + task.count; ++j)
         to[r * out + j] += bias[j];
   };
-  if (tasks.size() > 1) {
-    parallel_tasks(std::ssize(tasks), body);
-  } else if (tasks.size() == 1) {
-    const FlushDenormals flush;
-    body(0, 0);
-  }
+  parallel_neighbours(std::ssize(tasks), body);
   return y;
 }
 

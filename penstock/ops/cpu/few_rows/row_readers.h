@@ -95,12 +95,10 @@ struct WidenByAvx512 {
 ///   kNumbers and kBytes: the numbers and the bytes of a block;
 ///   begin(block): selects the block;
 ///   lanes(part, v): the sixteen numbers from 16·(kVectors·part + v) on, for part < kParts and
-///     v < kVectors; the compiler knows v;
-///   kAlone: the rows to read side by side where x has a single row. More sums hide the latency of
-///     a multiplication, until registers run out.
+///     v < kVectors; the compiler knows v.
 struct ReadF32 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 64;
-  static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 1;
   const std::byte* block;
   PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
   PENSTOCK_INLINE Vec16 lanes(int, int) const { return bytes_at<Vec16>(block); }
@@ -110,7 +108,7 @@ struct ReadF32 {
 template <class Widen>
 struct ReadBf16 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 32;
-  static constexpr int kParts = 1, kVectors = 1, kAlone = 8;
+  static constexpr int kParts = 1, kVectors = 1;
   const std::byte* block;
   PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
   PENSTOCK_INLINE Vec16 lanes(int, int) const {
@@ -124,7 +122,7 @@ struct ReadBf16 {
 template <class Widen>
 struct ReadF16 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 32;
-  static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 1;
   const std::byte* block;
   PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
   PENSTOCK_INLINE Vec16 lanes(int, int) const { return Widen::halves(block); }
@@ -137,7 +135,7 @@ struct ReadF16 {
 template <class Widen>
 struct ReadQ80 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 34;
-  static constexpr int kParts = 1, kVectors = 2, kAlone = 8;
+  static constexpr int kParts = 1, kVectors = 2;
   const std::byte* codes;
   Vec16 scale;
   PENSTOCK_INLINE void begin(const std::byte* at) {
@@ -168,7 +166,7 @@ PENSTOCK_INLINE Int16 fifth_bits(std::uint32_t bits, int v) {
 template <class Widen>
 struct ReadQ40 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 18;
-  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 2;
   const std::byte* codes;
   Vec16 scale;
   PENSTOCK_INLINE void begin(const std::byte* at) {
@@ -184,7 +182,7 @@ struct ReadQ40 {
 template <class Widen>
 struct ReadQ41 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 20;
-  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 2;
   const std::byte* codes;
   Vec16 scale, minimum;
   PENSTOCK_INLINE void begin(const std::byte* at) {
@@ -202,7 +200,7 @@ struct ReadQ41 {
 template <class Widen>
 struct ReadQ50 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 22;
-  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 2;
   const std::byte* codes;
   std::uint32_t high;
   Vec16 scale;
@@ -221,7 +219,7 @@ struct ReadQ50 {
 template <class Widen>
 struct ReadQ51 {
   static constexpr std::int64_t kNumbers = 32, kBytes = 24;
-  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  static constexpr int kParts = 1, kVectors = 2;
   const std::byte* codes;
   std::uint32_t high;
   Vec16 scale, minimum;
@@ -258,7 +256,7 @@ PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
 template <class Widen>
 struct ReadQ4K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 144;
-  static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
+  static constexpr int kParts = 4, kVectors = 4;
   const std::byte* codes;
   float scales[16];  // the eight scales, then the eight minima
   PENSTOCK_INLINE void begin(const std::byte* at) {
@@ -277,7 +275,7 @@ struct ReadQ4K {
 template <class Widen>
 struct ReadQ5K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 176;
-  static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
+  static constexpr int kParts = 4, kVectors = 4;
   const std::byte* high;
   float scales[16];  // the eight scales, then the eight minima
   PENSTOCK_INLINE void begin(const std::byte* at) {
@@ -297,7 +295,7 @@ struct ReadQ5K {
 template <class Widen>
 struct ReadQ6K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 210;
-  static constexpr int kParts = 2, kVectors = 8, kAlone = 4;
+  static constexpr int kParts = 2, kVectors = 8;
   const std::byte* block;
   float scale;
   PENSTOCK_INLINE void begin(const std::byte* at) {
