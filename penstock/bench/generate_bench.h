@@ -24,7 +24,6 @@ struct GenerateBench {
   double prompt_tokens_per_second = 0;  ///< median over the repetitions
   double tokens_per_second = 0;         ///< of the steps, over all sequences; median
   double bytes_per_step = 0;            ///< least bytes that a step's operators read and write
-  double flops_per_prompt_token = 0;    ///< of the operators
   MachineLimits machine;
   double preempted_per_second = 0;  ///< preemptions of this process while timing
   OperatorTable prompt, step;       ///< means of one more repetition, profiled
@@ -34,9 +33,11 @@ struct GenerateBench {
   double share_of_bandwidth() const {
     return bytes_per_step * steps_per_second() / machine.memory_bandwidth;
   }
-  /// The prompt's FLOPs per second ÷ the multiply-add peak.
+  /// The time of the prompt's FLOPs at the multiply-add peak ÷ the prompt's time. Products in bf16
+  /// have their own peak.
   double share_of_peak() const {
-    return flops_per_prompt_token * prompt_tokens_per_second / machine.peak_flops;
+    const auto tokens = static_cast<double>(options.prompt * options.batch);
+    return prompt.peak_seconds(machine) / tokens * prompt_tokens_per_second;
   }
 };
 

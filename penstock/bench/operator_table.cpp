@@ -24,12 +24,13 @@ std::vector<OperatorRow> mean_rows(const std::vector<ProfiledStep>& steps, std::
       row.seconds += entry.seconds;
       row.flops += entry.flops;
       row.bytes += entry.bytes;
+      row.bf16_flops += entry.bf16_flops;
     }
   std::vector<OperatorRow> rows;
   const auto count = static_cast<double>(last - first);
   for (const auto& [name, sum] : sums)
-    rows.push_back(
-        {sum.name, sum.calls / count, sum.seconds / count, sum.flops / count, sum.bytes / count});
+    rows.push_back({sum.name, sum.calls / count, sum.seconds / count, sum.flops / count,
+                    sum.bytes / count, sum.bf16_flops / count});
   std::ranges::sort(rows, std::greater(), &OperatorRow::seconds);
   return rows;
 }
@@ -45,13 +46,13 @@ std::vector<OperatorRow> by_loss(const OperatorTable& table, const MachineLimits
 double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 std::string row_text(const OperatorRow& row, double step, const MachineLimits& machine) {
-  const double reached = rate(row.flops, row.seconds);
   return fmt::format(
       "{:<34} {:>6.0f} {:>9.3f} {:>6.1f}% {:>8.3f} {:>9.1f} {:>8.1f} {:>6.1f}% "
       "{:>9.3f} {:>9.3f}\n",
       row.name, row.calls, 1e3 * row.seconds, 100 * row.seconds / step, row.flops / 1e9,
-      row.bytes / 1e6, reached / 1e9, 100 * rate(reached, machine.peak_flops),
-      1e3 * row.ideal_seconds(machine), 1e3 * row.lost_seconds(machine));
+      row.bytes / 1e6, rate(row.flops, row.seconds) / 1e9,
+      100 * rate(row.peak_seconds(machine), row.seconds), 1e3 * row.ideal_seconds(machine),
+      1e3 * row.lost_seconds(machine));
 }
 
 std::string outside_text(const std::string& name, double calls, double seconds, double step) {
@@ -68,8 +69,14 @@ double scope_seconds(const OperatorTable& table) {
 
 }  // namespace
 
+double OperatorRow::peak_seconds(const MachineLimits& machine) const {
+  const bool own = machine.peak_flops_bf16 > 0;
+  return rate(flops - bf16_flops, machine.peak_flops) +
+         rate(bf16_flops, own ? machine.peak_flops_bf16 : machine.peak_flops);
+}
+
 double OperatorRow::ideal_seconds(const MachineLimits& machine) const {
-  return std::max(rate(flops, machine.peak_flops), rate(bytes, machine.memory_bandwidth));
+  return std::max(peak_seconds(machine), rate(bytes, machine.memory_bandwidth));
 }
 
 double OperatorRow::lost_seconds(const MachineLimits& machine) const {
@@ -85,6 +92,12 @@ double OperatorTable::operator_seconds() const {
 double OperatorTable::flops() const {
   double sum = 0;
   for (const auto& row : operators) sum += row.flops;
+  return sum;
+}
+
+double OperatorTable::peak_seconds(const MachineLimits& machine) const {
+  double sum = 0;
+  for (const auto& row : operators) sum += row.peak_seconds(machine);
   return sum;
 }
 
@@ -110,7 +123,7 @@ ordered_json operators_json(const OperatorTable& table, const MachineLimits& mac
                    {"flops", row.flops},
                    {"bytes", row.bytes},
                    {"flops_per_second", rate(row.flops, row.seconds)},
-                   {"share_of_peak", rate(rate(row.flops, row.seconds), machine.peak_flops)},
+                   {"share_of_peak", rate(row.peak_seconds(machine), row.seconds)},
                    {"ideal_seconds", row.ideal_seconds(machine)},
                    {"lost_seconds", row.lost_seconds(machine)}});
   return out;

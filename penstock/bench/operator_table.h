@@ -14,6 +14,7 @@ struct MachineLimits {
   int threads = 1;
   double peak_flops = 0;        ///< fused multiply-adds per second times 2, all threads
   double memory_bandwidth = 0;  ///< bytes per second, all threads
+  double peak_flops_bf16 = 0;   ///< of products in bf16; 0: peak_flops holds for all products
 };
 
 /// The profile of one step or pass.
@@ -26,8 +27,11 @@ struct ProfiledStep {
 struct OperatorRow {
   std::string name;
   double calls = 0, seconds = 0, flops = 0, bytes = 0;
+  double bf16_flops = 0;  ///< those of `flops` that are of products in bf16
 
-  /// max(flops / peak, bytes / bandwidth): the least time with these limits for operands in memory.
+  /// flops / peak, with bf16_flops at the peak of bf16.
+  double peak_seconds(const MachineLimits& machine) const;
+  /// max(peak_seconds, bytes / bandwidth): the least time with these limits for operands in memory.
   double ideal_seconds(const MachineLimits& machine) const;
   /// seconds − ideal_seconds; negative if operands came from a cache.
   double lost_seconds(const MachineLimits& machine) const;
@@ -46,6 +50,8 @@ struct OperatorTable {
   double outside_share() const { return seconds > 0 ? outside_seconds() / seconds : 0; }
   /// FLOPs of a step, by the operators' own count.
   double flops() const;
+  /// The operators' peak_seconds together.
+  double peak_seconds(const MachineLimits& machine) const;
 };
 
 /// Means over the middle half of the steps by time, so that a disturbed step does not count.

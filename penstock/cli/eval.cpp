@@ -146,8 +146,9 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
       ->needs(file);
   command
       .add_flag("--int8", text.int8,
-                "with --text and windows of at most 16 tokens: round activations to 8 bits, as "
-                "`penstock generate` does for weights in Q4_K or Q6_K")
+                "with --text: round as `penstock generate` does for weights in Q4_K or Q6_K: "
+                "activations to 8 bits in windows of at most 16 tokens, products to bf16 in longer "
+                "windows")
       ->needs(file);
   return file;
 }

@@ -64,9 +64,9 @@ ModelToScore load_to_score(const EvalTextOptions& options) {
   out.length = options.length > 0 ? options.length : config.context;
   PENSTOCK_CHECK(out.length > 0, out.directory,
                  ": the model names no context length; give --sequence-length");
-  PENSTOCK_CHECK(!options.int8 || (out.length <= 16 && !options.fold),
-                 "--int8 rounds in windows of at ",
-                 "most 16 tokens, without --fold; give --sequence-length 16");
+  PENSTOCK_CHECK(!options.int8 || !options.fold,
+                 "--int8 reads weights as the file stores them, and --fold expands them; leave one "
+                 "of the two out");
   note_beyond_context(config, out.length);
   return out;
 }

@@ -8,6 +8,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/few_rows/expert_rows.h"
+#include "penstock/ops/cpu/few_rows/int8_rows.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/rows_alone.h"
 #include "penstock/ops/stored_matrix.h"
@@ -76,6 +77,8 @@ at::Tensor expert_groups(const at::Tensor& hidden, const PlanTensors& plan,
   const std::int64_t inputs = inputs_of(experts), d = experts.width, f = experts.inner;
   const std::int64_t group =
       std::clamp<std::int64_t>(kExpanded / ((inputs + 1) * d * f), 1, experts.count());
+  const bool round = cpu::precision_of_many(experts.in) == ProductPrecision::bf16;
+  const PrecisionScope scope(round ? cpu::precision_of_many(experts.out) : product_precision());
   at::Tensor y;
   for (std::int64_t first = 0; first < experts.count(); first += group) {
     const std::int64_t count = std::min(group, experts.count() - first);
@@ -115,9 +118,12 @@ const Implementations<Ffn>& list() {
         },
         few_tokens},
        {"expand", nullptr, expert_groups}},
-      [](const at::Tensor&, const PlanTensors& plan, const StoredExperts& experts, Activation) {
-        const std::int64_t of_one = (inputs_of(experts) + 1) * experts.width * experts.inner;
-        return Cost{.flops = 2.0 * static_cast<double>(plan.token.size(0) * of_one),
+      [](const at::Tensor& hidden, const PlanTensors& plan, const StoredExperts& experts,
+         Activation) {
+        // For many tokens, the operator on expanded experts counts the products.
+        const std::int64_t of_one = (inputs_of(experts) + 1) * experts.width * experts.inner,
+                           rows = takes_few_rows(hidden.size(0)) ? plan.token.size(0) : 0;
+        return Cost{.flops = 2.0 * static_cast<double>(rows * of_one),
                     .bytes = static_cast<double>(bytes_in_use(plan, experts))};
       });
   return entries;

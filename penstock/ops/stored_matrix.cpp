@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
+#include "penstock/ops/cpu/few_rows/int8_rows.h"
 #include "penstock/ops/cpu/few_rows/linear_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/implementation.h"
@@ -41,6 +42,7 @@ void each_piece(const StoredMatrix& w, std::int64_t first, std::int64_t count, c
 }
 
 at::Tensor expand_groups(const at::Tensor& x, const StoredMatrix& w, const at::Tensor& b) {
+  const PrecisionScope scope(cpu::precision_of_many(w.pieces));
   at::Tensor y = at::empty({x.size(0), w.rows()}, x.options());
   const std::int64_t group = group_rows(w);
   for (std::int64_t first = 0; first < w.rows(); first += group) {
@@ -62,7 +64,10 @@ const Implementations<Linear>& linear_list() {
       "stored_linear",
       {{"rows", declines_rows, cpu::few_rows_linear}, {"expand", nullptr, expand_groups}},
       [](const at::Tensor& x, const StoredMatrix& w, const at::Tensor&) {
-        return Cost{.flops = 2.0 * static_cast<double>(x.size(0) * w.rows() * w.depth)};
+        // For many rows, the operator on expanded rows counts the products.
+        const std::int64_t products =
+            takes_few_rows(x.size(0)) ? x.size(0) * w.rows() * w.depth : 0;
+        return Cost{.flops = 2.0 * static_cast<double>(products)};
       });
   return list;
 }

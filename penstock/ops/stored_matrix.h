@@ -21,7 +21,8 @@ at::Tensor expand(const StoredMatrix& matrix, std::int64_t first, std::int64_t c
 /// y = x · wᵀ + b.  @param x [.., depth] f32, dense or not;  @param b [rows] f32
 /// For at most 16 rows of x, the result has the bits of ops::linear on the expanded matrix; with
 /// Activations::int8, x is rounded first. A row's result does not depend on the other rows. For
-/// more rows of x, it expands the matrix's rows in groups, at most 1 Mi numbers at a time.
+/// more rows of x, it expands the matrix's rows in groups, at most 1 Mi numbers at a time, and
+/// multiplies them as Activations says.
 at::Tensor linear(const at::Tensor& x, const StoredMatrix& w,
                   const std::optional<at::Tensor>& b = std::nullopt);
 

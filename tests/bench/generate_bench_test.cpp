@@ -47,8 +47,11 @@ TEST(GenerateBench, CountsWhatAStepReads) {
   EXPECT_LT(bench.bytes_per_step, 4 * weights * 1.5);  // activations, keys and values
   // Every weight matrix multiplies each token of the prompt, except the head, which multiplies the
   // last token only.
-  EXPECT_GT(bench.flops_per_prompt_token, 2 * (weights - 64 * 32));
-  EXPECT_LT(bench.flops_per_prompt_token, 2 * weights * 1.3);
+  const double per_token = bench.prompt.flops() / static_cast<double>(bench.options.prompt);
+  EXPECT_GT(per_token, 2 * (weights - 64 * 32));
+  EXPECT_LT(per_token, 2 * weights * 1.3);
+  EXPECT_NEAR(bench.share_of_peak(),
+              per_token * bench.prompt_tokens_per_second / bench.machine.peak_flops, 1e-12);
 }
 
 TEST(GenerateBench, ReportsEachFigure) {

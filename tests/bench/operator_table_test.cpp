@@ -38,6 +38,18 @@ TEST(OperatorTable, ARooflineIsTheLongerOfProductsAndTraffic) {
   EXPECT_DOUBLE_EQ(table.operators[0].lost_seconds(machine), 0.2);
 }
 
+TEST(OperatorTable, ProductsInBf16HaveTheirOwnPeak) {
+  ProfiledStep mixed{.seconds = 1};
+  mixed.operators["linear/a"] = {
+      .calls = 2, .seconds = 0.5, .flops = 6e9, .bytes = 0, .bf16_flops = 4e9};
+  const OperatorTable table = make_table({mixed});
+  const MachineLimits two{.peak_flops = 2e10, .memory_bandwidth = 1e10, .peak_flops_bf16 = 4e10};
+  EXPECT_DOUBLE_EQ(table.peak_seconds(two), 0.2);  // 2e9 / 2e10 + 4e9 / 4e10
+  EXPECT_DOUBLE_EQ(table.operators[0].ideal_seconds(two), 0.2);
+  EXPECT_DOUBLE_EQ(operators_json(table, two)[0]["share_of_peak"].get<double>(), 0.4);
+  EXPECT_DOUBLE_EQ(table.peak_seconds({.peak_flops = 2e10, .memory_bandwidth = 1e10}), 0.3);
+}
+
 TEST(OperatorTable, ListsTheMostLostTimeFirst) {
   // The norm takes less time than the product, but loses more of it.
   const MachineLimits machine{.threads = 1, .peak_flops = 1.25e10, .memory_bandwidth = 1e10};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/profile/profile_clock.h"
 #include "penstock/ops/profile/profile_frames.h"
 
@@ -31,6 +32,7 @@ void add(ProfileEntries& entries, const std::string& name, double seconds, const
   entry.seconds += seconds;
   entry.flops += cost.flops;
   entry.bytes += cost.bytes;
+  if (product_precision() == ProductPrecision::bf16) entry.bf16_flops += cost.flops;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct ProfileEntry {
   std::int64_t calls = 0;
   double seconds = 0;  ///< without the time of the entries inside it
   double flops = 0, bytes = 0;
+  double bf16_flops = 0;  ///< those of `flops` that ran while this thread's products were in bf16
 };
 using ProfileEntries = std::map<std::string, ProfileEntry>;
 

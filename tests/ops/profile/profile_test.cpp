@@ -16,6 +16,7 @@
 #include "penstock/ops/ops.h"
 #include "penstock/ops/profile/profile_clock.h"
 #include "penstock/ops/profile/stock_profile.h"
+#include "penstock/ops/stored_matrix.h"
 
 namespace penstock::ops::profile_test {
 namespace {
@@ -29,6 +30,7 @@ ProfileEntry of(const Profile& profile, const std::string& op) {
     sum.seconds += entry.seconds;
     sum.flops += entry.flops;
     sum.bytes += entry.bytes;
+    sum.bf16_flops += entry.bf16_flops;
   }
   return sum;
 }
@@ -48,6 +50,31 @@ TEST(Profile, CountsTheProductsOfLinear) {
   EXPECT_EQ(of(profile, "linear.backward").flops, 2 * 2 * 6 * 4 * 5);
   // dy, x and w are read; dx and dw are written.
   EXPECT_EQ(of(profile, "linear.backward").bytes, 4 * (6 * 5 + 2 * 6 * 4 + 2 * 5 * 4));
+}
+
+TEST(Profile, CountsTheProductsOfStoredRowsOnce) {
+  const at::Tensor w = torch::randn({5, 4});
+  const StoredMatrix stored{
+      .depth = 4,
+      .pieces = {{.rows = 5, .data = reinterpret_cast<const std::byte*>(w.data_ptr<float>())}}};
+  for (const std::int64_t rows : {16, 17}) {  // read as they are stored, and expanded
+    Profile profile;
+    ops::linear(torch::randn({rows, 4}), stored);
+    EXPECT_EQ(of(profile, "linear").flops + of(profile, "stored_linear").flops, 2 * rows * 4 * 5);
+  }
+}
+
+TEST(Profile, TellsProductsInBf16Apart) {
+  const at::Tensor x = torch::randn({2, 4}), w = torch::randn({5, 4});
+  Profile profile;
+  ops::linear(x, w);
+  EXPECT_EQ(of(profile, "linear").bf16_flops, 0);
+  {
+    const PrecisionScope scope(ProductPrecision::bf16);
+    ops::linear(x, w);
+  }
+  EXPECT_EQ(of(profile, "linear").bf16_flops, 2 * 2 * 4 * 5);
+  EXPECT_EQ(of(profile, "linear").flops, 2 * 2 * 2 * 4 * 5);
 }
 
 TEST(Profile, CountsOnlyTheGradientsThatAreWanted) {

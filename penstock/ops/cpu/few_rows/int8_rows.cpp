@@ -6,6 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/few_rows/int8_readers.h"
+#include "penstock/ops/machine/product_unit.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -187,6 +188,11 @@ std::vector<Int8Products> int8_products(RowType type) {
 
 bool rounds_x(const StoredRows& rows) {
   return rows.activations == Activations::int8 && products_of(rows.type);
+}
+
+ProductPrecision precision_of_many(std::span<const StoredRows> pieces) {
+  return product_unit() && std::ranges::all_of(pieces, rounds_x) ? ProductPrecision::bf16
+                                                                 : product_precision();
 }
 
 void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,

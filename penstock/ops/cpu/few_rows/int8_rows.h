@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "penstock/ops/machine/precision.h"
 #include "penstock/ops/stored_rows.h"
 
 namespace penstock::ops::cpu {
@@ -65,6 +67,9 @@ using Int8Products = void (*)(const Int8Operands& operands, std::int64_t rows,
 std::vector<Int8Products> int8_products(RowType type);
 /// Whether products with `rows` round x to 8-bit integers.
 bool rounds_x(const StoredRows& rows);
+/// The precision of products of more than 16 rows of x with `pieces`: bf16 if products of few rows
+/// round x for all of them and this processor has bf16 products, else this thread's.
+ProductPrecision precision_of_many(std::span<const StoredRows> pieces);
 
 /// Runs the first of int8_products(type).  REQUIRES: the type has such products (asserted).
 void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,

@@ -1,5 +1,6 @@
 // Products of x, rounded to 8-bit integers, with GGUF's blocks: against f64 with the same rounding
-// of x, each row independent of the others, and close to the products of the unrounded x.
+// of x, each row independent of the others, and close to the products of the unrounded x. More than
+// 16 rows are rounded to bf16.
 #include "penstock/ops/cpu/few_rows/int8_rows.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <limits>
 
 #include "tests/ops/finite_difference.h"
+#include "tests/ops/product_units.h"
 #include "tests/ops/stored_rows.h"
 
 namespace penstock::ops::int8_rows_test {
@@ -131,37 +133,89 @@ TEST(Int8Rows, AreOfTypesThatGainByThemAlone) {
   }
 }
 
-/// With few tokens, each layer of an expert rounds its input. With many tokens, no layer does.
+/// One SwiGLU expert whose matrices multiply rounded x.
+struct OneExpert {
+  static constexpr std::int64_t d = 256, f = 512;
+  RandomRows gate = random_rows(RowType::q4_k, f, d, 7), up = random_rows(RowType::q6_k, f, d, 8),
+             down = random_rows(RowType::q4_k, d, f, 9);
+
+  at::Tensor run(const at::Tensor& x) const {
+    StoredExperts experts{
+        .width = d, .inner = f, .in = {gate.stored, up.stored}, .out = {down.stored}};
+    for (auto* rows : {&experts.in[0], &experts.in[1], &experts.out[0]})
+      rows->activations = Activations::int8;
+    const auto owners = torch::arange(x.size(0));
+    return ops::expert_ffn(x,
+                           {.weight = torch::ones({x.size(0)}),
+                            .token = owners,
+                            .offsets = torch::tensor(std::vector<std::int64_t>{0, x.size(0)}),
+                            .by_token = owners,
+                            .token_offsets = torch::arange(x.size(0) + 1)},
+                           experts, Activation::swiglu);
+  }
+};
+
 TEST(Int8Rows, ExpertsRoundTheirInputAndWhatTheirActivationGives) {
   torch::manual_seed(5);
-  const std::int64_t d = 256, f = 512;
-  const RandomRows gate = random_rows(RowType::q4_k, f, d, 7),
-                   up = random_rows(RowType::q6_k, f, d, 8),
-                   down = random_rows(RowType::q4_k, d, f, 9);
-  StoredExperts experts{
-      .width = d, .inner = f, .in = {gate.stored, up.stored}, .out = {down.stored}};
-  for (auto* rows : {&experts.in[0], &experts.in[1], &experts.out[0]})
-    rows->activations = Activations::int8;
-  const auto long_of = [](std::vector<std::int64_t> values) { return torch::tensor(values); };
+  const OneExpert expert;
   for (const std::int64_t tokens : {1, 3}) {
-    const auto x = torch::randn({tokens, d});
-    const auto owners = torch::arange(tokens), ends = torch::arange(tokens + 1);
-    const auto y = ops::expert_ffn(x,
-                                   {.weight = torch::ones({tokens}),
-                                    .token = owners,
-                                    .offsets = long_of({0, tokens}),
-                                    .by_token = owners,
-                                    .token_offsets = ends},
-                                   experts, Activation::swiglu);
+    const auto x = torch::randn({tokens, OneExpert::d});
+    const auto y = expert.run(x);
     const auto x8 = rounded_in_groups(x);
-    const auto h = at::silu(x8.mm(gate.values.t())) * x8.mm(up.values.t());
+    const auto h = at::silu(x8.mm(expert.gate.values.t())) * x8.mm(expert.up.values.t());
     // h differs in its last bits. Where h lies between two steps, its rounding may differ by one
     // step.
-    EXPECT_LT(error_by_largest(y, rounded_in_groups(h).mm(down.values.t())), 2e-3);
-    const double of_rounding = error_by_largest(y, h.mm(down.values.t()));
+    EXPECT_LT(error_by_largest(y, rounded_in_groups(h).mm(expert.down.values.t())), 2e-3);
+    const double of_rounding = error_by_largest(y, h.mm(expert.down.values.t()));
     EXPECT_GT(of_rounding, 2e-3);
     EXPECT_LT(of_rounding, 0.03);
   }
+}
+
+class ManyInt8Rows : public testing::WithProductUnit {};
+
+at::Tensor in_bf16(const at::Tensor& x) {
+  return x.to(torch::kFloat).to(torch::kBFloat16).to(torch::kDouble);
+}
+
+TEST_P(ManyInt8Rows, AreRoundedToBf16AsTheMatrixIs) {
+  torch::manual_seed(7);
+  for (const RowType type : kTypes) {
+    const RandomRows w = random_rows(type, 37, 512, 11);
+    const auto x = torch::randn({17, 512});
+    const auto rounded = in_bf16(x).mm(in_bf16(w.values).t());
+    EXPECT_LT(error_by_largest(ops::linear(x, int8_matrix(w, 512)), rounded), 1e-6);
+    EXPECT_GT(error_by_largest(rounded, x.to(torch::kDouble).mm(w.values.t())), 1e-4);
+  }
+}
+
+TEST_P(ManyInt8Rows, OfExpertsAreRoundedToBf16InEachLayer) {
+  torch::manual_seed(8);
+  const OneExpert expert;
+  const auto x = torch::randn({17, OneExpert::d});
+  const auto h = [&](const auto& in) {
+    return at::silu(in(x).mm(in(expert.gate.values).t())) * in(x).mm(in(expert.up.values).t());
+  };
+  const auto as_it_is = [](const at::Tensor& t) { return t.to(torch::kDouble); };
+  const auto rounded = in_bf16(h(in_bf16)).mm(in_bf16(expert.down.values).t());
+  // Where h lies between two numbers of bf16, its rounding may differ.
+  EXPECT_LT(error_by_largest(expert.run(x), rounded), 1e-3);
+  EXPECT_GT(error_by_largest(rounded, h(as_it_is).mm(expert.down.values.t())), 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, ManyInt8Rows, testing::kProductUnits, testing::unit_name);
+
+/// Matrices that are not rounded for few rows, or not all, are not rounded for many rows.
+TEST(Int8Rows, LeaveExactProductsExact) {
+  torch::manual_seed(9);
+  const RandomRows a = random_rows(RowType::q4_k, 5, 256, 12),
+                   b = random_rows(RowType::q8_0, 7, 256, 13);
+  StoredMatrix mixed{.depth = 256, .pieces = {a.stored, b.stored}};
+  for (StoredRows& piece : mixed.pieces) piece.activations = Activations::int8;
+  const auto x = torch::randn({17, 256});
+  EXPECT_LT(relative_error(ops::linear(x, mixed),
+                           x.to(torch::kDouble).mm(torch::cat({a.values, b.values}).t())),
+            1e-6);
 }
 
 }  // namespace
