@@ -15,7 +15,12 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  /// Whether the path still names the locked file. It does not after the file or a folder above it
+  /// was deleted, moved or replaced. Cost: two calls of stat.
+  bool in_place() const;
+
  private:
+  std::string path_;
   int descriptor_;
 };
 

@@ -110,6 +110,15 @@ class RunLoop {
     write_file_atomically(files_, path, text);
   }
 
+  /// Throws where the folder is no longer the claimed one. A checkpoint would make a folder without
+  /// a recipe, or get into the folder of another run.
+  void check_folder() const {
+    PENSTOCK_CHECK(lock_->in_place(), directory_, ": was deleted, moved or replaced during step ",
+                   task_.step(),
+                   "; the run ends and writes nothing more. Where the folder was moved,",
+                   " resume it at its new place");
+  }
+
   void resume() {
     const CheckpointSearch search = store_.latest([this] { task_.keep_waiting(); });
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
@@ -268,6 +277,7 @@ class RunLoop {
 
   void append(Json line) {
     line["seconds"] = seconds();
+    check_folder();
     log_->append(line);
     if (events_) write_metrics_event(*events_, line);
     if (control_.logged && !control_.logged(line)) unwanted_ = true;
@@ -275,6 +285,7 @@ class RunLoop {
 
   void save(std::optional<double> loss, Training training,
             Superseded superseded = Superseded::remove) {
+    check_folder();
     nlohmann::json entries = {{"step", task_.step()}};
     if (!unmeasured_.is_null()) entries["unvalidated_line"] = unmeasured_.dump();
     if (std::isfinite(best_loss_)) entries["best_loss"] = best_loss_;
@@ -290,6 +301,7 @@ class RunLoop {
     // Measured after the last checkpoint: a run that is killed here only measures again.
     Json result = task_.result(read_metrics(files_, log_path()), store_, measure_watch());
     result["seconds"] = seconds();
+    check_folder();
     write_file_atomically(files_, result_path(), json_text(result, 2) + "\n");
     if (const std::string summary = task_.summary(result); !summary.empty())
       progress_.finish(fmt::format("{}: {} steps, {}, {}", directory_, plan_.steps, summary,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "penstock/base/error.h"
@@ -19,6 +20,26 @@ TEST(FileLock, OneHolderAtATime) {
   EXPECT_THROW(FileLock second(path), Error);
   first.reset();
   EXPECT_NO_THROW(FileLock third(path));
+}
+
+TEST(FileLock, KnowsWhetherItsPathIsStillTheLockedFile) {
+  const testing::TempDirectory directory;
+  const auto folder = directory.path() / "run", moved = directory.path() / "moved";
+  std::filesystem::create_directory(folder);
+  const FileLock lock((folder / ".lock").string());
+  EXPECT_TRUE(lock.in_place());
+  std::filesystem::rename(folder, moved);
+  EXPECT_FALSE(lock.in_place());
+  std::filesystem::create_directory(folder);
+  const FileLock of_another_run((folder / ".lock").string());
+  EXPECT_FALSE(lock.in_place());
+  EXPECT_TRUE(of_another_run.in_place());
+  std::filesystem::remove_all(folder);
+  EXPECT_FALSE(of_another_run.in_place());
+  std::filesystem::rename(moved, folder);
+  EXPECT_TRUE(lock.in_place());
+  std::filesystem::remove(folder / ".lock");
+  EXPECT_FALSE(lock.in_place());
 }
 
 TEST(FileLock, NamesAPathThatCannotBeCreated) {

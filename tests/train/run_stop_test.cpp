@@ -12,6 +12,7 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/base/error_of.h"
 #include "tests/train/run_fixture.h"
 
 namespace penstock {
@@ -184,6 +185,27 @@ TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
   EXPECT_TRUE(CheckpointStore(real_file_system(), path("full")).latest().ignored.empty());
   EXPECT_EQ(run("full"), RunOutcome::finished);
   expect_end_of_an_undisturbed_run("full");
+}
+
+TEST_F(TrainRun, ARunWhoseFolderIsDeletedOrMovedEndsAndMakesNoOther) {
+  for (const bool moved : {false, true}) {
+    const std::string folder = path("run"), place = path("elsewhere");
+    ForwardingFileSystem files([&, lines = 0](const FileSystem::Path& file, Bytes bytes) mutable {
+      if (file.filename() == "metrics.jsonl" && ++lines == 3) {
+        if (moved)
+          std::filesystem::rename(folder, place);
+        else
+          std::filesystem::remove_all(folder);
+      }
+      return bytes.size();
+    });
+    const std::string text = testing::error_of([&] { run("run", &files); });
+    EXPECT_NE(text.find(folder + ": was deleted, moved or replaced"), std::string::npos) << text;
+    EXPECT_FALSE(std::filesystem::exists(folder));
+  }
+  std::filesystem::rename(path("elsewhere"), path("run"));
+  EXPECT_EQ(run("run"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("run");
 }
 
 TEST_F(TrainRun, ASignalInTheFinalEvaluationLeavesOnlyTheMeasuresToBeRepeated) {
