@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 #include "penstock/base/json_text.h"
@@ -84,6 +85,7 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
 
 void run_finetune(const FinetuneOptions& options, int& exit_code) {
   check_one_process("finetune");
+  ignore_broken_pipes();  // a run goes on without the reader of its messages
   check_can_make(options.out);
   const RunOutcome outcome =
       finetune_run(record_of(options), options.out,

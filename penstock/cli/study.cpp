@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
@@ -192,6 +193,7 @@ int launch(const StudyArguments& options) {
 }
 
 int run(StudyArguments options) {
+  ignore_broken_pipes();  // a study goes on without the reader of its messages
   const dist::Identity identity = dist::identity_from(dist::process_environment());
   PENSTOCK_CHECK(options.processes == 0 || identity.size == 1, "--processes beside ",
                  identity.source,

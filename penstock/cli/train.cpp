@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
@@ -133,6 +134,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (options->keys) return print_fields(describe_config<Recipe>());
     if (method->count() > 0) return write_template(*options);
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
+    ignore_broken_pipes();  // a run goes on without the reader of its messages
     ConfigNode node = read_toml(options->recipe);
     apply_overrides(node, options->overrides, kSetOption);
     const std::string out = options->out.empty() ? default_run(options->recipe) : options->out;

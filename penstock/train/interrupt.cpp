@@ -49,6 +49,13 @@ void on_signal(int number) {
 
 }  // namespace
 
+std::vector<int> stopping_signals() {
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler == SIG_IGN) return {SIGINT, SIGTERM};
+  return {SIGINT, SIGTERM, SIGHUP};
+}
+
 InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {
   if (alive++ == 0) received = 0;
   if (out) {
@@ -61,15 +68,15 @@ InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* ou
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &old_int_);
-  sigaction(SIGTERM, &action, &old_term_);
-  sigaction(SIGHUP, &action, &old_hangup_);
+  for (const int number : stopping_signals()) {
+    struct sigaction old = {};
+    sigaction(number, &action, &old);
+    before_.emplace_back(number, old);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &old_int_, nullptr);
-  sigaction(SIGTERM, &old_term_, nullptr);
-  sigaction(SIGHUP, &old_hangup_, nullptr);
+  for (const auto& [number, old] : before_) sigaction(number, &old, nullptr);
   line = nullptr;
   --alive;
 }

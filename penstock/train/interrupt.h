@@ -4,11 +4,17 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace penstock {
 
-/// While a guard is alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process. A
-/// second SIGINT ends the process at once. So does any of the three signals a second or more after
+/// The signals that stop a run: SIGINT, SIGTERM and SIGHUP. Without SIGHUP where the process
+/// ignores it: `nohup` starts a program that way, so that it outlives its terminal.
+std::vector<int> stopping_signals();
+
+/// While a guard is alive, the stopping signals set a flag instead of ending the process. A
+/// second SIGINT ends the process at once. So does any of these signals a second or more after
 /// the first one (some senders send a signal twice). The destructor restores the earlier handlers.
 /// Nested guards share the flag, so the outer guard keeps a signal that the inner one received.
 class InterruptGuard {
@@ -24,7 +30,7 @@ class InterruptGuard {
 
  private:
   std::string acknowledgement_;
-  struct sigaction old_int_, old_term_, old_hangup_;
+  std::vector<std::pair<int, struct sigaction>> before_;  // each signal with its earlier handler
 };
 
 /// The line that a run prints at the first signal if it then saves its last complete step.

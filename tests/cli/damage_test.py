@@ -8,6 +8,7 @@ config.toml that is given back to it as a recipe. Checks also where its messages
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -148,6 +149,48 @@ def check_closed_streams(shell):
     shell.expect("interrupted with closed streams", process.wait(timeout=120) == 130, process.returncode)
 
 
+def start_endless(shell, name, **options):
+    """Starts a run without an end, and waits until it has logged a step."""
+    command = [shell.program, "train", "recipe.toml", "--out", name, "--set", "train.steps=1000000", "--set",
+               "train.checkpoint_every=1000000", "--set", "train.eval_every=0"]
+    process = subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.DEVNULL, **options)
+    wait_for_steps(shell, process, name, 1)
+    return process
+
+
+def wait_for_steps(shell, process, name, steps):
+    """Waits until the run has logged that many lines, or has ended."""
+    def logged():
+        if not os.path.exists(shell.path(name, "metrics.jsonl")):
+            return 0
+        with open(shell.path(name, "metrics.jsonl"), "rb") as file:
+            return file.read().count(b"\n")
+
+    while process.poll() is None and logged() < steps:
+        time.sleep(0.01)
+    return logged()
+
+
+def check_lost_readers(shell):
+    """A run goes on without the reader of its messages, and under nohup without its terminal."""
+    ends, writes = os.pipe()
+    process = start_endless(shell, "unread", stderr=writes)
+    os.close(writes)
+    os.close(ends)
+    # Messages come once a second or so, and each is written to the closed pipe.
+    shell.expect("no reader", wait_for_steps(shell, process, "unread", 400) >= 400, process.returncode)
+    process.terminate()
+    shell.expect("no reader", process.wait(timeout=120) == 130 and os.listdir(shell.path("unread/checkpoints")),
+                 process.returncode)
+    process = start_endless(shell, "hung-up", stderr=subprocess.DEVNULL,
+                            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    seen = wait_for_steps(shell, process, "hung-up", 1)
+    shell.expect("nohup", wait_for_steps(shell, process, "hung-up", seen + 100) >= seen + 100, process.returncode)
+    process.terminate()
+    shell.expect("nohup", process.wait(timeout=120) == 130, process.returncode)
+
+
 def main():
     with tiny(sys.argv[1], run=False, kind=Damage) as shell:
         write(shell.path("recipe.toml"), RECIPE.replace("eval_every = 3", "checkpoint_every = 2"))
@@ -159,6 +202,7 @@ def main():
         check_config_of_a_run(shell)
         check_damaged_records(shell)
         check_closed_streams(shell)
+        check_lost_readers(shell)
         return finish(shell)
 
 

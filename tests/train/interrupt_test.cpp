@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -24,6 +25,25 @@ TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
   EXPECT_EQ(InterruptGuard().signal(), 0);
   sigaction(SIGTERM, &old, &after);
   EXPECT_EQ(after.sa_handler, SIG_IGN);
+}
+
+TEST(Interrupt, AHangupThatIsIgnoredStaysIgnored) {
+  // nohup starts programs so; the terminal's end then sends SIGHUP.
+  struct sigaction ignore = {}, old = {}, meanwhile = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &old);
+  {
+    const InterruptGuard guard;
+    sigaction(SIGHUP, nullptr, &meanwhile);
+    ::raise(SIGHUP);
+    EXPECT_EQ(guard.signal(), 0);
+    ::raise(SIGTERM);
+    EXPECT_EQ(guard.signal(), SIGTERM);
+  }
+  EXPECT_EQ(meanwhile.sa_handler, SIG_IGN);
+  EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM}));
+  sigaction(SIGHUP, &old, nullptr);
+  EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
 }
 
 TEST(Interrupt, AGuardWithinAnotherHasItsSignalAndLeavesItOne) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
+#include "penstock/train/interrupt.h"
 
 namespace penstock {
 namespace {
@@ -23,7 +24,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 WaitedSignals::WaitedSignals() {
   ::sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set_, signal);
+  for (const int signal : stopping_signals()) ::sigaddset(&set_, signal);
+  ::sigaddset(&set_, SIGCHLD);
   ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
 }
 

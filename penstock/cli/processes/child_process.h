@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD while the object lives. next() waits for them.
+/// Blocks the stopping signals (train/interrupt.h) and SIGCHLD while the object lives. next() waits
+/// for them.
 class WaitedSignals {
  public:
   WaitedSignals();
