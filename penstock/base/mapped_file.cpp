@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "penstock/base/error.h"
+#include "penstock/base/mapped_file_fault.h"
 
 namespace penstock {
 
@@ -31,11 +32,16 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   PENSTOCK_CHECK(code == 0, "cannot read ", path.string(), ": ",
                  std::generic_category().message(code));
   PENSTOCK_CHECK(regular, "cannot read ", path.string(), ": it is not a regular file");
-  if (mapping) bytes_ = {static_cast<const std::byte*>(mapping), size};
+  stamp_ = file_stamp(info);
+  if (!mapping) return;
+  bytes_ = {static_cast<const std::byte*>(mapping), size};
+  list_mapping(bytes_, path);
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  unlist_mapping(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void release_pages(std::span<const std::byte> part) {

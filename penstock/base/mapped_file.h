@@ -1,11 +1,13 @@
-// A file mapped into memory for reading. Not for files that another process truncates meanwhile:
-// touching a page that is gone ends the process.
+// A file mapped into memory for reading. Touching a page that is gone, because another process cut
+// the file or its disk failed, ends the process by SIGBUS: mapped_file_fault.h names the file then.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <utility>
+
+#include "penstock/base/file_stamp.h"
 
 namespace penstock {
 
@@ -14,16 +16,21 @@ class MappedFile {
  public:
   /// Throws Error, naming the path, when it is not a readable regular file.
   explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile(MappedFile&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), stamp_(other.stamp_) {}
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(bytes_, other.bytes_);
+    std::swap(stamp_, other.stamp_);
     return *this;
   }
   ~MappedFile();
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Of the file when it was mapped.
+  const FileStamp& stamp() const { return stamp_; }
 
  private:
   std::span<const std::byte> bytes_;
+  FileStamp stamp_;
 };
 
 /// Lets the system take back the memory of mapped pages that lie wholly within `part`. The pages

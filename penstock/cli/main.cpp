@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/failure_text.h"
+#include "penstock/base/mapped_file_fault.h"
 #include "penstock/cli/arguments/utf8_words.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/error_text.h"
@@ -81,6 +82,7 @@ void tell_unexpected(const std::exception& error) {
 }
 
 int run(int argc, char** argv) {
+  penstock::name_files_that_cannot_be_read();
   penstock::ops::keep_freed_memory();
   penstock::ops::align_tensors_in_malloc();
   CLI::App app(

@@ -149,10 +149,10 @@ def check_closed_streams(shell):
     shell.expect("interrupted with closed streams", process.wait(timeout=120) == 130, process.returncode)
 
 
-def start_endless(shell, name, **options):
+def start_endless(shell, name, corpus="corpus", **options):
     """Starts a run without an end, and waits until it has logged a step."""
     command = [shell.program, "train", "recipe.toml", "--out", name, "--set", "train.steps=1000000", "--set",
-               "train.checkpoint_every=1000000", "--set", "train.eval_every=0"]
+               "train.checkpoint_every=1000000", "--set", "train.eval_every=0", "--set", "data.corpus=" + corpus]
     process = subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.DEVNULL, **options)
     wait_for_steps(shell, process, name, 1)
     return process
@@ -191,6 +191,32 @@ def check_lost_readers(shell):
     shell.expect("nohup", process.wait(timeout=120) == 130, process.returncode)
 
 
+def check_corpus_that_changes(shell):
+    """A corpus that is overwritten while a run reads it ends the run; put back, the run continues."""
+    shutil.copytree(shell.path("corpus"), shell.path("changing"))
+    tokens = shell.path("changing/tokens.bin")
+    with open(tokens, "rb") as file:
+        content = file.read()
+    for name, left in (("emptied", b""), ("overwritten", content[:200] + bytes(1000) + content[1200:])):
+        process = start_endless(shell, name, corpus="changing", stderr=subprocess.PIPE, text=True)
+        write_bytes(tokens, left)
+        said = process.communicate(timeout=120)[1]
+        last = said.splitlines()[-1]
+        # A page that is gone may be touched between the check of the file and the reading.
+        shell.expect(name, process.returncode == 1 and "tokens.bin" in last and
+                     ("changed while it was in use" in last or "it was cut short while it was in use" in last),
+                     f"exit {process.returncode} {last!r}")
+        write_bytes(tokens, content)
+        shell.ok("train", "recipe.toml", "--out", name + "-after", "--set", "data.corpus=changing", "--quiet")
+
+
+def write_bytes(path, content):
+    """Writes into the file that is there, as other programs may do."""
+    with open(path, "r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
 def main():
     with tiny(sys.argv[1], run=False, kind=Damage) as shell:
         write(shell.path("recipe.toml"), RECIPE.replace("eval_every = 3", "checkpoint_every = 2"))
@@ -203,6 +229,7 @@ def main():
         check_damaged_records(shell)
         check_closed_streams(shell)
         check_lost_readers(shell)
+        check_corpus_that_changes(shell)
         return finish(shell)
 
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
+#include <optional>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
@@ -17,10 +19,12 @@ static_assert(sizeof(DocumentRecord) == sizeof(token_file::Document));
 
 namespace {
 
-/// Tokens [begin, end) and their bytes.
+/// Tokens [begin, end) and their bytes, which lie in the file `path`.
 struct TokenPart {
   std::uint64_t begin = 0, end = 0;
   std::span<const std::byte> bytes;
+  std::filesystem::path path;
+  mutable FileStamp stamp;  // guarded by Mapped::stamps
 };
 
 }  // namespace
@@ -30,6 +34,7 @@ struct TokenFile::Mapped {
   MappedFile file;
   token_file::Header header;
   std::vector<MappedFile> shards;
+  mutable std::mutex stamps;
   std::vector<TokenPart> parts;  // parts with all tokens, in order
   std::vector<DocumentRecord> documents;
   std::vector<std::string> domains;
@@ -65,6 +70,8 @@ struct TokenFile::Mapped {
   void map_shard(std::size_t index, std::size_t count);
   void read_documents();
   void read_domains();
+  bool holds_its_content() const;
+  void check_unchanged(const TokenPart& part) const;
 };
 
 void TokenFile::Mapped::check_header() {
@@ -99,7 +106,9 @@ void TokenFile::Mapped::find_tokens() {
   if (!sharded()) {
     parts.push_back(
         {.end = header.tokens,
-         .bytes = file.bytes().subspan(sizeof(header), header.tokens * header.token_width)});
+         .bytes = file.bytes().subspan(sizeof(header), header.tokens * header.token_width),
+         .path = path,
+         .stamp = file.stamp()});
     return;
   }
   const std::size_t count = shard_table().size() / sizeof(std::uint64_t);
@@ -120,7 +129,11 @@ void TokenFile::Mapped::map_shard(std::size_t index, std::size_t count) {
         shard.filename().string(), " should have ", tokens, " tokens of ", header.token_width,
         " bytes and has ", bytes.size(), " bytes");
   const std::uint64_t begin = parts.empty() ? 0 : parts.back().end;
-  parts.push_back({.begin = begin, .end = begin + tokens, .bytes = bytes});
+  parts.push_back({.begin = begin,
+                   .end = begin + tokens,
+                   .bytes = bytes,
+                   .path = shard,
+                   .stamp = shards.back().stamp()});
 }
 
 void TokenFile::Mapped::read_documents() {
@@ -158,6 +171,26 @@ void TokenFile::Mapped::read_domains() {
     names = names.subspan(length);
   }
   check(names.empty(), "bytes follow its domain names");
+}
+
+bool TokenFile::Mapped::holds_its_content() const {
+  Xxh64 hash;
+  for (const TokenPart& part : parts) hash.update(part.bytes);
+  return token_file::content_hash(hash, header.tables_hash) == header.content_hash;
+}
+
+/// Throws if someone wrote other content into the part's file since it was mapped. A file that was
+/// deleted or replaced by another file stays mapped as it was. Only the time of a file changes
+/// where it is touched, or where a file system over a network learns the server's time.
+void TokenFile::Mapped::check_unchanged(const TokenPart& part) const {
+  const std::optional<FileStamp> now = file_stamp(part.path);
+  const std::scoped_lock lock(stamps);
+  if (!now || *now == part.stamp || !now->same_file(part.stamp)) return;
+  const std::string name = part.path.filename().string();
+  check(now->size == part.stamp.size, name, " had ", part.stamp.size, " bytes and has ", now->size,
+        " now: it was changed while it was in use");
+  check(holds_its_content(), name, " was changed while it was in use");
+  part.stamp = *now;
 }
 
 TokenFile TokenFile::open(const std::string& path) {
@@ -210,6 +243,7 @@ void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
   auto next = static_cast<std::uint64_t>(begin);
   auto part = std::ranges::upper_bound(parts, next, {}, &TokenPart::end);
   for (; !out.empty(); ++part) {
+    mapped_->check_unchanged(*part);
     const auto some = out.first(std::min<std::uint64_t>(out.size(), part->end - next));
     const std::byte* const from = part->bytes.data() + (next - part->begin) * token_width();
     token_width() == 2 ? widen(std::uint16_t{}, from, some) : widen(std::uint32_t{}, from, some);
@@ -219,10 +253,7 @@ void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
 }
 
 void TokenFile::verify() const {
-  Xxh64 hash;
-  for (const TokenPart& part : mapped_->parts) hash.update(part.bytes);
-  mapped_->check(token_file::content_hash(hash, mapped_->header.tables_hash) == content_hash(),
-                 "its tokens are damaged (checksum)");
+  mapped_->check(mapped_->holds_its_content(), "its tokens are damaged (checksum)");
 }
 
 }  // namespace penstock

@@ -1,5 +1,8 @@
 #include "penstock/data/corpus/token_file.h"
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "penstock/base/atomic_files.h"
@@ -65,6 +68,47 @@ TEST(TokenFile, RoundTripsInBothWidths) {
     const std::vector<std::size_t> expected = {0, 0, 0, 1, 1, 2, 2, 2, 2};
     for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(file.document_at(i), expected[i]);
     EXPECT_NO_THROW(file.verify());
+  }
+}
+
+TEST(TokenFile, ChangedWhileItIsInUse) {
+  for (const std::uint64_t shard : {0u, 5u}) {  // one file, then shards of 5 and 4 tokens
+    const testing::TemporaryFolder folder;
+    const std::string path = write(folder, sample(256), shard);
+    const std::string name = shard == 0 ? "tokens.bin" : "tokens-00002-of-00002.bin";
+    const std::string tokens = folder / name, bytes = testing::read_bytes(tokens);
+    int writes = 0;
+    const auto write_in_place = [&](const std::string& changed) {
+      std::ofstream(tokens, std::ios::binary | std::ios::trunc) << changed;
+      // Two writes within one tick of the clock would have the same time.
+      const auto now = std::filesystem::last_write_time(tokens);
+      std::filesystem::last_write_time(tokens, now + std::chrono::seconds(++writes));
+    };
+    const TokenFile file = TokenFile::open(path);
+    std::vector<std::int64_t> last(1);
+    write_in_place(bytes);  // the same content, at another time
+    file.read(8, last);
+    EXPECT_EQ(last[0], 255);
+    std::string other = bytes;
+    other[bytes.find(std::string("\x06\0\x07\0", 4))] = 5;  // token 6 becomes token 5
+    write_in_place(other);
+    EXPECT_EQ(testing::read_bytes(tokens).size(), bytes.size());
+    expect_says(error_of([&] { file.read(8, last); }),
+                {name + " was changed while it was in use", "penstock data prepare"});
+    write_in_place(bytes);
+    file.read(8, last);
+    EXPECT_EQ(last[0], 255);
+    write_in_place("");
+    expect_says(error_of([&] { file.read(8, last); }), {name, "and has 0 now"});
+    // Files that take the place of the mapped one leave it as it was.
+    write_in_place(bytes);
+    const TokenFile again = TokenFile::open(path);
+    std::filesystem::rename(folder.write("new", "none"), tokens);
+    again.read(8, last);
+    EXPECT_EQ(last[0], 255);
+    std::filesystem::remove(tokens);
+    again.read(8, last);
+    EXPECT_EQ(last[0], 255);
   }
 }
 
