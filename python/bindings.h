@@ -3,6 +3,7 @@
 #pragma once
 
 #include "python/values.h"
+#include "python/without_gil.h"
 
 namespace penstock::python {
 

@@ -30,7 +30,7 @@ std::string upcycle_model(const std::string& dense, const std::string& path, con
   options.seed = seed_of(seed, "seed");
   options.force = force;
   options.router_options = to_config(router, "router");
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   options = completed(options);
   const auto parent = open_model_source(model_argument(dense).path);
   upcycle(*parent, options, real_file_system(), out, {},
@@ -48,7 +48,7 @@ py::object export_to(const std::string& model, const std::string& path, const st
   options.out = out;
   options.sample = sample;
   const Certificate certificate = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     options.model = model_argument(model).path;
     return export_model(options, [](std::string_view, double) { check_signals(); });
   }();

@@ -56,7 +56,7 @@ std::pair<at::Tensor, RoutingResult> forward(MoeLayer& layer, const at::Tensor& 
                                              const std::optional<at::Tensor>& token_ids,
                                              const std::optional<at::Generator>& generator,
                                              std::optional<std::int64_t> dropout_seed) {
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   ops::check_same_kind({x, layer.experts().parameters(/*recurse=*/false).front()}, "MoeLayer");
   PENSTOCK_CHECK(!token_ids || !token_ids->is_floating_point(),
                  "token_ids must be whole numbers, not ", token_ids->scalar_type());
@@ -87,14 +87,14 @@ void add_layers(py::module_& module) {
       .def("forward", &forward, py::arg("x"), py::kw_only(), py::arg("training"), py::arg("step"),
            py::arg("total_steps"), py::arg("k"), py::arg("sequence_length"), py::arg("logit_shift"),
            py::arg("token_ids"), py::arg("generator"), py::arg("dropout_seed"))
-      .def("after_step", &MoeLayer::after_step, py::call_guard<py::gil_scoped_release>())
+      .def("after_step", &MoeLayer::after_step, py::call_guard<WithoutGil>())
       .def("parameters", [](const MoeLayer& layer) { return listed(layer.named_parameters()); })
       .def("buffers", [](const MoeLayer& layer) { return listed(layer.named_buffers()); });
   module.def(
       "make_moe_layers",
       [](const py::dict& options) {
         const MoeOptions checked = options_of(to_config(options, ""));
-        const py::gil_scoped_release released;
+        const WithoutGil released;
         return make_moe_layers(checked);
       },
       py::arg("options"));

@@ -41,7 +41,7 @@ struct Loaded {
 
 std::shared_ptr<Loaded> load(const std::string& path, const std::string& tokenizer, bool fold,
                              bool as_trained) {
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return std::make_shared<Loaded>(with_model(path, [&](const ModelArgument& argument) {
     const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     Loaded out{.argument = argument, .run = run_settings(argument.path)};
@@ -58,7 +58,7 @@ std::shared_ptr<Loaded> load(const std::string& path, const std::string& tokeniz
 }
 
 at::Tensor logits(const Loaded& loaded, const at::Tensor& ids, std::int64_t k) {
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   LanguageModel& model = *loaded.model;
   const ModelConfig& config = model.config();
   const at::Tensor rows = ids.dim() == 1 ? ids.unsqueeze(0) : ids;
@@ -79,7 +79,7 @@ at::Tensor logits(const Loaded& loaded, const at::Tensor& ids, std::int64_t k) {
 
 std::vector<TokenId> ids_of_text(const Loaded& loaded, const py::object& given) {
   const std::string text = text_of(given, "text");
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   const Tokenizer& tokenizer = loaded.text();
   const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
@@ -90,7 +90,7 @@ std::vector<TokenId> ids_of_text(const Loaded& loaded, const py::object& given) 
 
 std::map<std::string, at::Tensor> trace(const Loaded& loaded,
                                         const std::vector<std::int64_t>& tokens) {
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   PENSTOCK_CHECK(loaded.model->config().moe_layers() > 0, loaded.argument.path,
                  ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
   return analysis::trace_routing(*loaded.model, tokens);
@@ -109,7 +109,7 @@ EvaluationWish wish_of(const py::dict& given, std::int64_t context) {
 py::object eval_corpus(const Loaded& loaded, const std::string& data, const py::dict& given) {
   const EvaluationWish wish = wish_of(given, loaded.model->config().context);
   const auto measured = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     const Corpus corpus = Corpus::open(data);
     corpus.file().verify();
     check_same_tokenizer(loaded.text(), corpus);
@@ -137,7 +137,7 @@ py::dict eval_text(const Loaded& loaded, const py::object& said, const py::dict&
   const std::string text = text_of(said, "text");
   std::int64_t length = wish_of(given, 0).keys.sequence_length;
   const ScoredText found = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     if (length == 0) length = loaded.model->config().context;
     PENSTOCK_CHECK(length > 0, loaded.argument.path,
                    ": the model names no context length; give sequence_length");
@@ -220,7 +220,7 @@ std::vector<Completion> generate_text(const Loaded& loaded, const py::list& prom
       const py::gil_scoped_acquire gil;
       on_text(text.prompt, text.sample, decoded(piece));
     };
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   return ids.empty()
              ? generate(loaded.model, loaded.text(), texts, how, listener).completions
              : generate_from_tokens(loaded.model, loaded.text(), ids, how, listener).completions;

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   namespace python = penstock::python;
   penstock::ops::anchor();
   module.attr("__version__") = PENSTOCK_VERSION;
+  python::end_work_with_python();
   python::add_errors(module);
   python::add_routing(module);
   python::add_layers(module);

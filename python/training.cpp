@@ -74,6 +74,7 @@ class ThreadsOfBefore {
 };
 
 [[noreturn]] void throw_interrupted(const std::string& message) {
+  check_python_goes_on();
   PyErr_SetString(PyExc_KeyboardInterrupt, message.c_str());
   throw py::error_already_set();
 }
@@ -91,7 +92,7 @@ bool train(const py::object& recipe, const std::string& path, const py::dict& se
     control.logged = [&](const nlohmann::ordered_json& line) { return callback.hear(line); };
   RunOutcome outcome = RunOutcome::interrupted;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     const ThreadsOfBefore threads;
     static std::once_flag once;
     std::call_once(once, ops::keep_freed_memory);
@@ -133,7 +134,7 @@ py::object run_study(const std::string& path, const std::string& out, const py::
   hooks.write_pages = report::write_study_pages;
   hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
   const study::StudyOutcome outcome = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     const ThreadsOfBefore threads;
     return study::run_study(config, how, hooks);
   }();

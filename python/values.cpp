@@ -137,6 +137,7 @@ Kept keep(py::object object) {
 void check_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  check_python_goes_on();
 }
 
 }  // namespace penstock::python

@@ -41,8 +41,8 @@ py::object to_python(const nlohmann::ordered_json& value);
 using Kept = std::shared_ptr<py::object>;
 Kept keep(py::object object);
 
-/// Throws the exception that a Python signal handler raised, such as KeyboardInterrupt. Takes the
-/// GIL.
+/// Throws the exception that a Python signal handler raised, such as KeyboardInterrupt, and
+/// SystemExit where Python ends meanwhile. Takes the GIL.
 void check_signals();
 
 }  // namespace penstock::python

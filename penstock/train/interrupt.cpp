@@ -81,6 +81,12 @@ InterruptGuard::~InterruptGuard() {
   --alive;
 }
 
+void stop_guarded_work(int signal) {
+  if (alive == 0 || received != 0) return;
+  first_time = now();
+  received = signal;
+}
+
 int InterruptGuard::signal() const { return received; }
 
 }  // namespace penstock

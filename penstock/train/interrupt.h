@@ -33,6 +33,10 @@ class InterruptGuard {
   std::vector<std::pair<int, struct sigaction>> before_;  // each signal with its earlier handler
 };
 
+/// Does what a first signal of that number would do while a guard is alive, without its line. Does
+/// nothing where there is no guard.
+void stop_guarded_work(int signal);
+
 /// The line that a run prints at the first signal if it then saves its last complete step.
 inline constexpr const char* kStoppingLine =
     "stopping after this layer, or this batch of an evaluation, to save the last complete step; "

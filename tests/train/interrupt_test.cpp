@@ -46,6 +46,16 @@ TEST(Interrupt, AHangupThatIsIgnoredStaysIgnored) {
   EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
 }
 
+TEST(Interrupt, WorkUnderAGuardCanBeStoppedWithoutASignal) {
+  stop_guarded_work(SIGTERM);
+  const InterruptGuard guard;
+  EXPECT_EQ(guard.signal(), 0);
+  stop_guarded_work(SIGTERM);
+  EXPECT_EQ(guard.signal(), SIGTERM);
+  stop_guarded_work(SIGHUP);
+  EXPECT_EQ(guard.signal(), SIGTERM);
+}
+
 TEST(Interrupt, AGuardWithinAnotherHasItsSignalAndLeavesItOne) {
   const InterruptGuard outer;
   ::raise(SIGTERM);
