@@ -63,6 +63,10 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
   return {"auto", "in-turn", "tree"};
 }
 
+/// Largest number of sequences of a step, and of tokens of a sequence. Products of the two with a
+/// model's sizes stay countable.
+inline constexpr int kMostOfABatch = 1 << 24;
+
 struct TrainConfig : TrainingBasics {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
@@ -85,8 +89,10 @@ struct TrainConfig : TrainingBasics {
     v("init_hash", init_hash,
       {.help = "hash of the initial model; filled in automatically, and checked if given"});
     v("steps", steps, {.help = "optimizer steps", .min = 1});
-    v("batch_sequences", batch_sequences, {.help = "sequences per step", .min = 1});
-    v("sequence_length", sequence_length, {.help = "tokens per sequence", .min = 1});
+    v("batch_sequences", batch_sequences,
+      {.help = "sequences per step", .min = 1, .max = kMostOfABatch});
+    v("sequence_length", sequence_length,
+      {.help = "tokens per sequence", .min = 1, .max = kMostOfABatch});
     v("micro_batch", micro_batch,
       {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
                "computed over it; 0: batch_sequences",

@@ -34,6 +34,14 @@ TEST(Recipe, EvalKIsOneThatTheRouterTakes) {
       {"the model is dense"});
 }
 
+TEST(Recipe, ABatchHasABoundOfSequencesAndOfTheirTokens) {
+  for (const std::string key : {"train.batch_sequences", "train.sequence_length"})
+    for (const std::string value : {"16777217", "9223372036854775807"})
+      expect_opens(refusal({key + "=" + value}), "--set " + key + "=" + value + ": " + key + " = " +
+                                                     value +
+                                                     " is out of range; it must be 1 to 16777216");
+}
+
 TEST(Recipe, TakesAScopeOfLoadsThatTheSelectorCanCount) {
   const std::string key = "model.router.load-balance.scope=";
   EXPECT_EQ(refusal({key + "global", "train.micro_batch=4"}), "accepted");
