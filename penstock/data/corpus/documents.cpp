@@ -21,6 +21,9 @@ namespace files = std::filesystem;
 void check_utf8(const std::string& name, std::string_view text) {
   const auto offset = find_invalid_utf8(text);
   if (offset == text.npos) return;
+  PENSTOCK_CHECK(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), "'", name,
+                 "' begins with the mark of UTF-16, and is not UTF-8; convert it first with "
+                 "'iconv -f utf-16 -t utf-8'");
   fail(fmt::format(
       "'{}' is not UTF-8: byte 0x{:02x} at offset {}; convert it first, for example with "
       "'iconv -f latin1 -t utf-8', or drop what is broken with 'iconv -c -f utf-8 -t utf-8'",
