@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <mutex>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -14,6 +16,9 @@ namespace {
 std::atomic<int> received = 0;
 std::atomic<std::int64_t> first_time = 0;  // nanoseconds
 std::atomic<int> alive = 0;                // guards
+// The signals with their handlers of before the first guard.
+std::mutex of_guards;
+std::vector<std::pair<int, struct sigaction>> earlier_handlers;
 // The text that the handler writes at the first signal, and the file descriptor for it.
 std::atomic<const std::string*> line = nullptr;
 std::atomic<int> descriptor = -1;
@@ -57,7 +62,16 @@ std::vector<int> stopping_signals() {
 }
 
 InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {
-  if (alive++ == 0) received = 0;
+  const std::scoped_lock lock(of_guards);
+  if (alive++ == 0) {
+    received = 0;
+    earlier_handlers.clear();
+    for (const int number : stopping_signals()) {
+      struct sigaction old = {};
+      sigaction(number, nullptr, &old);
+      earlier_handlers.emplace_back(number, old);
+    }
+  }
   if (out) {
     // On a terminal an unfinished progress line may stand there, so begin a new line.
     acknowledgement_ = (isatty(fileno(out)) ? "\n" : "") + acknowledgement + "\n";
@@ -68,17 +82,14 @@ InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* ou
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  for (const int number : stopping_signals()) {
-    struct sigaction old = {};
-    sigaction(number, &action, &old);
-    before_.emplace_back(number, old);
-  }
+  for (const auto& [number, old] : earlier_handlers) sigaction(number, &action, nullptr);
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (const auto& [number, old] : before_) sigaction(number, &old, nullptr);
+  const std::scoped_lock lock(of_guards);
   line = nullptr;
-  --alive;
+  if (--alive > 0) return;
+  for (const auto& [number, old] : earlier_handlers) sigaction(number, &old, nullptr);
 }
 
 void stop_guarded_work(int signal) {

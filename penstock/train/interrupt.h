@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace penstock {
@@ -15,8 +14,9 @@ std::vector<int> stopping_signals();
 
 /// While a guard is alive, the stopping signals set a flag instead of ending the process. A
 /// second SIGINT ends the process at once. So does any of these signals a second or more after
-/// the first one (some senders send a signal twice). The destructor restores the earlier handlers.
-/// Nested guards share the flag, so the outer guard keeps a signal that the inner one received.
+/// the first one (some senders send a signal twice). The destructor of the last guard restores the
+/// earlier handlers. Guards share the flag, so an outer guard keeps a signal that an inner one
+/// received, and guards of several threads all see it.
 class InterruptGuard {
  public:
   /// @param acknowledgement  line that the handler writes at the first signal
@@ -30,7 +30,6 @@ class InterruptGuard {
 
  private:
   std::string acknowledgement_;
-  std::vector<std::pair<int, struct sigaction>> before_;  // each signal with its earlier handler
 };
 
 /// Does what a first signal of that number would do while a guard is alive, without its line. Does

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,19 @@ TEST(Interrupt, AHangupThatIsIgnoredStaysIgnored) {
   EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM}));
   sigaction(SIGHUP, &old, nullptr);
   EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
+}
+
+TEST(Interrupt, GuardsOfTwoThreadsMayEndInAnyOrder) {
+  struct sigaction ignore = {}, old = {}, after = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGTERM, &ignore, &old);
+  std::optional<InterruptGuard> first(std::in_place), second(std::in_place);
+  first.reset();
+  ::raise(SIGTERM);
+  EXPECT_EQ(second->signal(), SIGTERM);
+  second.reset();
+  sigaction(SIGTERM, &old, &after);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
 }
 
 TEST(Interrupt, WorkUnderAGuardCanBeStoppedWithoutASignal) {
