@@ -16,6 +16,14 @@ std::string place_of(const std::string& origin, const std::string& name) {
 
 std::string shown(py::handle value) { return py::cast<std::string>(py::repr(value)); }
 
+/// The value as a whole number of Python; null where it is none. A tensor is one if it holds a
+/// single whole number.
+py::object index_of(py::handle value) {
+  PyObject* const number = PyIndex_Check(value.ptr()) ? PyNumber_Index(value.ptr()) : nullptr;
+  if (!number) PyErr_Clear();
+  return py::reinterpret_steal<py::object>(number);
+}
+
 ConfigNode config_of(py::handle value, const std::string& origin, const std::string& name,
                      int levels);
 
@@ -56,7 +64,7 @@ ConfigNode config_of(py::handle value, const std::string& origin, const std::str
   if (py::hasattr(value, "__fspath__"))
     return ConfigNode(text_of(value.attr("__fspath__")(), place), origin);
   using Limits = std::numeric_limits<std::int64_t>;
-  if (PyIndex_Check(object))
+  if (index_of(value))
     return ConfigNode(whole_number_of(value, place, Limits::min(), Limits::max()), origin);
   if (PyNumber_Check(object)) return ConfigNode(number_of(value, place), origin);
   fail(place, place.empty() ? "" : ": ", "expected a bool, number, str, path, list or dict, found ",
@@ -94,14 +102,12 @@ std::string text_of(py::handle value, const std::string& name) {
 
 std::int64_t whole_number_of(py::handle value, const std::string& name, std::int64_t least,
                              std::int64_t most) {
-  const bool whole = PyIndex_Check(value.ptr());
-  const py::object number = whole ? py::module_::import("operator").attr("index")(value)
-                                  : py::reinterpret_borrow<py::object>(value);
-  std::string text = shown(number);
+  const py::object whole = index_of(value);
+  std::string text = shown(whole ? py::handle(whole) : value);
   const std::string problem = whole_number(least, most)(text);
   PENSTOCK_CHECK(whole && problem.empty(), name, ": ",
                  problem.empty() ? "must be a whole number, not " + text : problem);
-  return py::cast<std::int64_t>(number);
+  return py::cast<std::int64_t>(whole);
 }
 
 std::uint64_t seed_of(py::handle value, const std::string& name) {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 
 from fixture import BUILD, Fixture, main, read_tensors, run_program, stop_at
 import penstock
@@ -158,6 +159,13 @@ class Runs(Fixture):
         with self.assertRaises(TypeError):
             penstock.train(recipe)
 
+    def test_recipes_of_numbers_in_tensors(self):
+        values = {"train.steps": torch.tensor(2), "train.lr": torch.tensor(0.25, dtype=torch.float64)}
+        penstock.train("recipe.toml", out="tensors", progress=False, set=values)
+        with open("tensors/config.toml", "rb") as file:
+            train = tomllib.load(file)["train"]
+        self.assertEqual((train["steps"], train["lr"]), (2, 0.25))
+
     def test_recipes_of_values_that_cannot_be(self):
         circle = {}
         circle["model"] = circle
@@ -170,6 +178,7 @@ class Runs(Fixture):
                               ({"train": {"lr": 10 ** 400}}, "^train.lr: must be .* or less"),
                               ({"model": 3}, "^model: expected a table, found an integer$"),
                               ({"data": {"corpus": b"corpus"}}, "^data.corpus: expected a bool.*bytes"),
+                              ({"train.lr": torch.tensor([0.1, 0.2])}, "^train.lr: must be a number .*, not tensor"),
                               ({"data.corpus": "a\ud800"}, "^data.corpus: has a lone surrogate"),
                               ({"model": 3, "model.layers": 2}, "^'layers' is below a value"),
                               (circle, "^model.model.*nested deeper than 200 levels$"),
@@ -189,6 +198,9 @@ class Runs(Fixture):
             penstock.train("recipe.toml", out="/")
         self.assertEqual(penstock.train("recipe.toml", out="", progress=False, set={"train.steps": 1}).path,
                          os.path.join("runs", "recipe"))
+        with self.assertRaisesRegex(penstock.Error, "^out: has a NUL after 'cut', which no path may have$"):
+            penstock.train("recipe.toml", out="cut\0off")
+        self.assertFalse(os.path.exists("cut"))
         with self.assertRaisesRegex(penstock.Error, "^out: name what to write$"):
             penstock.upcycle("run", "")
         with self.assertRaisesRegex(penstock.Error, "^out: name what to write$"):

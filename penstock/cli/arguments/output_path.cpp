@@ -22,6 +22,9 @@ CLI::Validator output_path() { return CLI::Validator(trim, "PATH"); }
 std::string output_path(std::string path, const std::string& name) {
   const std::string problem = trim(path);
   PENSTOCK_CHECK(problem.empty(), name, ": ", problem);
+  const std::size_t nul = path.find('\0');  // the system would take the path to end there
+  PENSTOCK_CHECK(nul == path.npos, name, ": has a NUL after '", path.substr(0, nul),
+                 "', which no path may have");
   return path;
 }
 
