@@ -38,6 +38,16 @@ std::string python_name(const std::string& member) {
 /// The library's message with the arguments of Python's functions in place of members.
 std::string in_python(const char* message) { return with_members(message, python_name); }
 
+/// Raises the exception with that text. Bytes that are not UTF-8, such as words of a damaged file,
+/// become U+FFFD; PyErr_SetString() would drop the whole text.
+void raise_exception(PyObject* type, const std::string& text) {
+  PyObject* const message =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (!message) return;  // another exception is raised
+  PyErr_SetObject(type, message);
+  Py_DECREF(message);
+}
+
 }  // namespace
 
 void add_errors(py::module_& module) {
@@ -52,17 +62,17 @@ void add_errors(py::module_& module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const DivergedError& e) {
-      PyErr_SetString(diverged, in_python(e.what()).c_str());
+      raise_exception(diverged, in_python(e.what()));
     } catch (const NotPortableError& e) {
-      PyErr_SetString(not_portable, in_python(e.what()).c_str());
+      raise_exception(not_portable, in_python(e.what()));
     } catch (const Error& e) {
-      PyErr_SetString(error, in_python(e.what()).c_str());
+      raise_exception(error, in_python(e.what()));
     } catch (const AssertionError& e) {
-      PyErr_SetString(assertion, e.what());
+      raise_exception(assertion, e.what());
     } catch (const c10::IndexError& e) {
-      PyErr_SetString(PyExc_IndexError, e.what_without_backtrace());
+      raise_exception(PyExc_IndexError, e.what_without_backtrace());
     } catch (const c10::Error& e) {
-      PyErr_SetString(PyExc_RuntimeError, e.what_without_backtrace());
+      raise_exception(PyExc_RuntimeError, e.what_without_backtrace());
     }
   });
 }

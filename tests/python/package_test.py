@@ -53,6 +53,13 @@ class Models(Fixture):
         said = torch.log_softmax(model.logits(ids[:-1]).double(), -1).gather(1, ids[1:, None])[:, 0]
         torch.testing.assert_close(got["log_probabilities"][:16], said, atol=1e-5, rtol=0)
 
+    def test_an_error_about_a_damaged_file_keeps_its_text(self):
+        os.makedirs("damaged")
+        with open("damaged/config.json", "wb") as file:
+            file.write(b'{"model_type": "\xff"}')
+        with self.assertRaisesRegex(penstock.Error, "damaged/config.json.*\ufffd"):
+            penstock.load("damaged")
+
     def test_a_length_of_0_is_the_context(self):
         penstock.train("recipe.toml", out="short", set={"train.eval_sequence_length": 8}, progress=False)
         model = penstock.load("short")
