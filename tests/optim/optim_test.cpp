@@ -23,9 +23,13 @@ TEST(Schedule, WarmsUpAndFollowsTheCosine) {
 
 TEST(Schedule, LinearAndConstant) {
   OptimizerConfig config{
-      .lr = 1.0, .min_lr = 0.0, .lr_schedule = LrSchedule::linear, .warmup_steps = 0};
-  EXPECT_DOUBLE_EQ(learning_rate(config, 5, 10), 0.5);
+      .lr = 1.0, .min_lr = 0.2, .lr_schedule = LrSchedule::linear, .warmup_steps = 2};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 1, 10), 2 / 3.);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 2, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 4, 10), 0.8);  // 0.2 + 0.8·6/8
+  EXPECT_DOUBLE_EQ(learning_rate(config, 12, 10), 0.2);
   config.lr_schedule = LrSchedule::constant;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 1, 10), 2 / 3.);
   EXPECT_DOUBLE_EQ(learning_rate(config, 9, 10), 1.0);
 }
 
@@ -48,6 +52,12 @@ TEST(OptimizerConfig, WhatIsOpenFollowsFromTheRest) {
   OptimizerConfig contradiction{.lr = 1.0, .min_lr = 2.0};
   EXPECT_EQ(testing::error_of([&] { contradiction.complete(10, "train."); }),
             "train.min_lr = 2 is above train.lr = 1");
+  OptimizerConfig short_run{.lr = 1.0};
+  short_run.complete(99, "");
+  EXPECT_EQ(short_run.warmup_steps, 1);
+  for (OptimizerConfig endless :
+       {OptimizerConfig{.beta1 = 1}, OptimizerConfig{.beta2 = 1}, OptimizerConfig{.eps = 0}})
+    EXPECT_THROW(endless.complete(10, "train."), Error);
 }
 
 class TwoTensors : public torch::nn::Module {
@@ -91,6 +101,16 @@ TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
   // The first step still has length lr, against the gradient's sign. No other decay is applied.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 0.9, 1e-5);
   EXPECT_NEAR(model.unused[0].item<double>(), 4.9, 1e-5);
+}
+
+TEST(AdamW, LeavesFrozenParametersAlone) {
+  TwoTensors model;
+  model.vector.set_requires_grad(false);
+  AdamW optimizer(model, {.weight_decay = 0.25, .decay = Decay::coupled, .clip = 0});
+  (model.matrix.sum() * 6).backward();
+  EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 8.48528137423857, 1e-6);  // sqrt(36 + 36)
+  EXPECT_EQ(model.vector[0].item<double>(), 3);
+  EXPECT_EQ(optimizer.state().size(), 4u);  // two moments of the matrix and of the unused tensor
 }
 
 TEST(AdamW, SomeParametersHaveALearningRateOfTheirOwn) {
