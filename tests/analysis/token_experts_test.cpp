@@ -5,6 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "penstock/analysis/flips.h"
@@ -63,6 +65,40 @@ TEST_F(TokenExpertsTest, AddsUpToTheEvaluationsLoad) {
     both_layers += evaluation.routing.assignments[0][e] + evaluation.routing.assignments[1][e];
   }
   EXPECT_NEAR(sum(counted.active), both_layers / 2, 1e-9 * both_layers);
+}
+
+TEST(TokenCounter, ATokensSurprisalContinuesAlongAStream) {
+  ModelConfig config = testing::small_recipe("hash", 4, 16).model;
+  config.vocab = 8;
+  config.layers = 1;
+  config.moe.experts = 2;
+  std::vector<double> surprisals, active;
+  TokenCounter counter(config.resolved(), [&](const TokenPlace& place) {
+    surprisals.push_back(place.surprisal);
+    active.push_back(place.active[0]);
+  });
+  const auto read = [&](const Batch& batch, std::vector<int> experts, std::vector<double> nats) {
+    const at::Tensor mask = torch::tensor(experts).view({-1, 2}).to(at::kBool);  // [T, E]
+    counter.routed(0, make_plan(at::ones(mask.sizes()), mask));
+    counter.scored(batch, nats);
+  };
+  // Two streams side by side, and then one stream that begins anew.
+  read({.sequences = 2, .length = 2, .inputs = {1, 2, 3, 4}}, {1, 1, 0, 0, 0, 1, 1, 0},
+       {0.1, 0.2, 0.3, 0.4});
+  read({.sequences = 2, .length = 2, .fresh = false, .inputs = {5, 6, 7, 1}},
+       {1, 0, 1, 0, 1, 0, 0, 1}, {0.5, 0.6, 0.7, 0.8});
+  read({.sequences = 1, .length = 2, .inputs = {2, 3}}, {1, 0, 1, 0}, {0.9, 1.0});
+  for (const std::size_t first : {0u, 2u, 8u}) {
+    EXPECT_TRUE(std::isnan(surprisals.at(first))) << first;
+    surprisals[first] = 0;
+  }
+  EXPECT_EQ(surprisals, (std::vector<double>{0, 0.1, 0, 0.3, 0.2, 0.5, 0.4, 0.7, 0, 0.9}));
+  EXPECT_EQ(active, (std::vector<double>{2, 0, 1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(counter.counted().tokens, 10);
+  EXPECT_EQ(counter.counted().count, (std::vector<double>{0, 2, 2, 2, 1, 1, 1, 1}));
+  EXPECT_EQ(counter.counted().active, (std::vector<double>{0, 3, 1, 2, 1, 1, 1, 1}));
+  EXPECT_EQ(counter.counted().by_expert(0, 0, 1), 1);
+  EXPECT_EQ(counter.counted().by_expert(0, 1, 1), 2);
 }
 
 TEST_F(TokenExpertsTest, RefusesWhatAssignsNothing) {
