@@ -123,13 +123,5 @@ TEST(TextOrder, DropsTheLastBatchWhereAsked) {
   EXPECT_THROW(TextOrder(set, 6, 1, 7, true), Error);
 }
 
-TEST(ClassificationScore, AccuracyAndMacroF1ByHand) {
-  // Three classes. Class 2 neither occurs nor is predicted, so it does not count.
-  const ClassificationScore score{.confusion = {{3, 1, 0}, {2, 2, 0}, {0, 0, 0}}, .texts = 8};
-  EXPECT_DOUBLE_EQ(score.accuracy(), 5.0 / 8);
-  EXPECT_DOUBLE_EQ(score.macro_f1(), (6.0 / 9 + 4.0 / 7) / 2);
-  EXPECT_EQ(ClassificationScore{}.accuracy(), 0);
-}
-
 }  // namespace
 }  // namespace penstock
