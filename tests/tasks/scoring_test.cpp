@@ -143,9 +143,10 @@ std::string arc_row(const std::string& first, const std::string& second, int gol
 }
 
 TEST(Results, AreCountedByHand) {
-  const Task task = find_task("arc_easy", TaskProtocol::kLmEval);
+  Task task = find_task("arc_easy", TaskProtocol::kLmEval);
+  task.metrics.push_back(Metric::acc_bytes);
   // With equal sums the first choice wins. By characters (4, and 2 because é is one) item 2's first
-  // wins.
+  // wins. By bytes (4 and 4) its second wins.
   const TaskResult r = summary(task,
                                {arc_row("aaaa", "éé", 0), arc_row("aaaa", "éé", 0),
                                 arc_row("aaaa", "éé", 1), arc_row("a", "b", 1)},
@@ -155,6 +156,8 @@ TEST(Results, AreCountedByHand) {
   EXPECT_DOUBLE_EQ(r.acc_norm->mean, 0.5);
   EXPECT_TRUE(r.items[1].right_norm);
   EXPECT_FALSE(r.items[1].right);
+  EXPECT_FALSE(r.items[1].right_bytes);
+  EXPECT_TRUE(r.items[2].right_bytes);
   EXPECT_DOUBLE_EQ(*r.guess, 0.5);
   EXPECT_NEAR(*r.acc.stderr_of_mean, std::sqrt(0.25 / 3), 1e-12);
   EXPECT_TRUE(r.is_guessing());
