@@ -113,6 +113,31 @@ TEST(Experts, MergingBlendsTheWeightsPerSegment) {
   }
 }
 
+TEST(Experts, MergingBlendsTheBiasesToo) {
+  torch::manual_seed(2);
+  Experts experts(kExperts, kWidth, kInner, {.activation = ops::Activation::relu, .bias = true});
+  experts.to(at::kDouble);
+  experts.initialize(0.6, 0.6, InitialDraws(3));
+  auto parameters = experts.named_parameters();
+  {
+    const torch::NoGradGuard no_grad;
+    for (const char* name : {"up_bias", "down_bias"}) parameters[name].normal_();
+  }
+  const at::Tensor hidden = torch::randn({kTokens, kWidth}, at::kDouble);
+  const at::Tensor blend = torch::rand({2, kExperts}, at::kDouble).softmax(1);
+  const at::Tensor y = experts.forward(hidden, make_merge_plan(blend, kTokens, 4));
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    const auto blended = [&](const char* name) {
+      at::Tensor out = at::zeros_like(parameters[name][0]);
+      for (std::int64_t e = 0; e < kExperts; ++e) out = out + blend[t / 4][e] * parameters[name][e];
+      return out;
+    };
+    const at::Tensor inner = (blended("up").mv(hidden[t]) + blended("up_bias")).clamp_min(0);
+    const at::Tensor expected = blended("down").mv(inner) + blended("down_bias");
+    EXPECT_LT((y[t] - expected).abs().max().item<double>(), 1e-12) << t;
+  }
+}
+
 TEST(Experts, WithoutAssignmentsEverythingIsZero) {
   Experts experts = double_experts();
   const at::Tensor hidden = torch::randn({kTokens, kWidth}, at::kDouble).requires_grad_();
