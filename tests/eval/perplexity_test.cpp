@@ -3,8 +3,6 @@
 #include "penstock/eval/perplexity.h"
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
-#include <torch/utils.h>
 
 #include <cmath>
 #include <fstream>
@@ -12,8 +10,8 @@
 #include <numbers>
 
 #include "penstock/data/prepare/prepare.h"
-#include "penstock/models/make_model.h"
 #include "tests/base/temp_directory.h"
+#include "tests/eval/constant_model.h"
 
 namespace penstock {
 namespace {
@@ -36,32 +34,15 @@ Corpus corpus_of_two_domains(const std::filesystem::path& directory) {
 }
 
 /// After every text: p(a) = 1/2, p(b) = 1/4, and 1/8 each for c and for the end of a document.
-std::shared_ptr<LanguageModel> model_of_constant_logits(const std::string& method) {
-  ModelConfig config;
-  config.d_model = 4;
-  config.layers = 1;
-  config.heads = 1;
-  config.d_ffn = 4;
-  config.context = 8;
-  config.norm_eps = 0;
-  if (method != "dense") config.moe.experts = 4;
-  config.router.method = method;
-  auto model = make_model(config, 1);
-  const torch::NoGradGuard no_grad;
-  auto parameters = model->named_parameters();
-  for (auto& item : parameters) item.value().zero_();
-  parameters["embed_tokens"].fill_(1);
-  parameters["norm.weight"].fill_(1);
-  const at::Tensor logits = parameters["lm_head"].select(1, 0);  // [V]
-  logits.fill_(-100);
-  logits['a'] = std::log(4.0), logits['b'] = std::log(2.0), logits['c'] = logits[0] = 0;
-  return model;
+std::shared_ptr<LanguageModel> model_of_letters(const std::string& method) {
+  return testing::constant_model(method, 256,
+                                 {{'a', std::log(4)}, {'b', std::log(2)}, {'c', 0}, {0, 0}});
 }
 
 class EvaluatedDomains : public ::testing::Test {
  protected:
   nlohmann::ordered_json measure(const std::string& method) const {
-    return to_json(evaluate(*model_of_constant_logits(method), corpus_,
+    return to_json(evaluate(*model_of_letters(method), corpus_,
                             {.split = Split::kTest, .sequence_length = 3, .batch_sequences = 2}));
   }
   testing::TempDirectory directory_;

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
+#include "tests/eval/constant_model.h"
 
 namespace penstock {
 namespace {
@@ -42,6 +47,34 @@ TEST(TextWindows, LlamaPerplexity) {
   EXPECT_EQ(windows[1].ids, (TokenIds{5, 6, 7, 8, 9}));
   EXPECT_EQ(windows[1].first_scored, 3);  // 8 and 9 are scored
   EXPECT_THROW(text_windows(first_ids(3), -1, 4, TextProtocol::kLlamaPerplexity), Error);
+}
+
+/// "ab a" is _ab_a to a tokenizer that puts a space before it. This space is no byte of the text.
+TEST(ScoreText, CountsTheBytesOfTheTextAlone) {
+  Vocabulary vocabulary{.kind = Vocabulary::Kind::kSentencePieceBpe};
+  using Type = Vocabulary::PieceType;
+  vocabulary.pieces = {{.text = "<unk>", .type = Type::kUnknown},
+                       {.text = "<s>", .type = Type::kControl},
+                       {.text = "</s>", .type = Type::kControl},
+                       {.text = "\u2581"},
+                       {.text = "a"},
+                       {.text = "b"}};
+  vocabulary.unknown = 0, vocabulary.bos = 1, vocabulary.eos = 2;
+  // p(_) = 1/2, p(a) = p(b) = 1/4.
+  const auto model = testing::constant_model("dense", 6, {{3, std::log(2)}, {4, 0}, {5, 0}});
+  const auto expect = [&](bool add_bos, TextProtocol protocol, int tokens, int bytes, double bits) {
+    SCOPED_TRACE(concat(add_bos, " ", word(protocol)));
+    vocabulary.add_bos = add_bos;
+    const LossTotals found = score_text(*model, *make_tokenizer(vocabulary), "ab a",
+                                        {.name = "text", .length = 4, .protocol = protocol})
+                                 .totals;
+    EXPECT_EQ(found.tokens, tokens);
+    EXPECT_EQ(found.bytes, bytes);
+    EXPECT_NEAR(found.nats, bits * std::numbers::ln2, 1e-5);
+  };
+  expect(true, TextProtocol::kWindows, 5, 4, 1 + 2 + 2 + 1 + 2);
+  expect(false, TextProtocol::kWindows, 4, 4, 2 + 2 + 1 + 2);  // the first token is not scored
+  expect(true, TextProtocol::kLlamaPerplexity, 1, 1, 2);       // b in the window of BOS, _, a, b
 }
 
 }  // namespace
