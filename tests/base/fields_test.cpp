@@ -182,31 +182,28 @@ TEST(Fields, ABoolMayHaveWordsAndATableIsTakenAsItIs) {
   const auto again = read_config<Settings>(write_config(settings));
   EXPECT_FALSE(again.biased);
   EXPECT_EQ(to_toml(again.table), "[a]\nb = 3\n");
-  for (const FieldDescription& field : describe_config<Settings>()) {
-    if (field.path == "steps") {
-      EXPECT_EQ(field.min, 1);
-      EXPECT_EQ(field.max, 100);
-    }
-    if (field.path == "kind") {
-      EXPECT_EQ(field.words, (std::vector<std::string>{"plain", "fancy"}));
-      EXPECT_EQ(field.range, "plain | fancy");
-    }
-    if (field.path == "biased") {
-      EXPECT_EQ(field.option, "bias");
-      EXPECT_EQ(field.words, (std::vector<std::string>{"drop", "keep"}));
-      EXPECT_EQ(field.range, "drop | keep");
-    }
-    if (field.path == "table") {
-      EXPECT_EQ(field.type, "table");
-    }
-  }
 }
 
-TEST(Fields, AnEnumIsDescribedByItsWords) {
-  for (const FieldDescription& field : describe_config<Settings>()) {
-    if (field.path != "pace" && field.path != "perhaps" && field.path != "paces") continue;
-    EXPECT_EQ(field.range, "slow | quick") << field.path;
-    EXPECT_EQ(field.type, field.path == "paces" ? "array" : "string");
+/// The description of one of the settings.
+FieldDescription description_of(const std::string& path) {
+  for (const FieldDescription& field : describe_config<Settings>())
+    if (field.path == path) return field;
+  ADD_FAILURE() << path << " is not described";
+  return {};
+}
+
+TEST(Fields, AreDescribedByTypeRangeAndWords) {
+  EXPECT_EQ(description_of("steps").min, 1);
+  EXPECT_EQ(description_of("steps").max, 100);
+  EXPECT_EQ(description_of("kind").words, (std::vector<std::string>{"plain", "fancy"}));
+  EXPECT_EQ(description_of("kind").range, "plain | fancy");
+  EXPECT_EQ(description_of("biased").option, "bias");
+  EXPECT_EQ(description_of("biased").words, (std::vector<std::string>{"drop", "keep"}));
+  EXPECT_EQ(description_of("biased").range, "drop | keep");
+  EXPECT_EQ(description_of("table").type, "table");
+  for (const char* path : {"pace", "perhaps", "paces"}) {
+    EXPECT_EQ(description_of(path).range, "slow | quick") << path;
+    EXPECT_EQ(description_of(path).type, std::string(path) == "paces" ? "array" : "string");
   }
 }
 
