@@ -13,15 +13,17 @@ namespace {
 /// Sets HOME, or removes it for nullptr. Restores it on destruction.
 class Home {
  public:
-  explicit Home(const char* value) : before_(std::getenv("HOME") ? std::getenv("HOME") : "") {
-    value ? ::setenv("HOME", value, 1) : ::unsetenv("HOME");
+  explicit Home(const char* value) {
+    if (const char* before = std::getenv("HOME")) before_ = before;
+    set(value);
   }
   Home(const Home&) = delete;
   Home& operator=(const Home&) = delete;
-  ~Home() { ::setenv("HOME", before_.c_str(), 1); }
+  ~Home() { set(before_ ? before_->c_str() : nullptr); }
 
  private:
-  std::string before_;
+  static void set(const char* value) { value ? ::setenv("HOME", value, 1) : ::unsetenv("HOME"); }
+  std::optional<std::string> before_;
 };
 
 struct Place {

@@ -49,23 +49,33 @@ class TextPassesTest : public ::testing::Test {
     return accumulate(work, {.total_steps = 10, .training = true}, kDrawSeed, memory);
   }
   /// mean_texts CE + Σ_passes (its texts / all texts) · auxiliary losses, for one backward pass.
+  /// Computes the accuracy and the load too.
   at::Tensor objective_by_hand() {
     const std::vector<TextIndices> passes = {{0, 2, 4}, {3}, {1}};
     at::Tensor out = torch::zeros({}, torch::kDouble);
+    accuracy_ = 0;
+    load_ = std::vector(2, std::vector<double>(4));
     for (std::size_t p = 0; p < passes.size(); ++p) {
+      const double share = static_cast<double>(passes[p].size()) / 5;
       RoutingContext context{.total_steps = 10, .training = true};
       context.generator = at::detail::createCPUGenerator(mix64(kDrawSeed + p));
       const ClassifierOutput found = classifier_->forward(
           {.tokens = stack_texts(texts_, passes[p]),
            .memory_length = 0,
            .dropout_seed = static_cast<std::int64_t>(random_bits(kDrawSeed, 1, p) >> 1)},
-          context);
-      for (std::size_t row = 0; row < passes[p].size(); ++row)
-        out = out - torch::log_softmax(found.logits[static_cast<std::int64_t>(row)],
-                                       0)[texts_.labels[passes[p][row]]] /
-                        5;
-      if (config_.auxiliary_losses)
-        out = out + found.auxiliary_loss * (static_cast<double>(passes[p].size()) / 5);
+          context, [&](std::int64_t layer, const RoutingResult& result) {
+            const at::Tensor counts = at::bincount(result.plan.expert, {}, 4);
+            for (std::int64_t e = 0; e < 4; ++e)
+              load_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(e)] +=
+                  share * counts[e].item<double>() / static_cast<double>(result.plan.tokens);
+          });
+      for (std::size_t row = 0; row < passes[p].size(); ++row) {
+        const at::Tensor logits = found.logits[static_cast<std::int64_t>(row)];
+        const std::int64_t label = texts_.labels[passes[p][row]];
+        out = out - torch::log_softmax(logits, 0)[label] / 5;
+        accuracy_ += logits.argmax().item<std::int64_t>() == label ? 0.2 : 0;
+      }
+      if (config_.auxiliary_losses) out = out + found.auxiliary_loss * share;
     }
     return out;
   }
@@ -73,6 +83,8 @@ class TextPassesTest : public ::testing::Test {
   std::shared_ptr<Classifier> classifier_;
   EncodedSet texts_;
   FinetuneConfig config_;
+  double accuracy_ = 0;
+  std::vector<std::vector<double>> load_;  // [L][E]
 };
 
 TEST_F(TextPassesTest, EachPassCountsByItsTextsWithItsAuxiliaryLosses) {
@@ -89,6 +101,11 @@ TEST_F(TextPassesTest, EachPassCountsByItsTextsWithItsAuxiliaryLosses) {
     EXPECT_NEAR(report.total_loss, objective.item<double>(), 1e-9);
     EXPECT_EQ(report.texts, 5);
     EXPECT_EQ(report.tokens, 24);
+    EXPECT_NEAR(report.accuracy, accuracy_, 1e-12);
+    ASSERT_EQ(report.load.size(), load_.size());
+    for (std::size_t layer = 0; layer < load_.size(); ++layer)
+      for (std::size_t e = 0; e < 4; ++e)
+        EXPECT_NEAR(report.load[layer].at(e), load_[layer][e], 1e-12) << layer << e;
     double sum = 0;
     for (const auto& [part, loss] : report.auxiliary_losses) sum += loss;
     EXPECT_GT(sum, 1);  // in balance 2 for each of two layers
