@@ -8,7 +8,6 @@
 
 #include <cmath>
 
-#include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_record.h"
@@ -21,8 +20,6 @@ namespace penstock {
 namespace {
 
 using testing::small_recipe;
-
-constexpr std::size_t kWide = 999;  // columns
 
 class TrainerTest : public testing::SmallCorpusTest<> {
  protected:
@@ -194,63 +191,6 @@ TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
   testing::expect_says(outcome.failure, {"output head"});
 }
 
-/// The progress line of a run whose z-loss is much larger than its cross-entropy.
-TEST(ProgressText, KeepsWhatMattersIn80Columns) {
-  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
-  StepReport& report = outcome.report;
-  report.loss = 1.5881;
-  report.tokens = 4096;
-  report.bytes = 9000;
-  report.flops = 1e9;
-  report.auxiliary_losses = {{"load-balance", 0.0423}, {"z-loss", 62.14}};
-  report.sparsity = 0.75;
-  report.sparsity_by_layer = {0.75};
-  const MachineRecord machine{.peak_flops = 4e9};
-  const auto text = [&](const std::string& measured, std::size_t columns) {
-    return progress_text(120, 1000, outcome, machine, measured, 62, {}, columns);
-  };
-  EXPECT_EQ(text("valid 1.6000", 200),
-            "step 120/1000  loss 1.5881  1.043 bits/byte  aux load-balance 0.0423 z-loss 62.1  "
-            "grad 181  lr 0.0003  8,192 tok/s  50% of peak  sparsity 0.750  valid 1.6000  1m02s "
-            "left");
-  const std::string narrow = text("valid 1.6000", 79);  // the last column of 80 stays free
-  EXPECT_EQ(narrow,
-            "step 120/1000  loss 1.5881  aux 62.2  sparsity 0.750  valid 1.6000  1m02s left");
-  EXPECT_LE(narrow.size(), 79U);
-  const std::string early = text("", 79);
-  EXPECT_EQ(early, "step 120/1000  loss 1.5881  aux 62.2  grad 181  sparsity 0.750  1m02s left");
-  // Bits per byte are left out first.
-  const std::string less = text("valid 1.6000", text("valid 1.6000", 999).size() - 1);
-  EXPECT_EQ(less.find("bits/byte"), std::string::npos);
-  testing::expect_says(less, {"50% of peak"});
-}
-
-TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
-  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
-  StepReport& report = outcome.report;
-  report.loss = 1.5881;
-  report.tokens = 4096;
-  report.bytes = 9000;
-  report.flops = 1e9;
-  MachineRecord machine{.peak_flops = 4e9};
-  const auto text = [&](std::int64_t step, std::int64_t steps, std::size_t columns) {
-    return progress_text(step, steps, outcome, machine, "valid 1.6000", 62, busy_field(0.41, 2, 2),
-                         columns);
-  };
-  EXPECT_EQ(text(120, 1000, 79),
-            "step 120/1000  CPU 41%  loss 1.5881  grad 181  valid 1.6000  1m02s left");
-  report.auxiliary_losses = {{"adaptive-l1", 0.0423}};
-  report.sparsity = 0.75;
-  report.sparsity_by_layer = {0.75};
-  machine.balancer_state = {{"lambda", 0.001}};
-  EXPECT_EQ(text(120, 1000, 79),
-            "step 120/1000  CPU 41%  loss 1.5881  sparsity 0.750  valid 1.6000  1m02s left");
-  EXPECT_EQ(text(12000, 100000, 79),
-            "step 12000/100000  CPU 41%  loss 1.5881  sparse 0.75  valid 1.6000  1m02s left");
-  testing::expect_says(text(120, 1000, kWide),
-                       {"  other programs use the processor: 41 % of 2 cores left  loss 1.5881"});
-}
-
 TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
   Recipe recipe = small_recipe("vanilla", 4, 16);
   recipe.train.micro_batch = 2;
@@ -274,46 +214,6 @@ TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
   EXPECT_EQ(watched.loss, report.loss);
   EXPECT_EQ(watched.auxiliary_losses, report.auxiliary_losses);
   EXPECT_EQ(watched.gradient_norm, outcome.gradient_norm);
-}
-
-TEST(WatchedStep, ReadsTheNormOfOlderFineTunings) {
-  EXPECT_EQ(watched_step({{"step", 1}, {"loss", 2.0}, {"gradient_norm", 7.0}}).gradient_norm, 7);
-}
-
-TEST(ShareOfPeak, IsOfTheProcessorAlone) {
-  StepOutcome outcome{.seconds = 2};
-  outcome.report.flops = 6e9;
-  const MachineRecord machine{.peak_flops = 4e9};
-  EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  testing::expect_says(progress_text(1, 9, outcome, machine, "", 0, {}, kWide), {"75% of peak"});
-  outcome.on_cpu = false;
-  EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
-  EXPECT_EQ(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("peak"),
-            std::string::npos);
-  // A run of one such step.
-  for (const bool on_cpu : {false, true}) {
-    outcome.on_cpu = on_cpu;
-    const auto record =
-        finished_record(small_recipe("dense", 2, 8), {metrics_line(1, outcome, machine)}, machine);
-    EXPECT_EQ(record.at("share_of_peak").is_null(), !on_cpu);
-  }
-}
-
-TEST(SettledStep, NeedsTwentyStepsOfMeanAndTwentyMoreThatStay) {
-  std::vector<double> sparsity(30, 0.5);
-  sparsity.resize(130, 0.875);
-  // The mean of 20 comes within 0.02 of 0.875 once at most one of them is 0.5 (0.375/20 = 0.019).
-  EXPECT_EQ(settled_step(sparsity, 0.875), 49);
-  EXPECT_EQ(settled_step(std::vector<double>(130, 0.5), 0.875), -1);
-  EXPECT_EQ(settled_step({}, 0.875), -1);
-}
-
-TEST(HeldShare, CountsStepsWhoseRecentMeanIsOnTarget) {
-  std::vector<double> sparsity(60, 0.875);
-  for (int i = 50; i < 60; ++i) sparsity[i] = 0.78;  // each lowers the mean of 20 by 0.00475
-  // Steps 20..60 give 41 means. The 6 means with more than 4 low steps are off the target.
-  EXPECT_NEAR(held_share(sparsity, 0.875, 0), 35.0 / 41.0, 1e-12);
-  EXPECT_TRUE(std::isnan(held_share(sparsity, 0.875, 61)));
 }
 
 TEST_F(TrainerTest, SparsityAtTheTargetIsExactForAnyNumberOfLayers) {
