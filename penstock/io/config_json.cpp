@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t max_bytes = std::size_t{256} << 20;
 
+bool is_above_int64(const nlohmann::json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+}
+
 }  // namespace
 
 nlohmann::json to_json(const ConfigNode& node) {
@@ -37,7 +41,10 @@ nlohmann::json to_json(const ConfigNode& node) {
 
 ConfigNode from_json(const nlohmann::json& value, const std::string& origin) {
   if (value.is_boolean()) return ConfigNode(value.get<bool>(), origin);
-  if (value.is_number_integer()) return ConfigNode(value.get<std::int64_t>(), origin);
+  // A number above std::int64_t's is no whole number here. JSON's reader, too, makes a double of
+  // one above std::uint64_t's.
+  if (value.is_number_integer() && !is_above_int64(value))
+    return ConfigNode(value.get<std::int64_t>(), origin);
   if (value.is_number()) return ConfigNode(value.get<double>(), origin);
   if (value.is_string()) return ConfigNode(value.get<std::string>(), origin);
   if (value.is_array()) {
