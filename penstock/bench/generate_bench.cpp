@@ -32,6 +32,14 @@ void repeat(Session& session, const std::vector<TokenId>& tokens,
   }
 }
 
+std::vector<TokenId> random_tokens(std::int64_t count, std::int64_t vocab) {
+  std::vector<TokenId> tokens;
+  for (std::int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<TokenId>(random_below(
+        random_bits(1, 0, static_cast<std::uint64_t>(i)), static_cast<std::uint64_t>(vocab))));
+  return tokens;
+}
+
 /// "541.8 GFLOP/s", or "541.8 GFLOP/s in F32 and 1010.3 in bf16" where the prompt has products in
 /// bf16.
 std::string peak_text(const GenerateBench& bench) {
@@ -55,11 +63,7 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   PENSTOCK_CHECK(config.has_memory() || config.context == 0 || length <= config.context,
                  "a prompt of ", options.prompt, " and ", options.tokens,
                  " tokens are more than the model's context of ", config.context);
-  std::vector<TokenId> tokens;
-  for (std::int64_t i = 0; i < length; ++i)
-    tokens.push_back(
-        static_cast<TokenId>(random_below(random_bits(1, 0, static_cast<std::uint64_t>(i)),
-                                          static_cast<std::uint64_t>(config.vocab))));
+  const std::vector<TokenId> tokens = random_tokens(length, config.vocab);
   GenerateBench out{.options = options};
   out.machine = {.threads = options.threads,
                  .peak_flops = ops::measure_peak_flops(options.threads),
