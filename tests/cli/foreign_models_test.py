@@ -176,7 +176,7 @@ def check_damage(shell, tensors):
     broken = {**tensors, name: (tensors[name][0], [float("nan")] + tensors[name][1][1:])}
     write_model(os.path.join(shell.directory, "damaged"), broken)
     shutil.copy(os.path.join(shell.directory, "corpus/tokenizer.json"), os.path.join(shell.directory, "damaged"))
-    shell.mistake(1, ["experts.2.up_proj", "NaN"], "eval", "damaged", "--data", "corpus")
+    shell.mistake(1, [f"'{name}'", "NaN"], "eval", "damaged", "--data", "corpus")
 
 
 def check_random_checkpoint(shell, source):

@@ -35,7 +35,7 @@ bool all_finite(const at::Tensor& tensor) {
 /// The tensor of that name, or a slice of it. Throws Error that names the tensor if it holds NaN or
 /// infinity.
 at::Tensor checked(at::Tensor tensor, const ModelSource& source, const std::string& name) {
-  PENSTOCK_CHECK(all_finite(tensor), source.origin(), ": tensor '", name,
+  PENSTOCK_CHECK(all_finite(tensor), source.origin(), ": tensor '", source.stored_name(name),
                  "' holds NaN or infinity; such a model computes nothing, take an earlier one");
   return tensor;
 }

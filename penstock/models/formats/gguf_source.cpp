@@ -147,6 +147,10 @@ std::optional<ops::StoredRows> GgufSource::stored(const std::string& name) const
   return ops::StoredRows{.type = *type, .rows = wanted[0], .data = data.data()};
 }
 
+std::string GgufSource::stored_name(const std::string& name) const {
+  return place_of(name).first->name;
+}
+
 std::shared_ptr<const Tokenizer> GgufSource::tokenizer() const {
   const GgufValue* const model = file_->value("tokenizer.ggml.model");
   PENSTOCK_CHECK(model && !(model->as_string() &&

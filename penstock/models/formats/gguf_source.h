@@ -25,6 +25,7 @@ class GgufSource : public ModelSource {
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
   std::optional<ops::StoredRows> stored(const std::string& name) const override;
+  std::string stored_name(const std::string& name) const override;
   std::shared_ptr<const Tokenizer> tokenizer() const override;
 
  private:

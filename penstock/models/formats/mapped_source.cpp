@@ -30,6 +30,8 @@ at::Tensor MappedSource::tensor(const std::string& name) const {
   return out;
 }
 
+std::string MappedSource::stored_name(const std::string& name) const { return view(name).name; }
+
 std::optional<ops::StoredRows> MappedSource::stored(const std::string& name) const {
   const TensorView& found = view(name);
   if (found.shape.size() != 2) return {};

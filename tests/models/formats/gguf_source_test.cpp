@@ -55,6 +55,14 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
     }
 }
 
+TEST(GgufSource, SaysTheFilesNamesOfTensors) {
+  const TempDirectory temp;
+  const auto source = open_model_source(moe_file(temp));
+  EXPECT_EQ(source->stored_name("model.layers.1.self_attn.q_proj.weight"), "blk.1.attn_q.weight");
+  EXPECT_EQ(source->stored_name("model.layers.0.mlp.experts.1.up_proj.weight"),
+            "blk.0.ffn_up_exps.weight");
+}
+
 /// Writes a copy of the file in which the tensors whose names end in `ending` have type `type` and
 /// random bytes, except for scales of 1/256.  shape: of these tensors; empty: as in the file
 void write_quantised(const GgufFile& file, const std::string& path, const std::string& ending,
