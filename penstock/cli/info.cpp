@@ -48,6 +48,9 @@ void print_info(const InfoOptions& options) {
     recipe = recipe_of_model(options.target);
   } else {
     ConfigNode node = read_toml(options.target);
+    PENSTOCK_CHECK(!node.table().empty() || !options.overrides.empty(), options.target,
+                   ": sets no key, so the figures would be those of the defaults alone; give a "
+                   "recipe (`penstock train --template METHOD` prints one)");
     for (const char* of_studies : {"variants", "like", "report"})
       if (node.find(of_studies)) {
         PENSTOCK_CHECK(layouts.ranks == 0, options.target,

@@ -32,6 +32,8 @@ def check_outputs(shell, source):
     shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5, "two lines above five")
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
     shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
+    shell.mistake(1, ["/dev/null: sets no key"], "info", "/dev/null")
+    shell.ok("info", "/dev/null", "--set", "model.layers=2")
     for wrong in ("0", "-1", "inf", "fast"):
         shell.mistake(2, ["--latency", f"must be a number above 0, not '{wrong}'"], "info", "recipe.toml", f"--latency={wrong}")
     shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
