@@ -134,7 +134,7 @@ void note_beyond_context(const ModelConfig& config, std::int64_t length) {
 }
 
 void run_eval_text(const EvalTextOptions& options) {
-  const auto protocol = named_word<TextProtocol>(options.protocol, "protocol");
+  const auto protocol = named_word<TextProtocol>(options.protocol, "--protocol");
   const std::string text = real_file_system().read(options.text);
   PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
   if (!options.per_token.empty())

@@ -74,7 +74,7 @@ def check_eval_text(shell):
     for option in (("--data", "corpus"), ("--split", "test"), ("--k", "1"), ("--max-tokens", "9"),
                    ("--isolate-documents",), ("--streams", "2")):
         shell.mistake(2, ["--text", option[0]], *evaluate, *option)
-    shell.mistake(1, ["llama", "windows"], *evaluate, "--protocol", "llama")
+    shell.mistake(1, ["--protocol = 'llama'", "windows"], *evaluate, "--protocol", "llama")
     shell.mistake(1, ["no-such.txt"], "eval", "run", "--text", "no-such.txt")
     shutil.copytree(os.path.join(shell.directory, "run/checkpoints/step-6"), os.path.join(shell.directory, "bare"))
     for name in ("tokenizer.json", "manifest.json"):
