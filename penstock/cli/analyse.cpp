@@ -293,10 +293,9 @@ void add_analyse_command(CLI::App& app) {
       ->check(whole_number(1, 256));
   command->add_flag("--only-best", options->only_best,
                     "only step 0 and the best checkpoint of a run");
-  command
-      ->add_option(
-          "--tables", options->tables,
-          "compute HyperRouter's Table A3 (FLOPs) or A4 (parameters), beside the paper's numbers")
+  one_value_each(command->add_option("--tables", options->tables,
+                                     "compute HyperRouter's Table A3 (FLOPs) or A4 (parameters), "
+                                     "beside the paper's numbers; A3,A4: both"))
       ->delimiter(',');
   add_threads(*command, options->threads);
   command->add_option("--html", options->html, "write a page with charts to this file");
@@ -305,7 +304,7 @@ void add_analyse_command(CLI::App& app) {
       "Examples:\n"
       "  penstock analyse runs/hyperrouter --data enwik8 --html routing.html\n"
       "  penstock analyse runs/remoe/checkpoints/step-200 --data corpus --tokens 0 --json\n"
-      "  penstock analyse --tables A3 A4");
+      "  penstock analyse --tables A3,A4");
   command->callback([options] { run_analyse(*options); });
 }
 

@@ -86,12 +86,13 @@ def check_analyse(shell):
     text = shell.ok("analyse", "hashed", "--data", "corpus", "--split", "validation")
     shell.expect("analyse", "Router entropy: not measured: scorer 'none'" in text, text)
     shell.expect("gradient", "there is nothing to take a gradient of" in " ".join(text.split()), text)
-    tables = json.loads(shell.ok("analyse", "--tables", "A3", "A4", "--json"))
+    tables = json.loads(shell.ok("analyse", "--tables", "A3,A4", "--json"))
     shell.expect("analyse", [table["table"] for table in tables] == ["A3", "A4"], tables)
     shell.expect("analyse", {"row": "SMoE-Dropout", "column": "Router", "published": 16.448, "computed": 16.448,
                              "useful": 16.448, "agrees": True, "remark": ""} == tables[1]["cells"][0], tables[1])
     shell.expect("analyse", re.search(r"k = 1 +HyperRouter +3\.47 +3\.7354 ", shell.ok("analyse", "--tables", "A3")))
     shell.mistake(1, ["A9", "A3"], "analyse", "--tables", "A9")
+    shell.mistake(1, ["--tables needs no MODEL"], "analyse", "--tables", "A3", "run")
     shell.mistake(1, ["MODEL"], "analyse")
     shell.mistake(1, ["--data"], "analyse", "run")
 
