@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/infer/pass_reader.h"
+#include "penstock/models/files/chat_template.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/fold_routers.h"
@@ -39,7 +40,7 @@ void choose_chat_form(const std::string& wanted, const std::string& path,
                    "'; give --chat-template ", forms);
     return;
   }
-  const std::string text = serve::chat_template_of(path);
+  const std::string text = chat_template_of(path);
   if (!text.empty()) model.chat_form = serve::recognise_chat_form(text);
   model.no_chat = fmt::format(
       "{}: start the server with --chat-template NAME, one of {}, or ask /v1/completions",

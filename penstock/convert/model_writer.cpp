@@ -5,6 +5,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/links.h"
+#include "penstock/models/files/chat_template.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {
@@ -12,7 +13,9 @@ namespace {
 
 std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, std::string& reason) {
   try {
-    return parent.tokenizer()->files();
+    auto files = parent.tokenizer()->files();
+    files.merge(chat_template_files(chat_template_of(parent.origin()), files));
+    return files;
   } catch (const Error& error) {  // a model without a tokenizer still has weights
     reason = error.what();
     return {};

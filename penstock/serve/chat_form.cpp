@@ -3,30 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
-#include "penstock/base/file_system.h"
 #include "penstock/data/utf8.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/io/gguf.h"
 
 namespace penstock::serve {
 namespace {
-
-constexpr std::uintmax_t kLargestConfig = 16 << 20;
-
-/// A small file's text; "" where there is no file.
-std::string text_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto size = std::filesystem::file_size(path, ignored);
-  if (ignored || size > kLargestConfig) return {};
-  return real_file_system().read(path);
-}
 
 std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -161,29 +147,6 @@ std::optional<ChatForm> recognise_chat_form(std::string_view text) {
   if (has("<|user|>") && has("<|assistant|>") && has("eos_token") && !has("<|end|>"))
     return has("message['content'] + '\\n'") || has("message['content'] + '\n'") ? ChatForm::tulu
                                                                                  : ChatForm::zephyr;
-  return {};
-}
-
-std::string chat_template_of(const std::string& path) {
-  if (path.ends_with(".gguf")) {
-    const GgufFile file(path);
-    const GgufValue* const inside = file.value("tokenizer.chat_template");
-    if (inside && inside->as_string()) return *inside->as_string();
-  }
-  std::error_code ignored;
-  const std::filesystem::path place(path);
-  const auto folder = std::filesystem::is_directory(place, ignored) ? place : place.parent_path();
-  if (std::string text = text_of(folder / "chat_template.jinja"); !text.empty()) return text;
-  const auto config =
-      nlohmann::json::parse(text_of(folder / "tokenizer_config.json"), nullptr, false);
-  if (!config.is_object() || !config.contains("chat_template")) return {};
-  const auto& found = config["chat_template"];
-  if (found.is_string()) return found.get<std::string>();
-  if (!found.is_array()) return {};
-  for (const auto& one : found)  // of several named templates, the one for chats without tools
-    if (one.is_object() && one.value("name", nlohmann::json()) == "default" &&
-        one.contains("template") && one["template"].is_string())
-      return one["template"].get<std::string>();
   return {};
 }
 

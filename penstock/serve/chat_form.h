@@ -23,11 +23,6 @@ std::string chat_form_names();
 /// The form whose pieces the template contains; nothing if no form or several fit.
 std::optional<ChatForm> recognise_chat_form(std::string_view template_text);
 
-/// The chat template of a model: in its GGUF file, in chat_template.jinja, or in
-/// tokenizer_config.json. "" if it has none.
-/// @param path  of a model directory or file, which opens as a model
-std::string chat_template_of(const std::string& path);
-
 /// The chat as text for the model to continue. The tokenizer's control pieces appear as their
 /// spelling. The text has no token for the beginning of a document.
 /// Throws RequestError for an order of roles that the form does not have.

@@ -6,13 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/io/gguf_writer.h"
 
 namespace penstock::serve {
 namespace {
@@ -84,36 +81,6 @@ TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
             ChatForm::deepseek);
   EXPECT_FALSE(recognise_chat_form("'<|user|>' '<|end|>' '<|assistant|>' eos_token is Phi's"));
   EXPECT_FALSE(recognise_chat_form("<start_of_turn>"));
-}
-
-TEST(ChatForm, TheTemplateIsReadFromTheModelsFolder) {
-  const auto folder = std::filesystem::temp_directory_path() / "penstock_chat_form_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  const auto write = [&](const char* name, const std::string& text) {
-    std::ofstream(folder / name) << text;
-  };
-  EXPECT_EQ(chat_template_of(folder), "");
-  for (const char* damaged : {"{", "[]", "{\"chat_template\": 1}", "{\"chat_template\": [1, {}]}",
-                              R"({"chat_template": [{"name": 1, "template": 2}]})"}) {
-    write("tokenizer_config.json", damaged);
-    EXPECT_EQ(chat_template_of(folder), "") << damaged;
-  }
-  write("tokenizer_config.json", R"({"chat_template": "one"})");
-  EXPECT_EQ(chat_template_of(folder), "one");
-  const auto gguf = [&](const GgufMetadata& metadata) {
-    GgufWriter(real_file_system(), folder / "model.gguf", metadata, {}).commit();
-    return chat_template_of(folder / "model.gguf");
-  };
-  EXPECT_EQ(gguf({}), "one");
-  EXPECT_EQ(gguf({{"tokenizer.chat_template", GgufValue::string("inside")}}), "inside");
-  write(
-      "tokenizer_config.json",
-      R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "two"}]})");
-  EXPECT_EQ(chat_template_of(folder), "two");
-  write("chat_template.jinja", "three");
-  EXPECT_EQ(chat_template_of(folder), "three");
-  std::filesystem::remove_all(folder);
 }
 
 /// A tokenizer with a piece for each byte and two control pieces.

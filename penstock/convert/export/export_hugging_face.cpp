@@ -11,6 +11,7 @@
 #include "penstock/convert/export/own_class.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
 #include "penstock/io/safetensors_stream.h"
+#include "penstock/models/files/chat_template.h"
 
 namespace penstock {
 namespace {
@@ -99,8 +100,11 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
     write_shard(*directory.create(shard_name(i, shards.size())), shards[i], portable, dtype,
                 out.rounded);
   if (shards.size() > 1) directory.write("model.safetensors.index.json", index_text(shards));
-  if (tokenizer)
-    for (const auto& [name, text] : hugging_face_files(*tokenizer)) directory.write(name, text);
+  if (tokenizer) {
+    auto files = hugging_face_files(*tokenizer);
+    files.merge(chat_template_files(chat_template_of(portable.origin()), files));
+    for (const auto& [name, text] : files) directory.write(name, text);
+  }
   directory.commit();
   return out;
 }

@@ -20,6 +20,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/end_names.h"
+#include "penstock/models/files/chat_template.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/formats/gguf_tokenizer.h"
@@ -42,14 +43,18 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
   }
 }
 
-GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) {
+GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target,
+                        const std::string& chat_template) {
   if (!tokenizer)
     return no_gguf_tokenizer(std::string(target.architecture->gguf.name), target.config.vocab);
   const auto vocabulary = tokenizer->vocabulary();
   PENSTOCK_CHECK(
       vocabulary, "the tokenizer '", tokenizer->spec(),
       "' has no counterpart in llama.cpp; export without it (`penstock export --tokenizer none`)");
-  return gguf_tokenizer(*vocabulary, target.config.vocab);
+  GgufTokenizer out = gguf_tokenizer(*vocabulary, target.config.vocab);
+  if (!chat_template.empty())
+    out.metadata.emplace_back(kGgufChatTemplate, GgufValue::string(chat_template));
+  return out;
 }
 
 /// Adds a note if a tokenizer.json made from a vocabulary cuts text differently.
@@ -224,7 +229,8 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   clean_leftovers_of(real_file_system(), options.out);
   Exported written;
   if (gguf) {
-    const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);
+    const GgufTokenizer keys =
+        gguf_keys(tokenizer.get(), target, chat_template_of(source->origin()));
     out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());
     written = export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out,
                           weights);

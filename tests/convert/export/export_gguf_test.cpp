@@ -359,5 +359,21 @@ TEST(ExportGguf, TokenizersComeBack) {
   EXPECT_EQ(tokenizer->end_of_document(), 0);
 }
 
+TEST(ExportGguf, KeepsTheChatTemplateOfAFolderAndGivesItBack) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string(), text = "{{ '<|im_start|>' }}\n";
+  write_random_model(small_moe(), model);
+  write_file_atomically(real_file_system(), model + "/chat_template.jinja", text);
+  const std::string file = (temp.path() / "m.gguf").string();
+  export_model({.model = model, .out = file, .format = ExportFormat::kGguf, .check_tokens = 0});
+  const GgufFile written(file);
+  const GgufValue* const kept = written.value("tokenizer.chat_template");
+  ASSERT_TRUE(kept && kept->as_string());
+  EXPECT_EQ(*kept->as_string(), text);
+  const std::string folder = (temp.path() / "again").string();
+  export_model({.model = file, .out = folder, .check_tokens = 0});
+  EXPECT_EQ(real_file_system().read(folder + "/chat_template.jinja"), text);
+}
+
 }  // namespace
 }  // namespace penstock

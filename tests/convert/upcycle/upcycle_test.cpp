@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/data/tokenizers/from_files.h"
@@ -141,6 +142,13 @@ TEST_F(Upcycle, NoiseIsOfItsSizeAndRepeats) {
   EXPECT_NEAR(noise.std().item<double>(), 0.05, 0.006);  // 768 draws: the standard error is 2.6 %
   EXPECT_TRUE(a->tensor(name).equal(b->tensor(name)));
   EXPECT_FALSE(a->tensor(name).equal(a->tensor("model.layers.0.mlp.experts.4.up_proj.weight")));
+}
+
+TEST_F(Upcycle, KeepsTheParentsChatTemplate) {
+  const std::string text = "{{ '<|im_start|>' }}\n";
+  write_file_atomically(real_file_system(), path("dense/chat_template.jinja"), text);
+  make(options("vanilla"));
+  EXPECT_EQ(real_file_system().read(path("out/chat_template.jinja")), text);
 }
 
 TEST_F(Upcycle, KeepsTheParentsTypeUnlessTold) {
