@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/gguf_layout.h"
+#include "penstock/io/lfs_pointer.h"
 #include "penstock/io/shown_name.h"
 
 namespace penstock {
@@ -191,6 +192,7 @@ std::uint64_t alignment_of(const GgufMetadata& metadata, const std::string& orig
 }  // namespace
 
 GgufContent parse_gguf(std::span<const std::byte> file, const std::string& origin) {
+  check_no_lfs_pointer(file, origin);
   GgufCursor in(file, origin);
   PENSTOCK_CHECK(
       file.size() >= sizeof kGgufMagic && in.number<std::uint32_t>("the magic") == kGgufMagic,

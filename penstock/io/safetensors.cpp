@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "penstock/io/lfs_pointer.h"
 #include "penstock/io/shown_name.h"
 
 namespace penstock {
@@ -140,6 +141,7 @@ std::string_view dtype_name(Dtype dtype) { return row_of(dtype).name; }
 std::size_t dtype_bytes(Dtype dtype) { return row_of(dtype).bytes; }
 
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin) {
+  check_no_lfs_pointer(file, origin);
   std::uint64_t length = 0;
   PENSTOCK_CHECK(file.size() >= sizeof length, origin, ": ", file.size(),
                  " bytes are too few for a safetensors file");

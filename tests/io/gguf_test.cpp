@@ -258,5 +258,14 @@ TEST(Q8, BlocksByHand) {
   EXPECT_THROW(quantise_q8_0(values, block), Error);
 }
 
+TEST(Gguf, SaysThatAPointerOfGitLfsIsNoFile) {
+  try {
+    parse_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("m.gguf: is a pointer of Git LFS"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace penstock

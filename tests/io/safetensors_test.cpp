@@ -180,6 +180,8 @@ TEST(Safetensors, RefusesForeignAndShortFiles) {
   testing::expect_says(parse_error(""), {"too few"});
   testing::expect_says(parse_error("short"), {"too few"});
   testing::expect_says(parse_error("GGUF and then some more"), {"of another kind"});
+  EXPECT_EQ(parse_error("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+            "m.st: is a pointer of Git LFS, not the file itself; fetch it (`git lfs pull`)");
   std::string huge = file_of("{}", "");
   huge[5] = 1;
   testing::expect_says(parse_error(huge), {"claims 1099511627778 bytes"});
