@@ -114,9 +114,15 @@ std::string doctor_text(const std::string& calibration) {
          shell_quoted(calibration);
 }
 
-/// Prints how a model starts whose gates need not sum to one.
+/// Prints how a model starts whose gates need not sum to one, or whose experts may refuse tokens.
 void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
-  if (!measures_gate_sums(report.config, options)) return;
+  if (!measures_gate_sums(report.config, options)) {
+    if (options.start == UpcycleStart::parent && report.config.traits().drops)
+      fmt::print(
+          "start: this method does not begin as its parent where an expert is full: the gates of a "
+          "token that it refuses sum to less than 1\n");
+    return;
+  }
   const auto [least, most] = std::ranges::minmax_element(report.gate_sums);
   if (report.config.traits().gates == GateForm::relu)
     fmt::print(

@@ -37,6 +37,8 @@ def upcycling(shell):
     shell.expect("--start published", not published["renormalise"] and "start_entropy" not in published, published)
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--out", "one")
     shell.expect("a note says that the MoE does not begin as its parent", one.count("does not begin as its parent") == 1, one)
+    full = shell.ok("upcycle", "dense", "--method", "gshard", "--experts", "4", "--out", "full")
+    shell.expect("a note says that full experts refuse tokens", full.count("where an expert is full") == 1, full)
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--calibration", "text.txt", "--out",
                    "one-measured")
     shell.expect("a note says what the gates sum to", "a token's gates sum to 0." in one, one)
