@@ -293,6 +293,8 @@ ModelConfig hf_model_config(const json& config, const std::string& path) {
   PENSTOCK_CHECK(config.is_object(), path, ": is not a JSON object");
   const Keys keys(config, path);
   const std::string type = keys.text("model_type", "");
+  if (type.empty())
+    keys.refuse("model_type", "is missing; is this the config of a language model?");
   const auto known = std::ranges::find_if(
       architectures(), [&](const Architecture& one) { return one.hf.model_type == type; });
   PENSTOCK_CHECK(known != architectures().end(), path, ": model_type '", type,

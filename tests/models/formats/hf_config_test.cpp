@@ -286,6 +286,8 @@ TEST(HfConfig, WhatTheDecoderDoesNotComputeIsRefusedByName) {
         << it.key << ": " << text;
   }
   testing::expect_says(error_of([] { read_with("gpt2", json::object()); }), {"model_type"});
+  testing::expect_says(error_of([] { read(json::object()); }),
+                       {"config.json: model_type is missing"});
 }
 
 TEST(HfConfig, WindowsThatHideNothingAreRead) {
