@@ -1,5 +1,7 @@
 // Memory bandwidth by the triad a = b + s·c, and the size of the cache that its arrays must exceed.
 #include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -81,22 +83,28 @@ double measure_memory_bandwidth(int threads, double array_bytes) {
     std::fill_n(b.get() + first, piece, 1.0f);
     std::fill_n(c.get() + first, piece, 2.0f);
   });
-  // Each thread times short stretches while all threads run. Few stretches are interrupted, because
-  // they are short. The upper quartile leaves out the interrupted stretches and the few that a
-  // cache served.
+  // Each thread times short stretches while all threads run: they begin together, and what is timed
+  // after the first of them has ended does not count. Few stretches are interrupted, because they
+  // are short. The upper quartile leaves out the interrupted stretches and the few that a cache
+  // served.
   std::vector<double> rates(static_cast<std::size_t>(count), 0);
+  std::barrier all_begin(count);
+  std::atomic<bool> one_ended{false};
   on_all([&](std::int64_t first) {
     std::vector<double> stretches;
     constexpr int rounds = 4;
     constexpr std::int64_t stretch = 1 << 17;
+    all_begin.arrive_and_wait();
     for (int round = 0; round < rounds; ++round)
       for (std::int64_t i = first; i < first + piece; i += stretch) {
         const std::int64_t length = std::min(stretch, first + piece - i);
         const auto start = std::chrono::steady_clock::now();
         triad(a.get() + i, b.get() + i, c.get() + i, 3.0f, length);
         const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-        stretches.push_back(12.0 * static_cast<double>(length) / elapsed.count());
+        if (!one_ended || stretches.empty())
+          stretches.push_back(12.0 * static_cast<double>(length) / elapsed.count());
       }
+    one_ended = true;
     std::ranges::sort(stretches);
     rates[static_cast<std::size_t>(first / piece)] = stretches[stretches.size() * 3 / 4];
   });
