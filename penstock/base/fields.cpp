@@ -49,11 +49,19 @@ std::string range_text(const FieldInfo& info) {
   return out;
 }
 
-void check_range(const ConfigNode& node, const std::string& path, double value,
+/// @param value  of type double or std::int64_t
+template <class Value>
+void check_range(const ConfigNode& node, const std::string& path, Value value,
                  const FieldInfo& info) {
-  PENSTOCK_CHECK(std::isfinite(value), where(node, path), " = ", value, " is not a finite number");
-  PENSTOCK_CHECK(value >= info.min && value <= info.max, where(node, path), " = ",
-                 number_text(value), " is out of range; it must be ", range_text(info));
+  const auto number = static_cast<double>(value);
+  PENSTOCK_CHECK(std::isfinite(number), where(node, path), " = ", value, " is not a finite number");
+  if (number >= info.min && number <= info.max) return;
+  std::string shown;
+  if constexpr (std::is_integral_v<Value>)
+    shown = std::to_string(value);
+  else
+    shown = number_text(value);
+  fail(where(node, path), " = ", shown, " is out of range; it must be ", range_text(info));
 }
 
 /// The number of edits between two words (optimal string alignment). An edit inserts, deletes or
@@ -155,7 +163,7 @@ void FieldReader::read(const ConfigNode& node, const std::string& path, std::int
                        const FieldInfo& info) {
   const auto* found = std::get_if<std::int64_t>(&node.value());
   if (!found) wrong_type(node, path, "an integer");
-  check_range(node, path, static_cast<double>(*found), info);
+  check_range(node, path, *found, info);
   value = *found;
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/train/heard_hangups.h"
+
 namespace penstock {
 namespace {
 
@@ -30,6 +32,7 @@ TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
 
 TEST(Interrupt, AHangupThatIsIgnoredStaysIgnored) {
   // nohup starts programs so; the terminal's end then sends SIGHUP.
+  const testing::HeardHangups heard;
   struct sigaction ignore = {}, old = {}, meanwhile = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGHUP, &ignore, &old);

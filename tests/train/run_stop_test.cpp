@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/base/error_of.h"
+#include "tests/train/heard_hangups.h"
 #include "tests/train/run_fixture.h"
 
 namespace penstock {
@@ -123,6 +124,7 @@ TEST_F(TrainRun, AValidationThatASignalStoppedIsMadeByTheNextRun) {
 }
 
 TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
+  const testing::HeardHangups heard;
   std::int64_t before = 0;
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     auto files = signal_at(3, number);
