@@ -303,7 +303,7 @@ class Runs(Fixture):
 
     def test_the_end_of_the_program_saves_a_daemons_run(self):
         self.end_with_a_daemon('penstock.train("recipe.toml", out="daemon", progress=False, set={"train.steps": 1000000, '
-                               '"train.checkpoint_every": 1000000}, on_step=lambda line: begun.set())')
+                               '"train.checkpoint_every": 1000000}, on_step=lambda line: line["step"] and begun.set())')
         last = penstock.Run("daemon").metrics()[-1]["step"]
         self.assertTrue(os.path.isdir(f"daemon/checkpoints/step-{last}"), os.listdir("daemon/checkpoints"))
 
