@@ -26,7 +26,8 @@ const Variant& one_of(const StudyConfig& study, const std::string& name) {
 
 /// The k of the schedule's first step; -1 if k has no linear schedule.
 std::int64_t first_k(const Recipe& recipe) {
-  const ConfigNode& schedule = *resolve(recipe.model.router).options.at("topk").find("schedule");
+  const ResolvedRouter router = resolve(recipe.model.router);
+  const ConfigNode& schedule = *router.options.at("topk").find("schedule");
   if (std::get<std::string>(schedule.find("kind")->value()) != "linear") return -1;
   return std::get<std::int64_t>(schedule.find("start")->value());
 }

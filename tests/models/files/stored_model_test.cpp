@@ -9,6 +9,7 @@
 #include "penstock/infer/session.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine/precision.h"
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
@@ -125,8 +126,9 @@ TEST(StoredModel, FindsWhatIsNotFinite) {
                         {"model.layers.1.mlp.up_proj.weight"});
 }
 
-/// With 8-bit activations, few tokens give nearly the same logits. If not `codes`, no block's type
-/// has 8-bit products, and the logits are equal.
+/// With 8-bit activations, few tokens give nearly the same logits, and on a processor with bf16
+/// products many tokens nearly the same losses. If not `codes`, no block's type has 8-bit products,
+/// and both are equal.
 void expect_near(const std::string& path, bool codes) {
   const std::shared_ptr<const ModelSource> source = open_model_source(path);
   const at::Tensor exact = said(open_model(source));
@@ -135,8 +137,10 @@ void expect_near(const std::string& path, bool codes) {
   EXPECT_EQ(near.equal(exact), !codes) << path;
   // A token between two experts may go to the other one.
   EXPECT_LT((near - exact).norm().item<double>() / exact.norm().item<double>(), 0.2) << path;
-  EXPECT_TRUE(losses(*rounding).equal(losses(*open_model(source))))
-      << "the losses of a long text differ";
+  const at::Tensor of_numbers = losses(*open_model(source)), rounded = losses(*rounding);
+  EXPECT_EQ(rounded.equal(of_numbers), !codes || !ops::processor_has_bf16()) << path;
+  EXPECT_LT((rounded - of_numbers).norm().item<double>() / of_numbers.norm().item<double>(), 0.1)
+      << path;
 }
 
 TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
