@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/dropout.h"
 #include "penstock/ops/ops.h"
 
@@ -30,9 +31,7 @@ struct ExpertProblem {
   std::int64_t experts() const { return w_out.size(0); }      ///< E
   std::int64_t inner() const { return w_out.size(2); }        ///< f
   Dropout drop() const {
-    return {.p = dropout,
-            .seed = dropout_seed,
-            .keys = dropout_keys.defined() ? dropout_keys.data_ptr<std::int64_t>() : nullptr};
+    return {.p = dropout, .seed = dropout_seed, .keys = data_or_null<std::int64_t>(dropout_keys)};
   }
   /// m: the number of products that feed the activation.
   std::int64_t inputs() const { return activation == Activation::swiglu ? 2 : 1; }

@@ -37,9 +37,21 @@ class TaskRunner {
   float* data_;
 };
 
+/// Writes the row of assignment `a` in a forward pass: to `output`, weighted, if its token has no
+/// other assignment, and to `rows` otherwise.
+template <class Forward>
+void finish_row(const Forward& forward, std::int64_t a, const float* row) {
+  const auto& in = forward.in;
+  const std::int64_t t = in.token[a];
+  const bool only = in.token_offsets[t + 1] - in.token_offsets[t] == 1;
+  float* to =
+      only ? forward.output + t * in.width : forward.rows + (a - forward.first_row) * in.width;
+  scaled_row(in.width, only ? in.weight[a] : 1.0f, row, false, to);
+}
+
 /// Runs a forward pass. `forward.in` holds the operands; forward_tasks(in, group) gives a group's
-/// tasks. forward.run() writes the row of a token with one assignment to `output`, weighted. It
-/// writes other rows to `rows`, whose first row is assignment `first_row`.
+/// tasks. forward.run() gives each row to finish_row(). The first row of `rows` is assignment
+/// `first_row`.
 template <class Forward>
 void forward_groups(Forward& forward) {
   const auto& in = forward.in;
@@ -92,15 +104,6 @@ void backward_groups(Backward& backward, const at::Tensor& d_hidden, const at::T
         },
         to_hidden);
   }
-}
-
-/// Uninitialised f32 tensors with the shapes of the problem's tensors.
-inline ExpertGradient empty_gradient(const ExpertProblem& problem) {
-  const auto like = [](const at::Tensor& tensor) {
-    return tensor.defined() ? at::empty(tensor.sizes(), at::kFloat) : at::Tensor();
-  };
-  return {like(problem.hidden), like(problem.weight), like(problem.w_in),
-          like(problem.w_out),  like(problem.b_in),   like(problem.b_out)};
 }
 
 }  // namespace penstock::ops::cpu

@@ -8,6 +8,7 @@
 
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/vec16.h"
+#include "penstock/ops/data_or_null.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -96,7 +97,7 @@ AddRmsNormResult add_rms_norm(const at::Tensor& x_in, const at::Tensor& delta_in
   auto r = at::empty({count}, x.options());
   const Rows rows{.x = x.data_ptr<float>(),
                   .gain = gain.data_ptr<float>(),
-                  .delta = delta.defined() ? delta.data_ptr<float>() : nullptr,
+                  .delta = data_or_null(delta),
                   .grad = nullptr,
                   .residual = nullptr,
                   .r = r.data_ptr<float>(),
@@ -126,7 +127,7 @@ RmsNormGradient rms_norm_backward(const at::Tensor& grad_in, const at::Tensor& r
                   .gain = gain.data_ptr<float>(),
                   .delta = nullptr,
                   .grad = grad.data_ptr<float>(),
-                  .residual = residual.defined() ? residual.data_ptr<float>() : nullptr,
+                  .residual = data_or_null(residual),
                   .r = reciprocal_rms.data_ptr<float>(),
                   .sum = nullptr,
                   .out = dx.data_ptr<float>(),

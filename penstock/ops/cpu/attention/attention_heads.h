@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "penstock/ops/cpu/attention/attention_tiles.h"
+#include "penstock/ops/data_or_null.h"
 
 namespace penstock::ops::cpu::attention {
 
@@ -61,7 +62,7 @@ class PackedHeads {
     return {.stride = shape_.width(),
             .heads = heads,
             .hd = shape_.hd,
-            .rotation = rotated && rotation_.defined() ? rotation_.data_ptr<float>() : nullptr,
+            .rotation = rotated ? data_or_null(rotation_) : nullptr,
             .adjacent = adjacent_};
   }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <omp.h>
 
+#include "penstock/ops/data_or_null.h"
+
 namespace penstock::ops::cpu::attention {
 namespace {
 
@@ -37,7 +39,7 @@ Shape::Shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t hd, std::in
 
 RowStarts::RowStarts(const Shape& shape, const AttentionOptions& options)
     : start_(options.start.defined() ? options.start.contiguous() : at::Tensor()),
-      data_(start_.defined() ? start_.data_ptr<std::int64_t>() : nullptr),
+      data_(data_or_null<std::int64_t>(start_)),
       length_(shape.length) {}
 
 Block::Block(const Shape& shape, std::int64_t first_position, const std::int64_t* start)

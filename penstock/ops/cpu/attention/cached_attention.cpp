@@ -13,6 +13,7 @@
 #include "penstock/ops/cpu/attention/attention_heads.h"
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
@@ -29,7 +30,7 @@ struct CacheView {
         hd(p.head_dim()),
         n(p.fresh()),
         capacity(p.capacity()),
-        rotation_data(rotation.defined() ? rotation.data_ptr<float>() : nullptr),
+        rotation_data(data_or_null(rotation)),
         adjacent(p.rope_adjacent) {}
   std::int64_t h, g, hd, n, capacity;
   const float* rotation_data;

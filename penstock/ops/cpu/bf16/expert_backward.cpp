@@ -9,18 +9,16 @@
 
 #include "penstock/ops/cpu/bf16/declines.h"
 #include "penstock/ops/cpu/bf16/expert_inputs.h"
+#include "penstock/ops/cpu/expert_gradients.h"
 #include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/stream.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/expert_ffn.h"
 
 namespace penstock::ops::bf16 {
 namespace {
 
 constexpr std::int64_t kChunkPanel = kChunk / 2 * kPanel;  // pairs of a panel that is a chunk deep
-
-struct Gradients {
-  float *w_in, *w_out, *b_in, *b_out;  ///< b_in and b_out: null without biases
-};
 
 /// Scratch of one thread.
 struct Scratch {
@@ -42,7 +40,7 @@ struct Backward {
   const float* d_output;  ///< [T, d]
   PairRows dy;            ///< d_output in bf16
   const float* kept;
-  Gradients d;
+  cpu::WeightGradients d;
   float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
 
   std::int64_t panels_floats() const { return panel_pairs(in.width, kChunk / 2); }
@@ -70,12 +68,11 @@ struct Backward {
 
   void run(const BackwardTask& task, float* scratch) const {
     const std::int64_t begin = in.offsets[task.expert], end = in.offsets[task.expert + 1];
-    if (begin == end) return clear(task);
+    if (begin == end) return d.clear(in, task.expert);
     const ProductBatch batch;
     const Scratch s = divide(scratch);
-    if (task.slice_begin == 0 && d.b_out)
-      std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
-    if (d.b_in) clear_bias_in(task);
+    d.clear_biases(in, task.expert, task.slice_begin * kInner,
+                   std::min(task.slice_end * kInner, in.inner));
     for (std::int64_t a = begin; a < end; a += kChunk)
       run_chunk(task, a, std::min(a + kChunk, end), s);
   }
@@ -102,13 +99,10 @@ struct Backward {
   /// output bias's gradient.
   void start_gates(const BackwardTask& task, std::int64_t begin, std::int64_t end) const {
     float* gates = row_gates + partial_row(task, begin);
-    const float* bias = task.slice_begin == 0 ? in.bias_out(task.expert) : nullptr;
-    for (std::int64_t a = begin; a < end; ++a, ++gates) {
-      const float* row = d_output + in.token[a] * in.width;
-      *gates = bias ? cpu::dot(in.width, bias, row) : 0.0f;
-      if (bias)
-        cpu::scaled_row(in.width, in.weight[a], row, true, d.b_out + task.expert * in.width);
-    }
+    if (task.slice_begin > 0)
+      std::fill_n(gates, end - begin, 0.0f);
+    else
+      d.add_bias_out(in, task.expert, begin, end, d_output, gates);
   }
 
   void run_slice(const BackwardTask& task, std::int64_t slice, std::int64_t begin, std::int64_t end,
@@ -175,27 +169,7 @@ struct Backward {
     for (std::int64_t r = 0; r < n; ++r)
       cpu::scaled_row(in.columns(slice), 1.0f, d_in + r * lanes, true, d.b_in + neuron);
   }
-
-  void clear_bias_in(const BackwardTask& task) const {
-    const std::int64_t first = task.slice_begin * kInner,
-                       last = std::min(task.slice_end * kInner, in.inner);
-    for (std::int64_t i = 0; i < in.inputs; ++i)
-      std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
-  }
-
-  /// The gradients of an expert without rows are zero.
-  void clear(const BackwardTask& task) const {
-    const std::int64_t matrix = in.inner * in.width;
-    std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);
-    std::fill_n(d.w_out + task.expert * matrix, matrix, 0.0f);
-    if (d.b_in) clear_bias_in(task);
-    if (d.b_out) std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
-  }
 };
-
-float* data_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
-}
 
 }  // namespace
 
@@ -222,10 +196,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                     .d_output = dy.data_ptr<float>(),
                     .dy = pair_rows(rounded(dy)),
                     .kept = data_or_null(kept),
-                    .d = {.w_in = result.w_in.data_ptr<float>(),
-                          .w_out = result.w_out.data_ptr<float>(),
-                          .b_in = data_or_null(result.b_in),
-                          .b_out = data_or_null(result.b_out)}};
+                    .d = cpu::WeightGradients(result)};
   cpu::backward_groups(backward, result.hidden, result.weight);
   return result;
 }

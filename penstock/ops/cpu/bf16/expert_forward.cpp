@@ -59,10 +59,7 @@ struct Forward {
     const float* bias = in.bias_out(task.expert);
     for (std::int64_t a = task.begin; a < task.end; ++a, y += d) {
       if (bias) cpu::scaled_row(d, 1.0f, bias, true, y);
-      const std::int64_t t = in.token[a];
-      const bool only = in.token_offsets[t + 1] - in.token_offsets[t] == 1;
-      float* to = only ? output + t * d : rows + (a - first_row) * d;
-      cpu::scaled_row(d, only ? in.weight[a] : 1.0f, y, false, to);
+      cpu::finish_row(*this, a, y);
     }
   }
 };

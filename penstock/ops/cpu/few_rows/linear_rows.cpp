@@ -10,6 +10,7 @@
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/few_rows/int8_rows.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/linear.h"
 #include "penstock/ops/rows_alone.h"
 
@@ -60,7 +61,7 @@ at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const 
   const at::Tensor b = b_in.defined() ? b_in.contiguous() : b_in;
   const std::int64_t rows = x.size(0), out = w.rows();
   at::Tensor y = at::empty({rows, out}, x.options());
-  const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
+  const float* bias = data_or_null(b);
   const std::vector<LinearTask> tasks = tasks_of(w);
   const Int8Rows x8 = rounded(x.data_ptr<float>(), rows, w.depth, tasks);
   const auto body = [&, from = x.data_ptr<float>(), to = y.data_ptr<float>()](std::int64_t i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/route.h"
 
 namespace penstock::ops::cpu {
@@ -96,8 +97,8 @@ at::Tensor route_relu_backward(const RouteGradients& grads, const at::Tensor& lo
   const at::Tensor dweight = contiguous(grads.weight), dsums = contiguous(grads.gate_sums);
   const std::int64_t tokens = logits.size(0), experts = logits.size(1);
   at::Tensor out = at::empty(logits.sizes(), logits.options());  // [T, E]
-  const float* each = dweight.defined() ? dweight.data_ptr<float>() : nullptr;
-  const float* sums = dsums.defined() ? dsums.data_ptr<float>() : nullptr;
+  const float* each = data_or_null(dweight);
+  const float* sums = data_or_null(dsums);
   const auto* by_token = route.by_token.data_ptr<std::int64_t>();
   const auto* expert = route.expert.data_ptr<std::int64_t>();
   const auto* token_offsets = route.token_offsets.data_ptr<std::int64_t>();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/route.h"
 
 namespace penstock::ops::cpu {
@@ -71,10 +72,6 @@ PENSTOCK_PER_CPU void gradient_rows(const Rows& rows, std::int64_t begin, std::i
   }
 }
 
-const float* values(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
-}
-
 }  // namespace
 
 at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits_in,
@@ -94,13 +91,13 @@ at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& lo
     dmean.resize(static_cast<std::size_t>(padded(experts)));
   }
   at::Tensor out = at::empty(logits.sizes(), logits.options());
-  const Rows rows{.logits = values(logits),
-                  .logsumexp = values(route.logsumexp),
-                  .weight = values(route.weight),
+  const Rows rows{.logits = data_or_null(logits),
+                  .logsumexp = data_or_null(route.logsumexp),
+                  .weight = data_or_null(route.weight),
                   .expert = route.expert.data_ptr<std::int64_t>(),
                   .by_token = route.by_token.data_ptr<std::int64_t>(),
-                  .dweight = values(dweight),
-                  .dlogsumexp = values(dlogsumexp),
+                  .dweight = data_or_null(dweight),
+                  .dlogsumexp = data_or_null(dlogsumexp),
                   .dmean = dmean.empty() ? nullptr : dmean.data(),
                   .dlogits = out.data_ptr<float>(),
                   .tokens = tokens,

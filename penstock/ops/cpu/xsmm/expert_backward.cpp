@@ -6,16 +6,14 @@
 #include <ATen/ATen.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
+#include "penstock/ops/cpu/expert_gradients.h"
 #include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
+#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/expert_ffn.h"
 
 namespace penstock::ops::xsmm {
 namespace {
-
-struct Gradients {
-  float *w_in, *w_out, *b_in, *b_out;  ///< b_in and b_out: null without biases
-};
 
 /// Scratch of one thread.
 struct Scratch {
@@ -34,7 +32,7 @@ struct Backward {
   Activation activation;
   cpu::TileDropout dropout;
   const float *d_output, *kept;  ///< [T, d]; null where inputs are computed again
-  Gradients d;
+  cpu::WeightGradients d;
   float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
 
   std::int64_t scratch_floats() const {
@@ -61,15 +59,13 @@ struct Backward {
   }
 
   void run(const Task& task, float* scratch) const {
-    if (task.block_begin == task.block_end) return clear(task);
+    if (task.block_begin == task.block_end) return d.clear(in, task.expert);
     const Scratch s = divide(scratch);
-    if (task.panel_begin == 0 && d.b_out)
-      std::fill_n(d.b_out + task.expert * in.width, in.width, 0);
-    if (d.b_in) clear_bias_in(task);
-    for (std::int64_t b = task.block_begin; b < task.block_end; b += kBackwardBlocks)
-      run_chunk(task, b, std::min(b + kBackwardBlocks, task.block_end), s);
     const std::int64_t first = task.panel_begin * kPanel,
                        last = std::min(task.panel_end * kPanel, in.inner);
+    d.clear_biases(in, task.expert, first, last);
+    for (std::int64_t b = task.block_begin; b < task.block_end; b += kBackwardBlocks)
+      run_chunk(task, b, std::min(b + kBackwardBlocks, task.block_end), s);
     cpu::transpose(last - first, in.width, s.d_out, in.width,
                    d.w_out + task.expert * in.width * in.inner + first, in.inner);
   }
@@ -84,7 +80,7 @@ struct Backward {
       cpu::gather_rows(block.rows, w, width, d_output, in.token + block.begin, s.dy + at);
       cpu::transpose(w, width, s.dy + at, width, s.transposed_dy + at, w);
       if (!kept) cpu::transpose(w, width, s.x + at, width, s.transposed_x + at, w);
-      start_gates(task, block, s.dy + at);
+      start_gates(task, block);
     }
     const std::int64_t rows = (end - 1 - begin) * kBlock + blocks[end - 1].width();
     for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p) {
@@ -106,15 +102,12 @@ struct Backward {
 
   /// The first panel's task adds the output bias's share of the rows' gates, and computes the
   /// output bias's gradient.
-  void start_gates(const Task& task, const Block& block, const float* dy) const {
+  void start_gates(const Task& task, const Block& block) const {
     float* gates = row_gates + partial_row(task, block);
-    const float* bias = task.panel_begin == 0 ? in.bias_out(task.expert) : nullptr;
-    for (std::int64_t r = 0; r < block.rows; ++r) {
-      gates[r] = bias ? cpu::dot(in.width, bias, dy + r * in.width) : 0.0f;
-      if (bias)
-        cpu::scaled_row(in.width, in.weight[block.begin + r], dy + r * in.width, true,
-                        d.b_out + task.expert * in.width);
-    }
+    if (task.panel_begin > 0)
+      std::fill_n(gates, block.rows, 0.0f);
+    else
+      d.add_bias_out(in, task.expert, block.begin, block.begin + block.rows, d_output, gates);
   }
 
   /// Computes a block's gradients of rows, and its columns [at, at + w) of the chunk's tiles.
@@ -158,27 +151,7 @@ struct Backward {
               d.w_in + ((task.expert * in.inputs + i) * in.inner + j) * width);
     product(s.h, s.dy, s.d_out + (j - task.panel_begin * kPanel) * width);
   }
-
-  void clear_bias_in(const Task& task) const {
-    const std::int64_t first = task.panel_begin * kPanel,
-                       last = std::min(task.panel_end * kPanel, in.inner);
-    for (std::int64_t i = 0; i < in.inputs; ++i)
-      std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
-  }
-
-  /// The gradients of an expert without rows are zero.
-  void clear(const Task& task) const {
-    const std::int64_t matrix = in.inner * in.width;
-    std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);
-    std::fill_n(d.w_out + task.expert * matrix, matrix, 0.0f);
-    if (d.b_in) clear_bias_in(task);
-    if (d.b_out) std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
-  }
 };
-
-float* data_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
-}
 
 }  // namespace
 
@@ -201,10 +174,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                     .dropout = {problem.drop()},
                     .d_output = dy.data_ptr<float>(),
                     .kept = data_or_null(kept),
-                    .d = {.w_in = result.w_in.data_ptr<float>(),
-                          .w_out = result.w_out.data_ptr<float>(),
-                          .b_in = data_or_null(result.b_in),
-                          .b_out = data_or_null(result.b_out)}};
+                    .d = cpu::WeightGradients(result)};
   cpu::backward_groups(backward, result.hidden, result.weight);
   return result;
 }

@@ -59,12 +59,8 @@ struct Forward {
     const std::int64_t d = in.width, w = block.width();
     if (const float* bias = in.bias_out(expert)) cpu::add_bias({d, w}, bias, y);
     cpu::transpose(d, w, y, w, transposed, d);  // [w, d]
-    for (std::int64_t r = 0; r < block.rows; ++r) {
-      const std::int64_t a = block.begin + r, t = in.token[a];
-      const bool only = in.token_offsets[t + 1] - in.token_offsets[t] == 1;
-      float* to = only ? output + t * d : rows + (a - first_row) * d;
-      cpu::scaled_row(d, only ? in.weight[a] : 1.0f, transposed + r * d, false, to);
-    }
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      cpu::finish_row(*this, block.begin + r, transposed + r * d);
   }
 };
 
