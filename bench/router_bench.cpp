@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include "penstock/ops/dispatch.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace {
 

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
 #include "python/bindings.h"
 
 namespace penstock::python {
@@ -235,11 +236,6 @@ void check_name(const std::string& name) {
                  "' is no name of a part; take lower-case letters, digits, '-' and '_'");
 }
 
-bool known_name(const std::string& name) {
-  return scorer_registry().contains(name) || selector_registry().contains(name) ||
-         balancer_registry().contains(name) || method_registry().contains(name);
-}
-
 template <class Part>
 void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
                    const py::object& factory, const py::dict& options, const py::dict& traits,
@@ -260,7 +256,7 @@ void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
     known->second->factory = part.factory;
     return;
   }
-  PENSTOCK_CHECK(!known_name(name), "'", name,
+  PENSTOCK_CHECK(!known_part(name) && !method_registry().contains(name), "'", name,
                  "' is the name of a part or method of Penstock; "
                  "choose another");
   const auto registered = std::make_shared<Registered>(std::move(part));

@@ -1,7 +1,8 @@
 // A router's inputs and decisions, as Python objects.
 #include "penstock/routers/routing.h"
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
+#include "penstock/routers/step_statistics.h"
 #include "python/bindings.h"
 
 namespace penstock::python {

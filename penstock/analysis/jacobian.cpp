@@ -55,7 +55,7 @@ double relative(const at::Tensor& error, const at::Tensor& of) {
 
 RoutedLayer::RoutedLayer(const MoeOptions& options, MoeLayer& layer,
                          std::optional<std::int64_t> k) {
-  const ResolvedRouter resolved = resolve(options.router);
+  ResolvedRouter resolved = resolve(options.router);
   const std::string reason = declines_gating(resolved);
   PENSTOCK_CHECK(reason.empty(), reason);
   RouterShape shape = router_shape(options);
@@ -68,10 +68,10 @@ RoutedLayer::RoutedLayer(const MoeOptions& options, MoeLayer& layer,
              .bias = in_double(folded.bias),
              .form = resolved.traits.gates,
              .k = static_cast<std::int64_t>(shape.k)};
-  ConfigNode selector_options = resolved.options.at(resolved.selector);
+  ConfigNode& selector_options = resolved.options.at(resolved.selector);
   if (k && selector_options.find("schedule"))  // a schedule would end at the router's own k
     selector_options.set("schedule", ConfigNode(ConfigNode::Table{}));
-  selector_ = selector_registry().at(resolved.selector).make(shape, selector_options);
+  selector_ = make_selector(resolved, shape);
   experts_ = in_double(layer.experts(), options);
 }
 

@@ -10,7 +10,9 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_config.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/train/recipe_template.h"
 
 namespace penstock {

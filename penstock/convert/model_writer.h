@@ -11,7 +11,7 @@
 #include "penstock/convert/conversion_progress.h"
 #include "penstock/models/formats/lazy_tensors.h"
 #include "penstock/models/model_source.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
 
 namespace penstock {
 

@@ -11,6 +11,7 @@
 #include "penstock/layers/moe.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::doctor {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "penstock/experts/layer_tensors.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
 
 namespace penstock {
 

@@ -18,7 +18,7 @@
 #include "penstock/models/decoder_cache.h"
 #include "penstock/models/model_config.h"
 #include "penstock/models/model_place.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
 
 namespace penstock {
 

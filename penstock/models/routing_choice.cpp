@@ -4,7 +4,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/model_config.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock {
 

@@ -1,6 +1,8 @@
 #include "penstock/routers/as_trained.h"
 
 #include "penstock/base/error.h"
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {

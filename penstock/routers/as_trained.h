@@ -1,7 +1,7 @@
 // Evaluates a router the way that it was trained, for routers where the two differ.
 #pragma once
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
 
 namespace penstock {
 

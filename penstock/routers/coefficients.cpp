@@ -1,5 +1,7 @@
 #include "penstock/routers/coefficients.h"
 
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
 
 namespace penstock {
 

@@ -1,5 +1,8 @@
-// Which parts fit together, decided by traits alone.
-#include "penstock/routers/router.h"
+// Traits alone decide which parts fit together.
+#include "penstock/routers/compatible.h"
+
+#include "penstock/base/error.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 

@@ -1,5 +1,5 @@
 // The method table: every routing method of the literature as a named combination of parts.
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
 
 namespace penstock {
 namespace {

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
 
 namespace penstock {
 

@@ -1,6 +1,7 @@
 #include "penstock/routers/option_notes.h"
 
 #include "penstock/base/error.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,8 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/base/registry.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
+#include "penstock/routers/routing.h"
 
 namespace penstock {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
 
 namespace penstock {
 

@@ -1,5 +1,7 @@
 #include "penstock/routers/plain_router.h"
 
+#include "penstock/routers/registry.h"
+
 namespace penstock {
 namespace {
 

@@ -2,7 +2,7 @@
 // router with a folded scorer. This file says which parts they are.
 #pragma once
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock {
 

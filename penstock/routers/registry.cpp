@@ -1,5 +1,4 @@
-// The registries of parts, one of each in the process.
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 
@@ -16,6 +15,11 @@ Registry<PartEntry<Selector>>& selector_registry() {
 Registry<PartEntry<Balancer>>& balancer_registry() {
   static Registry<PartEntry<Balancer>> registry("balancer");
   return registry;
+}
+
+bool known_part(const std::string& name) {
+  return scorer_registry().contains(name) || selector_registry().contains(name) ||
+         balancer_registry().contains(name);
 }
 
 }  // namespace penstock

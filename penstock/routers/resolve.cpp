@@ -1,17 +1,15 @@
-// Resolves a recipe's router table to the parts in use and their complete options.
+#include "penstock/routers/resolve.h"
+
 #include <algorithm>
 #include <set>
 
+#include "penstock/base/error.h"
+#include "penstock/routers/compatible.h"
 #include "penstock/routers/part_names.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {
-
-bool known_part(const std::string& name) {
-  return scorer_registry().contains(name) || selector_registry().contains(name) ||
-         balancer_registry().contains(name);
-}
 
 /// Whether the node is an empty table, such as a template's table of a part whose keys are all
 /// commented out.
@@ -103,11 +101,6 @@ RouterTraits traits_of(const ResolvedRouter& router) {
 }
 
 }  // namespace
-
-bool RouterConfig::dense() const {
-  if (!scorer.empty() && !selector.empty()) return false;
-  return method_registry().contains(method) && method_registry().at(method).selector.empty();
-}
 
 void check_k(double k, double experts, const std::string& k_key, const std::string& experts_key) {
   PENSTOCK_CHECK(k > 0, k_key, " must be above 0");

@@ -1,4 +1,3 @@
-// The router of one layer, and the default functions of parts.
 #include "penstock/routers/router.h"
 
 #include <torch/types.h>
@@ -10,28 +9,9 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/profile/profile.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
-
-FoldedScorer Scorer::fold() const {
-  PENSTOCK_ASSERT(false, "this scorer does not fold");
-  return {};
-}
-
-bool Scorer::scale_logits(double) { return false; }
-
-void Scorer::share(Scorer&) {}
-
-ScorerParameters Scorer::parameters_by_part() const {
-  ScorerParameters out;
-  for (const at::Tensor& parameter : parameters()) out.router += parameter.numel();
-  return out;
-}
-
-std::set<std::string> Scorer::rows_by_expert() const { return {}; }
-
-at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
-bool Selector::refuses_none() const { return true; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                std::vector<std::shared_ptr<Balancer>> balancers)

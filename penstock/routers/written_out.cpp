@@ -1,5 +1,7 @@
 #include "penstock/routers/written_out.h"
 
+#include "penstock/routers/resolve.h"
+
 namespace penstock {
 
 RouterConfig written_out(const RouterConfig& config) {

@@ -1,7 +1,7 @@
 // A router's config without defaults, for files that must keep their meaning in later versions.
 #pragma once
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
 
 namespace penstock {
 

@@ -2,7 +2,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/model_tensors.h"
-#include "penstock/routers/router.h"
 #include "penstock/train/run_identity.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include "penstock/base/number_text.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/counts/training_memory.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/layouts/rank_estimate.h"
 

@@ -8,8 +8,10 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/compatible.h"
 #include "penstock/routers/part_names.h"
 #include "penstock/routers/plain_router.h"
+#include "penstock/routers/registry.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

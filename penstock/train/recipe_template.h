@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/router_config.h"
 
 namespace penstock {
 

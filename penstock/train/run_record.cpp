@@ -11,7 +11,6 @@
 #include "penstock/base/threads.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/ops/machine/machine.h"
-#include "penstock/routers/router.h"
 #include "penstock/train/layouts/rank_spread.h"
 
 namespace penstock {

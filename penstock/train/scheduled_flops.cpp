@@ -4,7 +4,6 @@
 
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/model_tensors.h"
-#include "penstock/routers/router.h"
 
 namespace penstock {
 namespace {

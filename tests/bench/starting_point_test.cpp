@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
 
 namespace penstock::bench {
 namespace {

@@ -9,6 +9,7 @@
 #include "penstock/layers/projection.h"
 #include "penstock/layers/relative_attention.h"
 #include "penstock/layers/scorer_tensors.h"
+#include "penstock/routers/methods.h"
 #include "tests/experts/described.h"
 
 namespace penstock::describe_layers {

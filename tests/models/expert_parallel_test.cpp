@@ -10,6 +10,7 @@
 #include "penstock/dist/transport.h"
 #include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/language_model.h"
+#include "penstock/routers/methods.h"
 #include "penstock/routers/step_statistics.h"
 #include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {

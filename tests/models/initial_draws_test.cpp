@@ -12,6 +12,7 @@
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/methods.h"
 #include "tests/models/tiny_decoder.h"
 
 namespace penstock {

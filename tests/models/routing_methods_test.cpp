@@ -6,6 +6,7 @@
 
 #include "penstock/models/decoder.h"
 #include "penstock/models/formats/tensor_names.h"
+#include "penstock/routers/methods.h"
 
 namespace penstock {
 namespace {

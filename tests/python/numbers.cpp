@@ -14,6 +14,7 @@
 #include "penstock/layers/moe.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/torch_safetensors.h"
+#include "penstock/routers/methods.h"
 
 namespace penstock {
 namespace {

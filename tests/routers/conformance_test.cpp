@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/compatible.h"
 #include "tests/base/error_of.h"
 #include "tests/routers/properties.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/routers/selectors/capacity.h"
 #include "tests/routers/gating_expected.h"
 #include "tests/routers/parts.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::testing {
 

@@ -1,4 +1,6 @@
 // Resolving a recipe's router table into parts and options, and the errors of wrong tables.
+#include "penstock/routers/resolve.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,7 +10,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/routers/methods.h"
 #include "penstock/routers/option_notes.h"
+#include "penstock/routers/router.h"
 #include "tests/base/error_of.h"
 #include "tests/routers/parts.h"
 

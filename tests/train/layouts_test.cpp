@@ -12,6 +12,7 @@
 #include "penstock/models/formats/rank_slices.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/methods.h"
 #include "penstock/train/ranks/model_exchange.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 #include "penstock/train/step/language_work.h"

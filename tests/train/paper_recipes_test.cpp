@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "penstock/io/toml.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/resolve.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "penstock/models/make_model.h"
+#include "penstock/routers/methods.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 #include "penstock/train/step/language_work.h"

@@ -9,6 +9,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"

@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
 #include "penstock/train/initial_model.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/read_recipe.h"

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/io/toml.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/resolve.h"
 #include "tests/base/error_of.h"
 #include "tests/train/recipe_text.h"
 

@@ -8,6 +8,7 @@
 
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/precision.h"
+#include "penstock/routers/methods.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/error_of.h"

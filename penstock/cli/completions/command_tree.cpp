@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {

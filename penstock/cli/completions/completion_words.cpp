@@ -4,7 +4,8 @@
 
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/finetune/run_record.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/methods.h"
+#include "penstock/routers/registry.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

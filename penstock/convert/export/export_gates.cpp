@@ -2,6 +2,7 @@
 
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/models/counts/model_tensors.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {

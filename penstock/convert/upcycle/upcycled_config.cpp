@@ -6,9 +6,11 @@
 #include <regex>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/methods.h"
 #include "penstock/routers/option_changes.h"
 #include "penstock/routers/part_names.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock {
 namespace {

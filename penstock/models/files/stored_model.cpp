@@ -16,7 +16,6 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/routers/router.h"
 
 namespace penstock {
 namespace {

@@ -13,7 +13,7 @@
 #include "penstock/routers/balancers/held_sparsity.h"
 #include "penstock/routers/balancers/load_fraction.h"
 #include "penstock/routers/balancers/reductions.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::adaptive_l1 {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "penstock/base/error.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::expert_threshold {
 

@@ -3,7 +3,7 @@
 
 #include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/balancers/squared_variation.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::importance {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "penstock/routers/balancers/squared_variation.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::load {
 

@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/balancers/reductions.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::locality {
 

@@ -4,7 +4,7 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::loss_free {
 

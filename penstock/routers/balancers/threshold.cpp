@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "penstock/routers/balancers/logit_shift.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::threshold {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "penstock/routers/balancers/reductions.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::z_loss {
 

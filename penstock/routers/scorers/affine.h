@@ -1,7 +1,7 @@
 // The scorer that is one matrix and a bias; the base of several scorers.
 #pragma once
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
 
 namespace penstock {
 

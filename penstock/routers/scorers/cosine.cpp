@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "penstock/ops/ops.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::cosine {
 

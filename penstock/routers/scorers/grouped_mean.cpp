@@ -3,7 +3,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::grouped_mean {
 

@@ -10,7 +10,7 @@
 #include "penstock/ops/ops.h"
 #include "penstock/routers/draws.h"
 #include "penstock/routers/option_notes.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::hypernetwork {
 

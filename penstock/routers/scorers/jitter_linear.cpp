@@ -2,6 +2,7 @@
 #include <torch/types.h>
 
 #include "penstock/routers/draws.h"
+#include "penstock/routers/registry.h"
 #include "penstock/routers/scorers/affine.h"
 
 namespace penstock::jitter_linear {

@@ -1,6 +1,7 @@
 // The plain router: one matrix, optionally a bias, optionally never trained.
 #include <torch/types.h>
 
+#include "penstock/routers/registry.h"
 #include "penstock/routers/scorers/affine.h"
 
 namespace penstock::linear {

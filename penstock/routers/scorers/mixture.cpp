@@ -11,7 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/routers/parameter_names.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::mixture {
 

@@ -4,7 +4,7 @@
 
 #include "penstock/ops/ops.h"
 #include "penstock/ops/pointwise.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::mlp {
 

@@ -5,6 +5,7 @@
 
 #include "penstock/ops/ops.h"
 #include "penstock/routers/draws.h"
+#include "penstock/routers/registry.h"
 #include "penstock/routers/scorers/affine.h"
 
 namespace penstock::noisy_linear {

@@ -1,7 +1,7 @@
 // No scorer: for selectors that do not read logits (hash).
 #include <torch/types.h>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::none {
 

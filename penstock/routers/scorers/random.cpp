@@ -2,6 +2,7 @@
 // its weights.
 #include <torch/types.h>
 
+#include "penstock/routers/registry.h"
 #include "penstock/routers/scorers/affine.h"
 
 namespace penstock::random_router {

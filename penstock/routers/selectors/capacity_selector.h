@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "penstock/routers/router.h"
+#include "penstock/routers/parts.h"
 #include "penstock/routers/selectors/capacity.h"
 
 namespace penstock {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "penstock/ops/top_mask.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::expert_choice {
 

@@ -3,7 +3,7 @@
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::lory {
 

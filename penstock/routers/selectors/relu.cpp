@@ -7,7 +7,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::relu {
 

@@ -5,7 +5,7 @@
 
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/draws.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::sparsemixer {
 

@@ -6,7 +6,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/routers/draws.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::thor {
 

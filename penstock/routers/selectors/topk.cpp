@@ -6,7 +6,7 @@
 #include "penstock/ops/pointwise.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/k_schedule.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock::topk {
 

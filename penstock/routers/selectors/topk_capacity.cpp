@@ -4,6 +4,7 @@
 
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
+#include "penstock/routers/registry.h"
 #include "penstock/routers/selectors/capacity_selector.h"
 
 namespace penstock::topk_capacity {

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/registry.h"
 
 namespace penstock {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/methods.h"
 #include "tests/experts/described.h"
 
 namespace penstock {

@@ -5,7 +5,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/as_trained.h"
+#include "penstock/routers/compatible.h"
 #include "penstock/routers/plain_router.h"
+#include "penstock/routers/router.h"
 #include "tests/routers/four_tokens.h"
 
 namespace penstock::testing {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/routers/resolve.h"
+#include "penstock/routers/router.h"
 #include "tests/routers/counted.h"
 
 namespace penstock::testing {

@@ -4,6 +4,9 @@
 #include <torch/autograd.h>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/compatible.h"
+#include "penstock/routers/resolve.h"
+#include "penstock/routers/router.h"
 #include "tests/base/error_of.h"
 #include "tests/routers/gating_expected.h"
 #include "tests/routers/parts.h"

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/resolve.h"
+#include "penstock/routers/router.h"
 #include "tests/base/error_of.h"
 #include "tests/routers/counted.h"
 

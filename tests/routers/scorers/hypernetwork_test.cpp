@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "penstock/routers/resolve.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/resolve.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {

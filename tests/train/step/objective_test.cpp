@@ -14,6 +14,7 @@
 #include "penstock/models/counts/flops.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/methods.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/trainer.h"

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "penstock/routers/methods.h"
 #include "tests/train/step/pipeline_case.h"
 
 namespace penstock::pipelines {
