@@ -25,6 +25,7 @@
 #include "penstock/cli/run_settings.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/pages.h"
@@ -272,8 +273,7 @@ void add_analyse_command(CLI::App& app) {
                                          "Jacobian ranks");
   command->add_option(
       "MODEL", options->model,
-      "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "
-      "checkpoint)");
+      concat("model (", kModelForms, "), or run directory (step 0 and every kept checkpoint)"));
   command->add_option("--data", options->data, "corpus directory");
   add_field_options(*command, options->wish, {"split", "sequence_length"});
   command

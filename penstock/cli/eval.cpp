@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "penstock/base/error.h"
 #include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_options.h"
@@ -17,6 +18,7 @@
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/eval/perplexity.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/tasks/task.h"
 
@@ -218,7 +220,7 @@ void add_eval_command(CLI::App& app) {
                                          "or a text, or scores on zero-shot tasks");
   CLI::Option* model = command->add_option(
       "MODEL", a.model,
-      "model (directory, llama2.c .bin or .gguf), or run directory (its best checkpoint)");
+      concat("model (", kModelForms, "), or run directory (its best checkpoint)"));
   CLI::Option* ngram =
       command
           ->add_option("--ngram", a.ngram,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -15,6 +16,7 @@
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/export/export_model.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {
@@ -74,9 +76,7 @@ void add_export_command(CLI::App& app) {
   ExportOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand(
       "export", "Write a model in a format of other programs, with a certificate");
-  command
-      ->add_option("MODEL", options.model,
-                   "a model directory, a run, a llama2.c checkpoint (.bin) or a GGUF file")
+  command->add_option("MODEL", options.model, concat("a model directory, a run, ", kModelFiles))
       ->required();
   command->add_option("--out", options.out, "output directory or file.gguf; must not exist")
       ->required()

@@ -145,9 +145,8 @@ void add_info_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "info", "Count parameters, FLOPs and memory of a recipe, a model or a study's variants");
   command
-      ->add_option(
-          "RECIPE", options->target,
-          "recipe or study (TOML), model (directory, llama2.c .bin or .gguf) or run directory")
+      ->add_option("RECIPE", options->target,
+                   concat("recipe or study (TOML), model (", kModelForms, ") or run directory"))
       ->required();
   add_overrides(*command, options->overrides, "override a key: --set model.moe.experts=16");
   command->add_option("--scale", options->scale, "scale of a study: paper, desk; default desk");

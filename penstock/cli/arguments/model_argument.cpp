@@ -6,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/routers/as_trained.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
@@ -36,9 +37,9 @@ void note_removed(const ModelArgument& model) {
 
 ModelArgument model_argument(const std::string& path) {
   if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
-  PENSTOCK_CHECK(
-      fs::is_directory(path), path, fs::exists(path) ? ": is no model; " : ": no such folder; ",
-      "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory");
+  PENSTOCK_CHECK(fs::is_directory(path), path,
+                 fs::exists(path) ? ": is no model; " : ": no such folder; ",
+                 "give a model directory, a run directory, ", kModelFiles);
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
   // A checkpoint has a manifest that shows damage. A model from elsewhere has no manifest.
   ModelArgument model{.path = path};

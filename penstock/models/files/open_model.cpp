@@ -19,8 +19,8 @@ std::unique_ptr<ModelSource> open_model_source(const std::string& path,
   if (std::filesystem::is_directory(path))
     return std::make_unique<SafetensorsSource>(read_model_config(path), path, ignored);
   PENSTOCK_CHECK(is_model_file(path), path,
-                 ": no model; give a directory with config.json and safetensors files, or a "
-                 "llama2.c checkpoint (.bin) or a GGUF file (.gguf)");
+                 ": no model; give a directory with config.json and safetensors files, or ",
+                 kModelFiles);
   if (is_gguf(path)) return std::make_unique<GgufSource>(path);
   return std::make_unique<Llama2cSource>(path);
 }

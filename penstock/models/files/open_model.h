@@ -9,6 +9,10 @@
 
 namespace penstock {
 
+/// The forms of a model, for help; and those of a model in one file, for messages.
+inline constexpr const char* kModelForms = "directory, llama2.c .bin or .gguf";
+inline constexpr const char* kModelFiles = "a llama2.c checkpoint (.bin) or a GGUF file (.gguf)";
+
 /// Opens a checkpoint. It is a directory with config.json and safetensors files, a llama2.c `.bin`
 /// file or a GGUF file. The directory's files are Penstock's own or Hugging Face's
 /// (models/formats/hf_config.h lists the supported ones).
