@@ -14,6 +14,7 @@
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/all_outputs.h"
+#include "penstock/models/config_shaped_source.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/model_directory.h"
@@ -120,27 +121,16 @@ void fit_layers(LanguageModel& parent, const LayerRows& rows, std::int64_t k,
 }
 
 /// The result's tensors. Each is made from the parent's tensors when it is read.
-class HandedSource : public ModelSource {
+class HandedSource : public ConfigShapedSource {
  public:
   HandedSource(const ModelSource& parent, const HandoffReport& report)
-      : ModelSource(report.config, parent.origin()),
+      : ConfigShapedSource(report.config, parent.origin()),
         parent_(parent),
         layers_(report.layers),
-        shapes_(tensor_shapes(report.config)),
         gates_(folded_gates(parent)),
         balancers_(report.config) {
     for (std::int64_t layer = 0; layer < config().layers; ++layer)
       if (config().is_moe(layer)) moe_layer_.emplace(layer, moe_layer_.size());
-  }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> out;
-    for (const auto& [name, shape] : shapes_) out.push_back(name);
-    return out;
-  }
-  std::vector<std::int64_t> shape(const std::string& name) const override {
-    const auto found = shapes_.find(name);
-    PENSTOCK_CHECK(found != shapes_.end(), origin(), ": the model has no tensor '", name, "'");
-    return found->second;
   }
   at::Tensor tensor(const std::string& name) const override {
     if (name.starts_with("penstock.balancer_")) return balancers_.tensor(name).make();
@@ -162,7 +152,6 @@ class HandedSource : public ModelSource {
 
   const ModelSource& parent_;
   std::vector<GateFit> layers_;
-  std::map<std::string, std::vector<std::int64_t>> shapes_;
   std::map<std::string, at::Tensor> gates_;
   FreshBalancers balancers_;
   std::map<std::int64_t, std::size_t> moe_layer_;

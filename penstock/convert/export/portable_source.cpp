@@ -4,7 +4,6 @@
 
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
-#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/end_names.h"
 #include "penstock/models/files/model_directory.h"
 
@@ -51,29 +50,16 @@ at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
 
 PortableSource::PortableSource(const ModelSource& from, const ExportTarget& target,
                                const std::vector<at::Tensor>& ones)
-    : ModelSource(target.config, from.origin()),
+    : ConfigShapedSource(target.config, from.origin()),
       from_(from),
-      shapes_(tensor_shapes(config())),
       gate_of_none_(target.gate_of_none) {
   const bool kept = is_own_class(target) && keeps_routers(from.config());
   if (config().moe_layers() > 0 && !kept) gates_ = folded_gates(from, ones);
   if (target.format != ExportFormat::kGguf || !from.config().moe.shared_gate) return;
-  for (const auto& [name, shape] : shapes_)
+  for (const auto& [name, shape] : shapes())
     if (name.ends_with("shared_expert_gate.weight") &&
         !finite_tensor(from, name).to(at::kFloat).any().item<bool>())
       fail_not_portable("'", name, "' is all zeros, of which llama.cpp makes 0/0");
-}
-
-std::vector<std::string> PortableSource::names() const {
-  std::vector<std::string> out;
-  for (const auto& [name, shape] : shapes_) out.push_back(name);
-  return out;
-}
-
-std::vector<std::int64_t> PortableSource::shape(const std::string& name) const {
-  const auto found = shapes_.find(name);
-  PENSTOCK_CHECK(found != shapes_.end(), origin(), ": the model has no tensor '", name, "'");
-  return found->second;
 }
 
 at::Tensor PortableSource::made_up(const std::string& name) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/convert/export/export_target.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/config_shaped_source.h"
 
 namespace penstock {
 
@@ -17,7 +17,7 @@ namespace penstock {
 ///   biases of 0 where the target has biases;  the embeddings as a head of its own;
 ///   a shared expert that gives 0: FFN weights 0 and, for its gate, numbers that are not, since
 ///   llama.cpp computes the gate as silu(z)/z.
-class PortableSource : public ModelSource {
+class PortableSource : public ConfigShapedSource {
  public:
   /// `from` must outlive it. Folds the routers.
   /// @param ones  by MoE layer a direction v [d] of which x · v is about 1, by which a bias becomes
@@ -26,8 +26,6 @@ class PortableSource : public ModelSource {
   /// shared expert's gate of zeros in GGUF.
   PortableSource(const ModelSource& from, const ExportTarget& target,
                  const std::vector<at::Tensor>& ones = {});
-  std::vector<std::string> names() const override;
-  std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
   /// The source's tokenizer.
   std::shared_ptr<const Tokenizer> tokenizer() const override { return from_.tokenizer(); }
@@ -37,7 +35,6 @@ class PortableSource : public ModelSource {
   at::Tensor reordered(const std::string& name, const at::Tensor& tensor) const;
 
   const ModelSource& from_;
-  std::map<std::string, std::vector<std::int64_t>> shapes_;
   double gate_of_none_;
   std::map<std::string, at::Tensor> gates_;  // "model.layers.3.mlp.gate.weight" -> [E, d] f32
 };

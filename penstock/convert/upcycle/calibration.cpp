@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/convert/window_passes.h"
+#include "penstock/models/config_shaped_source.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/end_names.h"
 #include "penstock/models/files/stored_model.h"
@@ -95,20 +96,10 @@ class KeySum {
 
 /// The dense model with two experts for each feed-forward. Both experts read the same tensors. The
 /// routers are zeros.
-class TwoCopies : public ModelSource {
+class TwoCopies : public ConfigShapedSource {
  public:
   explicit TwoCopies(const ModelSource& dense)
-      : ModelSource(config_of(dense), dense.origin()),
-        dense_(dense),
-        shapes_(tensor_shapes(config())) {}
-  std::vector<std::string> names() const override {
-    std::vector<std::string> out;
-    for (const auto& [name, shape] : shapes_) out.push_back(name);
-    return out;
-  }
-  std::vector<std::int64_t> shape(const std::string& name) const override {
-    return shapes_.at(name);
-  }
+      : ConfigShapedSource(config_of(dense), dense.origin()), dense_(dense) {}
   at::Tensor tensor(const std::string& name) const override {
     return routes(name) ? at::zeros(shape(name)) : dense_.tensor(parent_name(name));
   }
@@ -127,7 +118,6 @@ class TwoCopies : public ModelSource {
   static bool routes(const std::string& name) { return name.ends_with(".mlp.gate.weight"); }
 
   const ModelSource& dense_;
-  std::map<std::string, std::vector<std::int64_t>> shapes_;
 };
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "penstock/base/mapped_file.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/safetensors.h"
-#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/formats/gguf_layout.h"
 #include "penstock/models/formats/gguf_vocabulary.h"
 #include "penstock/models/formats/torch_safetensors.h"
@@ -82,11 +81,9 @@ GgufSource::GgufSource(const std::string& path)
     : GgufSource(std::make_shared<const GgufFile>(path)) {}
 
 GgufSource::GgufSource(std::shared_ptr<const GgufFile> file)
-    : ModelSource(read_gguf_config(*file), file->origin()),
-      file_(std::move(file)),
-      shapes_(tensor_shapes(config())) {
+    : ConfigShapedSource(read_gguf_config(*file), file->origin()), file_(std::move(file)) {
   std::set<std::string, std::less<>> used;
-  for (const auto& [name, wanted] : shapes_) {
+  for (const auto& [name, wanted] : shapes()) {
     const GgufPlace place = gguf_place(name);
     PENSTOCK_ASSERT(!place.tensor.empty(), name, " has no place in the format");
     check_in_file(*file_, name, place, wanted, config().total_experts());
@@ -95,18 +92,6 @@ GgufSource::GgufSource(std::shared_ptr<const GgufFile> file)
   for (const GgufTensor& tensor : file_->tensors())
     PENSTOCK_CHECK(used.contains(tensor.name), origin(), ": unknown tensor '", tensor.name,
                    "'; the keys describe no such part");
-}
-
-std::vector<std::string> GgufSource::names() const {
-  std::vector<std::string> out;
-  for (const auto& [name, shape] : shapes_) out.push_back(name);
-  return out;
-}
-
-std::vector<std::int64_t> GgufSource::shape(const std::string& name) const {
-  const auto found = shapes_.find(name);
-  PENSTOCK_CHECK(found != shapes_.end(), origin(), ": the model has no tensor '", name, "'");
-  return found->second;
 }
 
 std::pair<const GgufTensor*, std::span<const std::byte>> GgufSource::place_of(

@@ -10,19 +10,17 @@
 #include <vector>
 
 #include "penstock/io/gguf.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/config_shaped_source.h"
 
 namespace penstock {
 
 /// A model of an architecture of models/formats/architectures.h that has a GGUF graph. Quantised
 /// tensors are returned as f32. In `llama` files, rows of q and k are in the order for a rotation
 /// of adjacent pairs. The config says so, and no rows are reordered.
-class GgufSource : public ModelSource {
+class GgufSource : public ConfigShapedSource {
  public:
   /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.
   explicit GgufSource(const std::string& path);
-  std::vector<std::string> names() const override;
-  std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
   std::optional<ops::StoredRows> stored(const std::string& name) const override;
   std::string stored_name(const std::string& name) const override;
@@ -34,7 +32,6 @@ class GgufSource : public ModelSource {
   std::pair<const GgufTensor*, std::span<const std::byte>> place_of(const std::string& name) const;
 
   std::shared_ptr<const GgufFile> file_;
-  std::map<std::string, std::vector<std::int64_t>> shapes_;
 };
 
 /// Whether the path is that of a GGUF file: it ends in .gguf.
