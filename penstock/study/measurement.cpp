@@ -1,4 +1,4 @@
-// The registry of measurements.
+// The registry of measurements, and how they replace their results in a row.
 #include "penstock/study/measurement.h"
 
 #include "penstock/base/registry.h"
@@ -15,6 +15,13 @@ Registry<MeasurementMaker>& registry() {
 
 void register_measurement(const std::string& name, MeasurementMaker make) {
   registry().add(name, make);
+}
+
+bool replace_measured(RunRow& row, const std::string& key, const nlohmann::json& part) {
+  const nlohmann::json before = row.measured;
+  row.measured.erase(key);
+  row.measured.update(part);
+  return row.measured != before;
 }
 
 Measurements make_measurements() {

@@ -111,6 +111,10 @@ class Measurement {
   std::string name_;
 };
 
+/// Replaces what the row has under `key` by `part`, an object with that key, or without it if
+/// nothing is left. Returns whether this changed the row.
+bool replace_measured(RunRow& row, const std::string& key, const nlohmann::json& part);
+
 using Measurements = std::vector<std::shared_ptr<Measurement>>;
 
 /// One of each kind, without settings, by name.

@@ -219,10 +219,7 @@ class Finetuning : public Measurement {
   }
 
   bool prune(const FinishedRun& run, RunRow& row) const override {
-    const json before = row.measured;
-    row.measured.erase("finetuned");
-    row.measured.update(in_order(run, before));
-    return row.measured != before;
+    return replace_measured(row, "finetuned", in_order(run, row.measured));
   }
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = tested_of(row.measured, row.variant);

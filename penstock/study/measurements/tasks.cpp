@@ -167,10 +167,7 @@ class Tasks : public Measurement {
   }
 
   bool prune(const FinishedRun& run, RunRow& row) const override {
-    const json before = row.measured;
-    row.measured.erase("tasks");
-    row.measured.update(in_order(run, before));
-    return row.measured != before;
+    return replace_measured(row, "tasks", in_order(run, row.measured));
   }
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = answered_tasks(row.measured, row.variant);
