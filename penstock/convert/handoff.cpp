@@ -15,7 +15,6 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/all_outputs.h"
 #include "penstock/models/config_shaped_source.h"
-#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/module_names.h"
