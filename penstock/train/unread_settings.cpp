@@ -28,7 +28,7 @@ std::string changed(const Config& config, const std::string& prefix) {
   return out;
 }
 
-std::string both(const std::string& a, const std::string& b) {
+std::string comma_joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
 }
 
@@ -37,7 +37,7 @@ std::string changed_of_router(const RouterConfig& router) {
   std::string out;
   const RouterConfig usual;
   const auto add = [&](const char* key, double value, double before) {
-    if (value != before) out = both(out, concat("model.router.", key, " = ", value));
+    if (value != before) out = comma_joined(out, concat("model.router.", key, " = ", value));
   };
   add("k", router.k, usual.k);
   add("init_std", router.init_std, usual.init_std);
@@ -73,7 +73,8 @@ class Unread {
 
   void look_at_experts() {
     if (complete_.model.moe_layers() > 0) return;
-    say(both(changed(asked_.model.moe, "model.moe."), changed_of_router(asked_.model.router)),
+    say(comma_joined(changed(asked_.model.moe, "model.moe."),
+                     changed_of_router(asked_.model.router)),
         concat("model.router.method = \"", asked_.model.router.method, "\" has no experts"));
     say(asked_.train.recompute_experts ? "train.recompute_experts = true" : "",
         "the model has no experts");
@@ -105,7 +106,7 @@ class Unread {
     std::string rotary;
     if (model.rope_base != usual.rope_base)
       rotary = concat("model.rope_base = ", number_text(model.rope_base));
-    if (model.rope_adjacent) rotary = both(rotary, "model.rope_adjacent = true");
+    if (model.rope_adjacent) rotary = comma_joined(rotary, "model.rope_adjacent = true");
     say(rotary, "transformer-xl has relative positions, not rotary ones");
     if (complete_.model.moe_layers() == complete_.model.layers && model.xl.ffn_block_dropout > 0)
       say(concat("model.transformer_xl.ffn_block_dropout = ", model.xl.ffn_block_dropout),
@@ -154,7 +155,8 @@ class Unread {
       std::string settings;
       if (train.eval_tokens != usual.eval_tokens)
         settings = concat("train.eval_tokens = ", train.eval_tokens);
-      if (train.eval_k > 0) settings = both(settings, concat("train.eval_k = ", train.eval_k));
+      if (train.eval_k > 0)
+        settings = comma_joined(settings, concat("train.eval_k = ", train.eval_k));
       say(settings, "train.eval_every = 0 leaves validations during training out");
     }
     if (train.evaluation.memory >= 0 &&
@@ -190,7 +192,8 @@ class Unread {
     if (parallel.outer_lr != usual.outer_lr)
       settings = concat("parallel.outer_lr = ", parallel.outer_lr);
     if (parallel.outer_momentum != usual.outer_momentum)
-      settings = both(settings, concat("parallel.outer_momentum = ", parallel.outer_momentum));
+      settings =
+          comma_joined(settings, concat("parallel.outer_momentum = ", parallel.outer_momentum));
     say(settings, "parallel.local_steps = 1 makes no outer steps; set that to 2 or more for them");
   }
 
