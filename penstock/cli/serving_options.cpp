@@ -1,7 +1,7 @@
-// The options that serving commands share.
+#include "penstock/cli/serving_options.h"
+
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/whole_number.h"
-#include "penstock/cli/serving.h"
 #include "penstock/serve/chat_form.h"
 
 namespace penstock {

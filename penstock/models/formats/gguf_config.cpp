@@ -1,11 +1,11 @@
-// Reads the config of a model in a GGUF file. Keys are untrusted: nothing is built from a number
-// that the file's tensors do not confirm.
+// Keys are untrusted: nothing is built from a number that the file's tensors do not confirm.
+#include "penstock/models/formats/gguf_config.h"
+
 #include <cmath>
 #include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/models/formats/architectures.h"
-#include "penstock/models/formats/gguf_source.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {

@@ -12,6 +12,7 @@
 #include "penstock/base/mapped_file.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/safetensors.h"
+#include "penstock/models/formats/gguf_config.h"
 #include "penstock/models/formats/gguf_layout.h"
 #include "penstock/models/formats/gguf_vocabulary.h"
 #include "penstock/models/formats/torch_safetensors.h"

@@ -37,7 +37,4 @@ class GgufSource : public ConfigShapedSource {
 /// Whether the path is that of a GGUF file: it ends in .gguf.
 bool is_gguf(const std::string& path);
 
-/// The config of a file's model, from its keys and shapes. Throws Error as the class does.
-ModelConfig read_gguf_config(const GgufFile& file);
-
 }  // namespace penstock
