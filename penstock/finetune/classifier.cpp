@@ -5,7 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/formats/tensor_names.h"
 
 namespace penstock {

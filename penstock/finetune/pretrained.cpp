@@ -10,7 +10,7 @@
 #include "penstock/base/random.h"
 #include "penstock/eval/passes.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/module_names.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "penstock/models/decoder_layer.h"
+#include "penstock/models/embedding_and_head.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/model_ends.h"
 
 namespace penstock {
 
@@ -69,7 +69,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
     return config().tie_embeddings ? stored_embeddings_ : stored_head_;
   }
 
-  DecoderEnds ends_;
+  DecoderEmbeddingAndHead ends_;
   // The matrices in the file that replace the parameters, or empty.
   ops::StoredMatrix stored_embeddings_, stored_head_;
   std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for layers of other processes

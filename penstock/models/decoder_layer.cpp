@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "penstock/models/layer_again.h"
 #include "penstock/models/layer_mlp.h"
+#include "penstock/models/recomputed_layer.h"
 
 namespace penstock {
 namespace {
@@ -99,7 +99,7 @@ Residual DecoderLayer::forward_again(Residual x, const Attend& attend,
   };
   std::vector<at::Tensor> inputs{x.stream};
   if (x.delta.defined()) inputs.push_back(x.delta);
-  const auto out = layer_again(layer, inputs, context, parameters, routing);
+  const auto out = recomputed_layer(layer, inputs, context, parameters, routing);
   return {out[0], out[1]};
 }
 

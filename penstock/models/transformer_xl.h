@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/models/embedding_and_head.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/model_ends.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
@@ -37,7 +37,7 @@ class TransformerXl : public LanguageModel {
                      const at::Tensor& distances, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
 
-  TransformerXlEnds ends_;
+  TransformerXlEmbeddingAndHead ends_;
   std::vector<std::shared_ptr<TransformerXlLayer>> layers_;
 };
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "penstock/models/layer_again.h"
 #include "penstock/models/layer_mlp.h"
+#include "penstock/models/recomputed_layer.h"
 
 namespace penstock {
 namespace {
@@ -103,7 +103,7 @@ at::Tensor TransformerXlLayer::forward_again(
     return std::vector<at::Tensor>{
         forward(inputs[0], memory, distances, shared, seeds, own, routed)};
   };
-  return layer_again(layer, {x}, context, parameters, routing)[0];
+  return recomputed_layer(layer, {x}, context, parameters, routing)[0];
 }
 
 }  // namespace penstock

@@ -19,7 +19,7 @@
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/files/chat_template.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/stored_model.h"

@@ -9,7 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/io/q8_0.h"
 #include "penstock/io/quantise_k.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 
 namespace penstock {
 namespace {

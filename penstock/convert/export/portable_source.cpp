@@ -4,7 +4,7 @@
 
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {

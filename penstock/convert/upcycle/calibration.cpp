@@ -12,7 +12,7 @@
 #include "penstock/convert/upcycle/expert_copies.h"
 #include "penstock/convert/window_passes.h"
 #include "penstock/models/config_shaped_source.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"

@@ -1,7 +1,7 @@
 #include "penstock/convert/upcycle/tensor_origins.h"
 
 #include "penstock/convert/upcycle/expert_copies.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 
 namespace penstock {
 namespace {

@@ -7,8 +7,8 @@
 #include "penstock/base/error.h"
 #include "penstock/layers/scorer_tensors.h"
 #include "penstock/models/decoder_layer.h"
+#include "penstock/models/embedding_and_head.h"
 #include "penstock/models/layer_mlp.h"
-#include "penstock/models/model_ends.h"
 #include "penstock/models/module_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
@@ -54,7 +54,7 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   std::vector<ModelTensor> out;
   const bool xl = c.transformer_xl();
   const auto describe = xl ? TransformerXlLayer::describe : DecoderLayer::describe;
-  (xl ? TransformerXlEnds::describe : DecoderEnds::describe)(c, out);
+  (xl ? TransformerXlEmbeddingAndHead::describe : DecoderEmbeddingAndHead::describe)(c, out);
   const MoeOptions moe = c.moe_options(0);  // the tensors of all MoE layers are alike
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     describe(c, c.is_moe(layer) ? &moe : nullptr, at_layer(out, layer));

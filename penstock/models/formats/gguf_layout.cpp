@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/module_names.h"
 
 namespace penstock {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/module_names.h"
 
 namespace penstock {

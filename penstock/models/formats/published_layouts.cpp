@@ -11,7 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/model_tensors.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/formats/architectures.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 
 namespace penstock {
 namespace {

@@ -20,9 +20,10 @@ using LayerPass = std::function<std::vector<at::Tensor>(
 /// only the loss has a gradient. The second run routes anew, from the same values. It fails an
 /// assertion if its plan has other numbers of assignments.
 /// @param layer  kept until the backward pass;  @param parameters  see recomputed()
-std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
-                                    RoutingContext context,
-                                    const std::vector<at::Tensor>& parameters,
-                                    std::optional<RoutingResult>& routing);
+std::vector<at::Tensor> recomputed_layer(const LayerPass& layer,
+                                         const std::vector<at::Tensor>& inputs,
+                                         RoutingContext context,
+                                         const std::vector<at::Tensor>& parameters,
+                                         std::optional<RoutingResult>& routing);
 
 }  // namespace penstock

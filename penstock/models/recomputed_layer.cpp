@@ -1,4 +1,4 @@
-#include "penstock/models/layer_again.h"
+#include "penstock/models/recomputed_layer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -41,10 +41,11 @@ void check_same_loads(const at::Tensor& first, const at::Tensor& second) {
 
 }  // namespace
 
-std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
-                                    RoutingContext context,
-                                    const std::vector<at::Tensor>& parameters,
-                                    std::optional<RoutingResult>& routing) {
+std::vector<at::Tensor> recomputed_layer(const LayerPass& layer,
+                                         const std::vector<at::Tensor>& inputs,
+                                         RoutingContext context,
+                                         const std::vector<at::Tensor>& parameters,
+                                         std::optional<RoutingResult>& routing) {
   const bool draws = context.training && !context.generator;
   if (draws)
     context.generator =

@@ -1,5 +1,5 @@
-// The parameters of the models outside of their layers. This file registers, draws and describes
-// them; the models compute with them.
+// The parameters of the models outside of their layers: embeddings, last norm and head. This file
+// registers, draws and describes them; the models compute with them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +15,9 @@
 
 namespace penstock {
 
-/// The decoder's ends. If several processes divide the layers, the first layer's process has the
+/// The decoder's. If several processes divide the layers, the first layer's process has the
 /// embeddings, and the last layer's process has the last norm and the head.
-struct DecoderEnds {
+struct DecoderEmbeddingAndHead {
   at::Tensor embed_tokens;  // [V, d]
   std::shared_ptr<RmsNorm> norm;
   at::Tensor lm_head;  // [V, d], undefined when tied
@@ -30,8 +30,8 @@ struct DecoderEnds {
   void initialize(const ModelConfig& config, const InitialDraws& draws) const;
 };
 
-/// Transformer-XL's ends.
-struct TransformerXlEnds {
+/// Transformer-XL's.
+struct TransformerXlEmbeddingAndHead {
   at::Tensor embed_tokens;  // [V, d]
   PositionBiases biases;    // undefined if layers have their own
   AdaptiveSoftmax head;     // its matrix is embed_tokens

@@ -1,8 +1,8 @@
-#include "penstock/models/model_ends.h"
+#include "penstock/models/embedding_and_head.h"
 
 #include <torch/types.h>
 
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/transformer_xl_layer.h"
 
 namespace penstock {
@@ -24,34 +24,34 @@ std::int64_t clusters(const ModelConfig& c) {
 
 }  // namespace
 
-void DecoderEnds::register_first(torch::nn::Module& model, const ModelConfig& c) {
+void DecoderEmbeddingAndHead::register_first(torch::nn::Module& model, const ModelConfig& c) {
   embed_tokens = registered_rows(model, kEmbeddingsParameter, c);
 }
 
-void DecoderEnds::register_last(torch::nn::Module& model, const ModelConfig& c) {
+void DecoderEmbeddingAndHead::register_last(torch::nn::Module& model, const ModelConfig& c) {
   norm = model.register_module(kFinalNormModule, std::make_shared<RmsNorm>(c.d_model, c.norm_eps));
   if (!c.tie_embeddings) lm_head = registered_rows(model, kHeadParameter, c);
 }
 
-void DecoderEnds::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
+void DecoderEmbeddingAndHead::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
   const LayerTensors ends(out, "", "");
   describe_rows(c, kEmbeddingsTensor, kEmbeddingsParameter, ends);
   RmsNorm::describe(c.d_model, LayerTensors(out, "model.", "").below(kFinalNormModule));
   if (!c.tie_embeddings) describe_rows(c, kHeadTensor, kHeadParameter, ends);
 }
 
-void DecoderEnds::initialize(const ModelConfig& c, const InitialDraws& draws) const {
+void DecoderEmbeddingAndHead::initialize(const ModelConfig& c, const InitialDraws& draws) const {
   if (embed_tokens.defined()) draws.normal(kEmbeddingsParameter, embed_tokens, c.init_std);
   if (lm_head.defined()) draws.normal(kHeadParameter, lm_head, c.init_std);
 }
 
-void TransformerXlEnds::register_first(torch::nn::Module& model, const ModelConfig& c) {
+void TransformerXlEmbeddingAndHead::register_first(torch::nn::Module& model, const ModelConfig& c) {
   embed_tokens = registered_rows(model, kEmbeddingsParameter, c);
   if (!c.xl.biases_per_layer)
     biases = PositionBiases::registered(model, relative_attention_config(c));
 }
 
-void TransformerXlEnds::register_last(torch::nn::Module& model, const ModelConfig& c) {
+void TransformerXlEmbeddingAndHead::register_last(torch::nn::Module& model, const ModelConfig& c) {
   head.cutoffs = c.xl.cutoffs;
   head.bias = model.register_parameter(kHeadBiasParameter, torch::zeros({c.vocab}));
   if (clusters(c) == 0) return;
@@ -60,7 +60,7 @@ void TransformerXlEnds::register_last(torch::nn::Module& model, const ModelConfi
   head.cluster_bias = model.register_parameter(kClusterBiasParameter, torch::zeros({clusters(c)}));
 }
 
-void TransformerXlEnds::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
+void TransformerXlEmbeddingAndHead::describe(const ModelConfig& c, std::vector<ModelTensor>& out) {
   const LayerTensors ends(out, "", "");
   describe_rows(c, kEmbeddingsTensor, kEmbeddingsParameter, ends);
   if (!c.xl.biases_per_layer)
@@ -71,7 +71,8 @@ void TransformerXlEnds::describe(const ModelConfig& c, std::vector<ModelTensor>&
   ends.add(kClusterBiasTensor, kClusterBiasParameter, {clusters(c)});
 }
 
-void TransformerXlEnds::initialize(const ModelConfig& c, const InitialDraws& draws) const {
+void TransformerXlEmbeddingAndHead::initialize(const ModelConfig& c,
+                                               const InitialDraws& draws) const {
   draws.normal(kEmbeddingsParameter, embed_tokens, c.init_std);
   if (biases.content.defined()) biases.initialize(c.init_std, draws);
   if (head.cluster_weight.defined())

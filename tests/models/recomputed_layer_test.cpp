@@ -1,5 +1,5 @@
 // A layer that is computed again in the backward pass has to route as in the forward pass.
-#include "penstock/models/layer_again.h"
+#include "penstock/models/recomputed_layer.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -22,7 +22,7 @@ at::Tensor gradient_of(const std::vector<at::Tensor>& offsets) {
   };
   const at::Tensor x = torch::ones({3}).requires_grad_(true);
   std::optional<RoutingResult> routing;
-  layer_again(layer, {x}, {}, {}, routing)[0].sum().backward();
+  recomputed_layer(layer, {x}, {}, {}, routing)[0].sum().backward();
   EXPECT_EQ(run, 2U);
   return x.grad();
 }
@@ -31,12 +31,12 @@ at::Tensor ends(std::int64_t of_first, std::int64_t of_second) {
   return torch::tensor({std::int64_t{0}, of_first, of_second}, at::kLong);
 }
 
-TEST(LayerAgain, HasTheGradientOfOnePass) {
+TEST(RecomputedLayer, HasTheGradientOfOnePass) {
   EXPECT_TRUE(gradient_of({ends(1, 3), ends(1, 3)}).equal(torch::full({3}, 2.0)));
   EXPECT_TRUE(gradient_of({at::Tensor(), at::Tensor()}).equal(torch::full({3}, 2.0)));
 }
 
-TEST(LayerAgain, RefusesASecondPassThatRoutesOtherwise) {
+TEST(RecomputedLayer, RefusesASecondPassThatRoutesOtherwise) {
   EXPECT_THROW(gradient_of({ends(1, 3), ends(2, 3)}), AssertionError);
   EXPECT_THROW(gradient_of({ends(1, 3), ends(1, 2)}), AssertionError);
   EXPECT_THROW(gradient_of({ends(1, 3), at::Tensor()}), AssertionError);

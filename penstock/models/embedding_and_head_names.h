@@ -1,5 +1,5 @@
-// The names of parameters outside of the layers (models/model_ends.h), in models and in files.
-// models/module_names.h has the names in layers.
+// The names of parameters outside of the layers (models/embedding_and_head.h), in models and in
+// files. models/module_names.h has the names in layers.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "penstock/models/end_names.h"
+#include "penstock/models/embedding_and_head_names.h"
 
 #include <algorithm>
 #include <array>
