@@ -11,22 +11,14 @@
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
 #include "tests/base/error_of.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
 ModelConfig relu_model(const std::string& method, std::vector<std::string> balancers = {}) {
-  ModelConfig config;
-  config.vocab = 256;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.context = 16;
-  config.init_std = 0.3;
-  config.moe.experts = 4;
-  config.router.method = method;
+  ModelConfig config = testing::tiny_decoder(method, 16, 256);
   if (!balancers.empty()) config.router.balancers = std::move(balancers);
   return config;
 }

@@ -11,23 +11,15 @@
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
 #include "tests/base/error_of.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
 ModelConfig small(const std::string& method, double k, ModelKind architecture) {
-  ModelConfig config;
+  ModelConfig config = testing::tiny_decoder(method, 16, 256);
   config.architecture = architecture;
-  config.vocab = 256;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.context = 16;
-  config.init_std = 0.3;
-  config.moe.experts = 4;
-  config.router.method = method;
   config.router.k = k;
   if (method == "lory")
     config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));

@@ -12,22 +12,15 @@
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/make_model.h"
 #include "tests/base/error_of.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
 ModelConfig model_of(const std::string& method, double k, bool renormalise = false) {
-  ModelConfig config;
-  config.vocab = 256;
-  config.d_model = 16;
+  ModelConfig config = testing::tiny_decoder(method, 16, 256);
   config.layers = 3;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.context = 16;
-  config.init_std = 0.3;
-  config.moe.experts = 4;
-  config.router.method = method;
   config.router.k = k;
   if (renormalise) config.router.parts["topk"].set("renormalise", ConfigNode(true));
   return config;

@@ -5,6 +5,7 @@
 
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/make_model.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -13,17 +14,9 @@ namespace {
 class EvaluationWithMemory : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
-    ModelConfig config;
+    ModelConfig config = testing::tiny_decoder("topk", 16, 256);
     config.architecture = ModelKind::transformer_xl;
-    config.vocab = 256;
-    config.d_model = 16;
-    config.layers = 2;
-    config.heads = 2;
-    config.d_ffn = 24;
-    config.init_std = 0.3;
     config.xl.memory = 24;
-    config.moe.experts = 4;
-    config.router.method = "topk";
     config.router.k = 2;
     torch::manual_seed(7);
     model_ = make_model(config, 1);

@@ -12,11 +12,12 @@
 
 namespace penstock::testing {
 
-/// Two layers, V = 12, d = 16. Every method but "dense" has four experts with k = 1. The weights
-/// are large, so that the output depends on every token.
-inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context) {
+/// Two layers, d = 16. Every method but "dense" has four experts with k = 1. The weights are large,
+/// so that the output depends on every token.
+inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context,
+                                std::int64_t vocab = 12) {
   ModelConfig config;
-  config.vocab = 12;
+  config.vocab = vocab;
   config.d_model = 16;
   config.layers = 2;
   config.heads = 2;

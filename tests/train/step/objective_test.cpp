@@ -19,6 +19,7 @@
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/ops/finite_difference.h"
 #include "tests/train/gradients.h"
 #include "tests/train/small_run.h"
@@ -76,21 +77,11 @@ TEST(Divergence, GivesTheNumbersOfTheScript) {
 }
 
 ModelConfig thor_config(ModelKind architecture) {
-  ModelConfig config;
+  ModelConfig config = testing::tiny_decoder("thor", 12, 256);
   config.architecture = architecture;
-  config.vocab = 256;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.init_std = 0.3;
-  config.moe.experts = 4;
-  config.router.method = "thor";
   if (architecture == ModelKind::transformer_xl) {
     config.xl.memory = 12;
     config.xl.dropout = 0.1;
-  } else {
-    config.context = 12;
   }
   return config;
 }
