@@ -1,7 +1,6 @@
 // How the space spanned by a router's rows grows over the checkpoints of a run.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "penstock/analysis/gating.h"

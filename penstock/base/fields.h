@@ -16,7 +16,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>

@@ -1,7 +1,6 @@
 // Whether other programs keep this one from the processor.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>

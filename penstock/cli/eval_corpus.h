@@ -1,7 +1,6 @@
 // penstock eval MODEL --data CORPUS: a model's loss on a split, by domain and by experts per token.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "penstock/train/evaluation_settings.h"

@@ -9,7 +9,6 @@
 #include <functional>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "penstock/dist/group.h"
 #include "penstock/experts/exchange_rows.h"

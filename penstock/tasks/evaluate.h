@@ -2,7 +2,6 @@
 // makes the records of every item.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"

@@ -1,7 +1,6 @@
 // SIGINT, SIGTERM and SIGHUP as a flag that a run reads between steps and layers.
 #pragma once
 
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // train.memory_budget. models/counts/recomputation.h says how a layer is computed again.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "penstock/models/counts/activations.h"

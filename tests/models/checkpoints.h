@@ -7,7 +7,6 @@
 #include <torch/utils.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <optional>
 #include <string>
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "penstock/train/layouts/rank_estimate.h"
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/convert/export/export_target.h"

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

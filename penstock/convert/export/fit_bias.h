@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
 #include "penstock/models/language_model.h"

@@ -1,5 +1,6 @@
 #include "penstock/data/text/steps.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <utility>

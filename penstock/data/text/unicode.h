@@ -1,7 +1,6 @@
 // Unicode's normal forms, and walking through text character by character.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 #include "penstock/data/tokenizers/merging_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 

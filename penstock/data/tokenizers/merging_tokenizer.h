@@ -4,9 +4,7 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "penstock/data/text/added_tokens.h"

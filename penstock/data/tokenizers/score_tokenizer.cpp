@@ -1,5 +1,6 @@
 #include "penstock/data/tokenizers/score_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>

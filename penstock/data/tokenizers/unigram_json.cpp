@@ -1,5 +1,6 @@
 #include "penstock/data/tokenizers/unigram_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "penstock/data/tokenizer.h"
 

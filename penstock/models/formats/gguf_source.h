@@ -1,13 +1,11 @@
 // A GGUF file as a ModelSource: mapped, read tensor by tensor.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "penstock/io/gguf.h"
 #include "penstock/models/config_shaped_source.h"

@@ -1,7 +1,6 @@
 // Products of small row-major tiles: libxsmm's where it compiles for this processor, else a loop.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "penstock/ops/cpu/xsmm/product.h"

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "penstock/study/config/study_config.h"
 #include "penstock/study/study_hooks.h"

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // sparsity leaves too few experts active. It only decides; run_loop.cpp prints and records.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>

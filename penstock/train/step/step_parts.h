@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>

@@ -1,5 +1,6 @@
 #include "penstock/data/tokenizers/score_tokenizer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "penstock/data/tokenizers/from_files.h"

@@ -1,7 +1,6 @@
 // Test strings with the ids that other programs give them. The data lie beside the checkout.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>

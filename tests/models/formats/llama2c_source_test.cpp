@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "penstock/models/decoder.h"
 #include "penstock/models/files/model_directory.h"

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <csignal>
 #include <mutex>
 
 #include "penstock/dist/transport.h"

@@ -7,8 +7,6 @@
 
 #include <ATen/ATen.h>
 
-#include <vector>
-
 #include "penstock/ops/causal_attention.h"
 #include "penstock/ops/cpu/attention/attention_heads.h"
 #include "penstock/ops/cpu/attention/attention_lanes.h"
