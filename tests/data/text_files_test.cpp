@@ -1,11 +1,11 @@
 #include "penstock/data/text_files.h"
 
 #include <archive.h>
-#include <archive_entry.h>
 
 #include <map>
 
 #include "penstock/data/corpus/documents.h"
+#include "tests/data/packed_files.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -13,30 +13,7 @@ namespace {
 
 using testing::error_of;
 using testing::expect_says;
-
-/// Writes members into an archive or, for the raw format, one compressed file.
-std::string pack(const std::string& path, int format, int filter,
-                 const std::map<std::string, std::string>& members) {
-  archive* out = archive_write_new();
-  EXPECT_EQ(archive_write_set_format(out, format), ARCHIVE_OK);
-  EXPECT_EQ(archive_write_add_filter(out, filter), ARCHIVE_OK);
-  EXPECT_EQ(archive_write_open_filename(out, path.c_str()), ARCHIVE_OK)
-      << archive_error_string(out);
-  for (const auto& [name, content] : members) {
-    archive_entry* entry = archive_entry_new();
-    archive_entry_set_pathname(entry, name.c_str());
-    archive_entry_set_size(entry, static_cast<la_int64_t>(content.size()));
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    EXPECT_EQ(archive_write_header(out, entry), ARCHIVE_OK);
-    EXPECT_EQ(archive_write_data(out, content.data(), content.size()),
-              static_cast<la_ssize_t>(content.size()));
-    archive_entry_free(entry);
-  }
-  EXPECT_EQ(archive_write_close(out), ARCHIVE_OK);
-  archive_write_free(out);
-  return path;
-}
+using testing::pack;
 
 std::map<std::string, std::string> read_all(const std::string& path) {
   std::map<std::string, std::string> out;

@@ -1,11 +1,11 @@
 #include "penstock/data/classification/classification_data.h"
 
 #include <archive.h>
-#include <archive_entry.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "tests/data/packed_files.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -126,22 +126,7 @@ TEST_F(Classification, Banking77ErrorsNameFileAndLine) {
 /// Writes a compressed tar with these members, in this order.
 void write_tar(const std::string& path,
                const std::vector<std::pair<std::string, std::string>>& members) {
-  archive* out = archive_write_new();
-  archive_write_set_format_pax_restricted(out);
-  archive_write_add_filter_gzip(out);
-  EXPECT_EQ(archive_write_open_filename(out, path.c_str()), ARCHIVE_OK);
-  for (const auto& [name, content] : members) {
-    archive_entry* entry = archive_entry_new();
-    archive_entry_set_pathname(entry, name.c_str());
-    archive_entry_set_size(entry, static_cast<la_int64_t>(content.size()));
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_write_header(out, entry);
-    archive_write_data(out, content.data(), content.size());
-    archive_entry_free(entry);
-  }
-  archive_write_close(out);
-  archive_write_free(out);
+  testing::pack(path, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED, ARCHIVE_FILTER_GZIP, members);
 }
 
 TEST_F(Classification, ImdbFromArchiveAndFolderIsTheSame) {

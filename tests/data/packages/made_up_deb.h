@@ -2,12 +2,13 @@
 #pragma once
 
 #include <archive.h>
-#include <archive_entry.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
 #include <string>
+
+#include "tests/data/packed_files.h"
 
 namespace penstock::testing {
 
@@ -26,16 +27,7 @@ inline std::string archive_of(const Members& members, const char* format, const 
   }
   archive_write_set_bytes_in_last_block(writer.get(), 1);
   EXPECT_EQ(archive_write_open_memory(writer.get(), out.data(), out.size(), &used), ARCHIVE_OK);
-  for (const auto& [name, content] : members) {
-    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
-                                                                         archive_entry_free);
-    archive_entry_set_pathname(entry.get(), name.c_str());
-    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
-    archive_entry_set_filetype(entry.get(), AE_IFREG);
-    archive_entry_set_perm(entry.get(), 0644);
-    EXPECT_EQ(archive_write_header(writer.get(), entry.get()), ARCHIVE_OK);
-    archive_write_data(writer.get(), content.data(), content.size());
-  }
+  write_members(writer.get(), members);
   archive_write_close(writer.get());
   out.resize(used);
   return out;
