@@ -16,12 +16,10 @@
 namespace penstock::ops::bf16_attention_test {
 namespace {
 
+using penstock::testing::kTwoRoundings;
 using penstock::testing::normal;
 using penstock::testing::TensorFunction;
 using penstock::testing::value_and_gradients;
-
-constexpr double kUnit = 1.0 / 256;                 // the largest relative error of a rounding
-constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // the same for a product of two rounded factors
 
 struct Case {
   std::int64_t batch, length, heads, kv_heads, hd;
@@ -61,18 +59,19 @@ std::vector<Bounds> bounds_of(const at::Tensor& q, const at::Tensor& k, const at
   // A score's error is at most δ, so a weight's error is at most a factor of e^2δ. Computing 2^x
   // adds another 1e-6.
   const at::Tensor off =
-      (kTwo + tile) * scale * product(q.abs(), k.abs().transpose(2, 3)) * allowed;
+      (kTwoRoundings + tile) * scale * product(q.abs(), k.abs().transpose(2, 3)) * allowed;
   const at::Tensor r = (2 * off.amax(-1, true) + 1e-5).exp() - 1;
-  const at::Tensor weighed = r + (1 + r) * kTwo + sums;  // error of Σ weight·number
+  const at::Tensor weighed = r + (1 + r) * kTwoRoundings + sums;  // error of Σ weight·number
   const at::Tensor y = product(p, v), y_error = weighed * product(p, v.abs());
   const at::Tensor dv = product(p.transpose(2, 3), dy),
                    dv_error = product((p * weighed).transpose(2, 3), dy.abs());
   const at::Tensor g = product(dy, v.transpose(2, 3)), inner = (dy * y).sum(-1, true);
   const at::Tensor ds = p * (g - inner);
-  const at::Tensor g_error = (kTwo + tile) * product(dy.abs(), v.abs().transpose(2, 3)) +
+  const at::Tensor g_error = (kTwoRoundings + tile) * product(dy.abs(), v.abs().transpose(2, 3)) +
                              (dy.abs() * y_error).sum(-1, true);
   const at::Tensor before = r * ds.abs() + (1 + r) * p * g_error;
-  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // and its rounding
+  const at::Tensor ds_error =
+      before + (kTwoRoundings + sums) * (ds.abs() + before);  // and its rounding
   const auto gradient = [&](const at::Tensor& slopes, const at::Tensor& error,
                             const at::Tensor& factor) {
     return Bounds{scale * product(slopes, factor), scale * product(error, factor.abs())};

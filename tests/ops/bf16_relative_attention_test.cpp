@@ -16,12 +16,10 @@
 namespace penstock::ops::bf16_relative_attention_test {
 namespace {
 
+using penstock::testing::kTwoRoundings;
 using penstock::testing::normal;
 using penstock::testing::TensorFunction;
 using penstock::testing::value_and_gradients;
-
-constexpr double kUnit = 1.0 / 256;                 // the largest relative error of a rounding
-constexpr double kTwo = 2 * kUnit + kUnit * kUnit;  // the same for a product of two rounded factors
 
 struct Case {
   std::int64_t batch, memory, length, heads, hd;
@@ -82,17 +80,18 @@ Bounds bounds_of(const Head& x) {
   // A score's error is at most δ, so a weight's error is at most a factor of e^2δ. The sum q + u
   // adds one f32 rounding.
   const at::Tensor off =
-      (kTwo + tile) * x.scale * seen *
+      (kTwoRoundings + tile) * x.scale * seen *
       (times(x.content.abs(), x.k.abs().t()) + x.by_key(times(x.position.abs(), x.r.abs().t())));
   const at::Tensor e = (2 * off.amax(1, true) + 1e-5).exp() - 1;
-  const at::Tensor weighed = e + (1 + e) * kTwo + sums;  // error of Σ weight·number
+  const at::Tensor weighed = e + (1 + e) * kTwoRoundings + sums;  // error of Σ weight·number
   const at::Tensor y = times(p, x.v), y_error = weighed * times(p, x.v.abs());
   const at::Tensor g = times(x.dy, x.v.t()), inner = (x.dy * y).sum(1, true);
   const at::Tensor ds = x.scale * p * (g - inner);
-  const at::Tensor g_error =
-      (kTwo + tile) * times(x.dy.abs(), x.v.abs().t()) + (x.dy.abs() * y_error).sum(1, true);
+  const at::Tensor g_error = (kTwoRoundings + tile) * times(x.dy.abs(), x.v.abs().t()) +
+                             (x.dy.abs() * y_error).sum(1, true);
   const at::Tensor before = e * ds.abs() + x.scale * (1 + e) * p * g_error;
-  const at::Tensor ds_error = before + (kTwo + sums) * (ds.abs() + before);  // and its rounding
+  const at::Tensor ds_error =
+      before + (kTwoRoundings + sums) * (ds.abs() + before);  // and its rounding
   const at::Tensor far = x.by_distance(ds), far_error = x.by_distance(ds_error);
   const auto gradient = [](const at::Tensor& slopes, const at::Tensor& error,
                            const at::Tensor& by) {

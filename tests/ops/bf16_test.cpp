@@ -24,14 +24,14 @@
 namespace penstock::ops::bf16_test {
 namespace {
 
+using penstock::testing::kRounding;
+using penstock::testing::kTwoRoundings;
 using penstock::testing::make_test_plan;
 using penstock::testing::normal;
 using penstock::testing::relative_error;
 using penstock::testing::TensorFunction;
 using penstock::testing::TestPlan;
 using penstock::testing::value_and_gradients;
-
-constexpr double kUnit = 1.0 / 256;  // a rounding's largest relative error: bf16 has eight bits
 
 /// Runs f with its products in bf16.
 TensorFunction in_bf16(const TensorFunction& f) {
@@ -53,11 +53,11 @@ void expect_product(const at::Tensor& found, const at::Tensor& a, const at::Tens
   const double n = static_cast<double>(a.size(1));
   const at::Tensor sizes = torch::mm(wide(a).abs(), wide(b).abs());
   const at::Tensor error = (wide(found) - torch::mm(wide(a), wide(b))).abs();
-  const double bound = 2 * kUnit + kUnit * kUnit + n * std::pow(2.0, -23);
+  const double bound = kTwoRoundings + n * std::pow(2.0, -23);
   EXPECT_TRUE((error <= bound * sizes).all().item<bool>()) << (error / sizes).max();
   // The error is larger than that of f32: the operands are rounded.
   if (a.size(1) > 8) {
-    EXPECT_GT((error / sizes).max().item<double>(), kUnit / 100);
+    EXPECT_GT((error / sizes).max().item<double>(), kRounding / 100);
   }
   // Nothing else is rounded.
   const at::Tensor exact = torch::mm(rounded_wide(a), rounded_wide(b));
@@ -207,11 +207,11 @@ TEST_P(Bf16, HeadIsWithinItsRoundings) {
   // A logit's error is at most 2u·Σ|x||w|. The mean loss's error is at most twice the largest of
   // these.
   const double logit =
-      (2 * kUnit + 1e-4) * torch::mm(inputs[0].abs(), inputs[1].abs().t()).max().item<double>();
+      (2 * kRounding + 1e-4) * torch::mm(inputs[0].abs(), inputs[1].abs().t()).max().item<double>();
   EXPECT_LT((wide(found[0]) - exact[0]).abs().item<double>(), 2 * logit);
   for (std::size_t i = 1; i < exact.size(); ++i)
     EXPECT_LT((wide(found[i]) - exact[i]).abs().max().item<double>(),
-              (2 * kUnit + 2 * logit) * exact[i].abs().max().item<double>())
+              (2 * kRounding + 2 * logit) * exact[i].abs().max().item<double>())
         << i;
   const ReferenceOnly only;
   const auto reference = value_and_gradients(in_bf16(f), inputs, at::kFloat);
@@ -287,7 +287,7 @@ TEST_P(Bf16, ExpertsAreWithinTheirRoundings) {
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double error = relative_error(found[i], exact[i]);
       if (i == 0 || c.activation == Activation::swiglu) {
-        EXPECT_LT(error, 6 * kUnit) << i;
+        EXPECT_LT(error, 6 * kRounding) << i;
       }
       if (i < 6) {
         EXPECT_GT(error, 1e-5) << i;
@@ -301,7 +301,7 @@ TEST_P(Bf16, ExpertsAreWithinTheirRoundings) {
     const auto reference = value_and_gradients(in_bf16(f), inputs, at::kFloat);
     for (std::size_t i = 0; i < exact.size(); ++i)
       EXPECT_LT((wide(found[i]) - wide(reference[i])).norm().item<double>(),
-                0.1 * kUnit * exact[i].norm().item<double>())
+                0.1 * kRounding * exact[i].norm().item<double>())
           << i;
   }
 }

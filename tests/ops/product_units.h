@@ -15,6 +15,11 @@
 
 namespace penstock::testing {
 
+/// The largest relative error of a rounding to bf16, which has eight bits.
+constexpr double kRounding = 1.0 / 256;
+/// The same for a product of two rounded factors.
+constexpr double kTwoRoundings = 2 * kRounding + kRounding * kRounding;
+
 /// Chooses the test's unit. Skips the test where this processor does not have the unit.
 class WithProductUnit : public ::testing::TestWithParam<ops::ProductUnit> {
  protected:
