@@ -11,13 +11,10 @@
 #include "penstock/experts/token_exchange.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock {
 namespace {
-
-std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 /// x_s · w_sᵀ of each segment: [S, len, in] and [S, out, in] give [S, len, out].
 at::Tensor segment_products(const at::Tensor& x, const at::Tensor& w) {
@@ -92,13 +89,13 @@ at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,
                            stored_, form_.activation);
   return ops::expert_ffn(hidden, plan.weight, plan.token, plan.offsets, plan.by_token,
                          plan.token_offsets, gate_up_, down_,
-                         {.b_in = where_defined(in_bias_),
-                          .b_out = where_defined(out_bias_),
+                         {.b_in = ops::if_defined(in_bias_),
+                          .b_out = ops::if_defined(out_bias_),
                           .activation = form_.activation,
                           .recompute = recompute,
                           .dropout = dropout_seed ? form_.dropout : 0.0,
                           .dropout_seed = dropout_seed.value_or(0),
-                          .dropout_keys = where_defined(dropout_keys)});
+                          .dropout_keys = ops::if_defined(dropout_keys)});
 }
 
 bool Experts::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {

@@ -7,14 +7,11 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/slice.h"
 
 namespace penstock {
 namespace {
-
-std::optional<at::Tensor> bias_or_none(const at::Tensor& bias) {
-  return bias.defined() ? std::optional(bias) : std::nullopt;
-}
 
 /// The mask of block dropout [f]: 0 for dropped neurons, 1 for the others.
 at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::int64_t seed,
@@ -67,12 +64,12 @@ at::Tensor FeedForward::forward(const at::Tensor& x, std::optional<std::int64_t>
 
 at::Tensor FeedForward::inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
   const at::Tensor out =
-      activate(form_, ops::linear(rows_.enter(x), gate_up_, stored_in_, bias_or_none(in_bias_)));
+      activate(form_, ops::linear(rows_.enter(x), gate_up_, stored_in_, ops::if_defined(in_bias_)));
   return dropout_seed ? dropped(out, *dropout_seed) : out;
 }
 
 at::Tensor FeedForward::outer(const at::Tensor& inner) {
-  return rows_.leave(ops::linear(inner, down_, stored_out_, bias_or_none(out_bias_)));
+  return rows_.leave(ops::linear(inner, down_, stored_out_, ops::if_defined(out_bias_)));
 }
 
 bool FeedForward::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {

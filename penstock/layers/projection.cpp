@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock {
 
@@ -21,8 +22,7 @@ void Projection::initialize(double std, const InitialDraws& draws) {
 }
 
 at::Tensor Projection::forward(const at::Tensor& x) {
-  return ops::linear(x, weight_, stored_,
-                     bias_.defined() ? std::make_optional(bias_) : std::nullopt);
+  return ops::linear(x, weight_, stored_, ops::if_defined(bias_));
 }
 
 bool Projection::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/dropout.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops {
 

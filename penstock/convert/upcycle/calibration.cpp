@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/module_names.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock {
 namespace {
@@ -69,7 +69,7 @@ class KeySum {
   /// @param input [B, T, d], the residual stream at the layer's input
   void add(const at::Tensor& input) {
     at::Tensor keys = ops::linear(ops::rms_norm(input, gain_, config_.norm_eps), weight_, stored_,
-                                  bias_.defined() ? std::optional(bias_) : std::nullopt)
+                                  ops::if_defined(bias_))
                           .view({input.size(0), input.size(1), config_.kv_heads, config_.head_dim})
                           .transpose(1, 2);  // [B, G, T, hd]
     if (options_.after_rope) keys = rotated(keys, config_);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "penstock/ops/cpu/rows.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::cpu {
 

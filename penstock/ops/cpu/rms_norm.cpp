@@ -8,7 +8,7 @@
 
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/vec16.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -90,7 +90,7 @@ PENSTOCK_PER_CPU void backward_rows(const Rows& rows, float* dgain, std::int64_t
 AddRmsNormResult add_rms_norm(const at::Tensor& x_in, const at::Tensor& delta_in,
                               const at::Tensor& gain_in, double eps) {
   const auto x = x_in.contiguous(), gain = gain_in.contiguous();
-  const auto delta = delta_in.defined() ? delta_in.contiguous() : at::Tensor();
+  const auto delta = contiguous_if_defined(delta_in);
   const std::int64_t d = gain.size(0), count = d ? x.numel() / d : 0;
   auto h = delta.defined() ? at::empty_like(x) : x;
   auto y = at::empty_like(x);
@@ -119,7 +119,7 @@ RmsNormGradient rms_norm_backward(const at::Tensor& grad_in, const at::Tensor& r
                                   const at::Tensor& x_in, const at::Tensor& gain_in,
                                   const at::Tensor& reciprocal_rms) {
   const auto grad = grad_in.contiguous(), x = x_in.contiguous(), gain = gain_in.contiguous();
-  const auto residual = residual_in.defined() ? residual_in.contiguous() : at::Tensor();
+  const auto residual = contiguous_if_defined(residual_in);
   const std::int64_t d = gain.size(0), count = reciprocal_rms.size(0);
   auto dx = at::empty_like(x);
   auto partial = at::zeros({kBlocks, d}, x.options());

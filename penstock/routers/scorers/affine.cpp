@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {
@@ -39,7 +40,7 @@ std::set<std::string> AffineScorer::rows_by_expert() const { return {kScorerWeig
 std::int64_t AffineScorer::multiply_adds_per_token() const { return weight_.numel(); }
 
 at::Tensor AffineScorer::logits(const at::Tensor& hidden) const {
-  return ops::linear(hidden, weight_, bias_.defined() ? std::optional(bias_) : std::nullopt);
+  return ops::linear(hidden, weight_, ops::if_defined(bias_));
 }
 
 }  // namespace penstock

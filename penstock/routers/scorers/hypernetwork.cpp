@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/routers/draws.h"
 #include "penstock/routers/option_notes.h"
 #include "penstock/routers/registry.h"
@@ -95,7 +96,7 @@ class Network : public torch::nn::Module {
   }
   /// The outputs [n, out] of units [n, h].
   at::Tensor output(const at::Tensor& units) const {
-    return ops::linear(units, w2_, b2_.defined() ? std::optional(b2_) : std::nullopt);
+    return ops::linear(units, w2_, ops::if_defined(b2_));
   }
 
   void initialize(double std1, double std2, const InitialDraws& draws) {
@@ -227,8 +228,7 @@ class Hypernetwork : public Scorer {
     return out;
   }
   static at::Tensor apply(const at::Tensor& hidden, const FoldedScorer& router) {
-    return ops::linear(hidden, router.weight,
-                       router.bias.defined() ? std::optional(router.bias) : std::nullopt);
+    return ops::linear(hidden, router.weight, ops::if_defined(router.bias));
   }
 
   /// The router as last generated. It is generated again if a parameter was written or moved.

@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/routers/parameter_names.h"
 #include "penstock/routers/registry.h"
 
@@ -103,7 +104,7 @@ class Mixture : public Scorer {
   }
 
   Scores score(const at::Tensor& hidden, const RoutingContext&) override {
-    if (collapsed_) return {.logits = ops::linear(hidden, weight_, optional(folded_bias_))};
+    if (collapsed_) return {.logits = ops::linear(hidden, weight_, ops::if_defined(folded_bias_))};
     at::Tensor scores;  // [T, keys]
     if (max_pool_) {
       const at::Tensor queries =  // [T·m, d']
@@ -180,9 +181,6 @@ class Mixture : public Scorer {
     for (const at::Tensor& own : scores.split_with_sizes(keys_by_expert(key_count_, experts_), 1))
       columns.push_back(own.amax(1));  // [T]
     return at::stack(columns, 1);
-  }
-  static std::optional<at::Tensor> optional(const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
   }
   static at::Tensor detached(const at::Tensor& tensor) {
     return tensor.defined() ? tensor.detach() : tensor;

@@ -3,6 +3,7 @@
 #include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/pointwise.h"
 #include "penstock/routers/registry.h"
 
@@ -38,8 +39,8 @@ class Mlp : public Scorer {
   }
 
   Scores score(const at::Tensor& hidden, const RoutingContext&) override {
-    const at::Tensor sums = ops::linear(hidden, w1_, optional(b1_));  // [T, width]
-    return {.logits = ops::linear(act(sums), w2_, optional(b2_))};    // [T, E]
+    const at::Tensor sums = ops::linear(hidden, w1_, ops::if_defined(b1_));  // [T, width]
+    return {.logits = ops::linear(act(sums), w2_, ops::if_defined(b2_))};    // [T, E]
   }
   void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
@@ -72,9 +73,6 @@ class Mlp : public Scorer {
         break;
     }
     return ops::pointwise_alike(x, [](const at::Tensor& z) { return at::tanh(z); });
-  }
-  static std::optional<at::Tensor> optional(const at::Tensor& bias) {
-    return bias.defined() ? std::optional(bias) : std::nullopt;
   }
   Activation activation_;
   at::Tensor w1_, w2_;  // [width, d], [E, width]

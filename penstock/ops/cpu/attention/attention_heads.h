@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "penstock/ops/cpu/attention/attention_tiles.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::cpu::attention {
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <omp.h>
 
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::cpu::attention {
 namespace {
@@ -38,7 +38,7 @@ Shape::Shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t hd, std::in
       rows(round_up(positions * group)) {}
 
 RowStarts::RowStarts(const Shape& shape, const AttentionOptions& options)
-    : start_(options.start.defined() ? options.start.contiguous() : at::Tensor()),
+    : start_(contiguous_if_defined(options.start)),
       data_(data_or_null<std::int64_t>(start_)),
       length_(shape.length) {}
 

@@ -13,7 +13,7 @@
 #include "penstock/ops/cpu/attention/attention_heads.h"
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
@@ -182,7 +182,7 @@ std::string declines_prompt_attention(const CachedAttention& p) {
 
 at::Tensor prompt_attention(const CachedAttention& p) {
   const at::Tensor qkv = p.qkv.contiguous();
-  const at::Tensor rotation = p.rotation.defined() ? p.rotation.contiguous() : p.rotation;
+  const at::Tensor rotation = contiguous_if_defined(p.rotation);
   const CacheView view(p, rotation);
   const float* from = qkv.data_ptr<float>();
   for (std::int64_t r = 0; r < p.count(); ++r) {
@@ -210,7 +210,7 @@ std::string declines_block_attention(const CachedAttention& p) {
 
 at::Tensor block_attention(const CachedAttention& p) {
   const at::Tensor qkv = p.qkv.contiguous();
-  const at::Tensor rotation = p.rotation.defined() ? p.rotation.contiguous() : p.rotation;
+  const at::Tensor rotation = contiguous_if_defined(p.rotation);
   const CacheView view(p, rotation);
   at::Tensor y = at::empty({p.count(), view.n, view.h * view.hd}, qkv.options());
   std::int64_t longest = 0;
@@ -233,7 +233,7 @@ std::string declines_step_attention(const CachedAttention& p) { return declines_
 
 at::Tensor step_attention(const CachedAttention& p) {
   const at::Tensor qkv = p.qkv.contiguous();
-  const at::Tensor rotation = p.rotation.defined() ? p.rotation.contiguous() : p.rotation;
+  const at::Tensor rotation = contiguous_if_defined(p.rotation);
   const CacheView view(p, rotation);
   const std::int64_t group = view.h / view.g, hd = view.hd, cache = view.capacity * view.g * hd;
   at::Tensor y = at::empty({p.count(), view.n, view.h * hd}, qkv.options());

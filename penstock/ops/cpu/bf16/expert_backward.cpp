@@ -12,8 +12,8 @@
 #include "penstock/ops/cpu/expert_gradients.h"
 #include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/stream.h"
-#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::bf16 {
 namespace {

@@ -18,6 +18,7 @@
 #include "penstock/ops/cpu/rows.h"
 #include "penstock/ops/cpu/work_shares.h"
 #include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
@@ -217,8 +218,8 @@ at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
 
 ExpertOutput expert_rows(const ExpertProblem& problem, bool) {
   const at::Tensor w_in = problem.w_in.contiguous(), w_out = problem.w_out.contiguous();
-  const auto dense = [](const at::Tensor& b) { return b.defined() ? b.contiguous() : b; };
-  const at::Tensor b_in = dense(problem.b_in), b_out = dense(problem.b_out);
+  const at::Tensor b_in = contiguous_if_defined(problem.b_in),
+                   b_out = contiguous_if_defined(problem.b_out);
   const std::int64_t d = problem.width(), f = problem.inner(), inputs = problem.inputs();
   // Rows [first, first + count) of a matrix [.., depth], and their bias.
   const auto rows = [](const at::Tensor& w, const at::Tensor& b, std::int64_t first,

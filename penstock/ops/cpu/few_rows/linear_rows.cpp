@@ -10,8 +10,8 @@
 #include "penstock/ops/cpu/few_rows/dot_rows.h"
 #include "penstock/ops/cpu/few_rows/int8_rows.h"
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/linear.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
@@ -58,7 +58,7 @@ Int8Rows rounded(const float* x, std::int64_t rows, std::int64_t depth,
 
 at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const at::Tensor& b_in) {
   const at::Tensor x = x_in.contiguous();
-  const at::Tensor b = b_in.defined() ? b_in.contiguous() : b_in;
+  const at::Tensor b = contiguous_if_defined(b_in);
   const std::int64_t rows = x.size(0), out = w.rows();
   at::Tensor y = at::empty({rows, out}, x.options());
   const float* bias = data_or_null(b);

@@ -6,7 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/column_sums.h"
 #include "penstock/ops/cpu/onednn/matmul.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::onednn {
 namespace {
@@ -31,7 +31,7 @@ std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   const at::Tensor rows = x.contiguous(), weight = w.contiguous();
-  const at::Tensor bias = b.defined() ? b.contiguous() : b;
+  const at::Tensor bias = contiguous_if_defined(b);
   at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());  // [R, out]
   matmul(matrix(rows), matrix(weight).transposed(), data_or_null(bias), matrix(y));
   return y;

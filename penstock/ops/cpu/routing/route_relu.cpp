@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/route.h"
 
 namespace penstock::ops::cpu {
@@ -91,10 +91,8 @@ Route route_relu(const at::Tensor& logits_in) {
 
 at::Tensor route_relu_backward(const RouteGradients& grads, const at::Tensor& logits,
                                const Route& route) {
-  const auto contiguous = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.contiguous() : tensor;
-  };
-  const at::Tensor dweight = contiguous(grads.weight), dsums = contiguous(grads.gate_sums);
+  const at::Tensor dweight = contiguous_if_defined(grads.weight),
+                   dsums = contiguous_if_defined(grads.gate_sums);
   const std::int64_t tokens = logits.size(0), experts = logits.size(1);
   at::Tensor out = at::empty(logits.sizes(), logits.options());  // [T, E]
   const float* each = data_or_null(dweight);

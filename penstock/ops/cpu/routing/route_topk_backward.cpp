@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"
-#include "penstock/ops/data_or_null.h"
+#include "penstock/ops/optional_tensor.h"
 #include "penstock/ops/route.h"
 
 namespace penstock::ops::cpu {
@@ -77,10 +77,8 @@ PENSTOCK_PER_CPU void gradient_rows(const Rows& rows, std::int64_t begin, std::i
 at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits_in,
                                const Route& route, bool over_kept) {
   const at::Tensor logits = logits_in.contiguous();
-  const auto contiguous = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.contiguous() : tensor;
-  };
-  const at::Tensor dweight = contiguous(grads.weight), dlogsumexp = contiguous(grads.logsumexp);
+  const at::Tensor dweight = contiguous_if_defined(grads.weight),
+                   dlogsumexp = contiguous_if_defined(grads.logsumexp);
   const std::int64_t tokens = logits.size(0), experts = logits.size(1);
   std::vector<float> dmean;
   if (grads.mean_probability.defined()) {

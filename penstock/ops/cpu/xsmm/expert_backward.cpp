@@ -9,8 +9,8 @@
 #include "penstock/ops/cpu/expert_gradients.h"
 #include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
-#include "penstock/ops/data_or_null.h"
 #include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/optional_tensor.h"
 
 namespace penstock::ops::xsmm {
 namespace {
