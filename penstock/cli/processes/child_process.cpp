@@ -8,21 +8,11 @@
 #include <csignal>
 #include <cstring>
 
+#include "penstock/base/argv.h"
 #include "penstock/base/error.h"
 #include "penstock/train/interrupt.h"
 
 namespace penstock {
-namespace {
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-}  // namespace
-
 WaitedSignals::WaitedSignals() {
   ::sigemptyset(&set_);
   for (const int signal : stopping_signals()) ::sigaddset(&set_, signal);
@@ -40,7 +30,7 @@ int WaitedSignals::next() const {
 
 pid_t start_program(std::vector<std::string> arguments, std::vector<std::string> environment,
                     const WaitedSignals& signals) {
-  const auto argv = pointers(arguments), envp = pointers(environment);
+  const auto argv = argv_of(arguments), envp = argv_of(environment);
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   PENSTOCK_CHECK(process >= 0, "the system starts no more processes: ", std::strerror(errno));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "penstock/base/argv.h"
 #include "penstock/base/error.h"
 
 namespace penstock {
@@ -20,13 +21,6 @@ std::vector<std::string> environment_in_c() {
   std::vector<std::string> out = {"LC_ALL=C"};
   for (char** variable = environ; *variable; ++variable)
     if (!std::string_view(*variable).starts_with("LC_ALL=")) out.emplace_back(*variable);
-  return out;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
   return out;
 }
 
@@ -46,7 +40,7 @@ std::string read_all(int file) {
 ProgramResult run_program(std::vector<std::string> arguments, const std::string& folder,
                           bool with_errors) {
   auto environment = environment_in_c();
-  const auto argv = pointers(arguments), envp = pointers(environment);
+  const auto argv = argv_of(arguments), envp = argv_of(environment);
   std::array<int, 2> pipe{};
   PENSTOCK_CHECK(::pipe2(pipe.data(), O_CLOEXEC) == 0, "cannot run ", arguments[0], ": ",
                  std::strerror(errno));
