@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
 #include "tests/base/error_of.h"
@@ -22,17 +23,10 @@ ModelConfig config(const std::string& method) {
   return out.resolved();
 }
 
-std::map<std::string, at::Tensor> held(const LanguageModel& model) {
-  std::map<std::string, at::Tensor> out;
-  for (const auto& tensors : {model.named_parameters(), model.named_buffers()})
-    for (const auto& item : tensors) out[item.key()] = item.value().detach();
-  return out;
-}
-
 TEST(TensorSlices, OfOneRankAreTheModel) {
   const auto model = make_model(config("topk"), 1);
   const auto slices = model_slices(model->config(), {});
-  const auto tensors = held(*model);
+  const auto tensors = held_tensors(*model);
   ASSERT_EQ(slices.size(), tensors.size());
   for (const auto& [name, slice] : slices) {
     EXPECT_TRUE(slice.whole()) << name;
