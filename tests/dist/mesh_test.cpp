@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "penstock/dist/transport.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock {
@@ -25,12 +24,7 @@ std::vector<std::int64_t> members(const ProcessGroup& group, int world_rank) {
 
 using Ranks = std::vector<std::int64_t>;
 
-class MeshTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class MeshTest : public testing::RanksTest<> {};
 
 TEST(Coordinates, CountTensorRanksFirst) {
   const Layout layout{.data = 3, .tensor = 2, .pipeline = 2};

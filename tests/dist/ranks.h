@@ -1,6 +1,8 @@
 // Ranks as threads of a test, connected as processes would be.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <functional>
 #include <thread>
@@ -41,5 +43,14 @@ inline void on_ranks(int size, const std::function<void(const dist::ProcessGroup
   for (const auto& failure : failures_on_ranks(size, action, options))
     if (failure) std::rethrow_exception(failure);
 }
+
+/// The base of fixtures of tests with several ranks. Skips the tests in a build without Gloo.
+template <class Base = ::testing::Test>
+class RanksTest : public Base {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  }
+};
 
 }  // namespace penstock::testing

@@ -32,12 +32,7 @@ using testing::failures_on_ranks;
 using testing::message_of;
 using testing::on_ranks;
 
-class TwoRanks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class TwoRanks : public testing::RanksTest<> {};
 
 /// Threads that read sockets run as SCHED_BATCH. A thread that reads at once would interrupt a
 /// thread that sends and holds a lock.

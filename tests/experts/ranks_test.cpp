@@ -6,7 +6,6 @@
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
-#include "penstock/dist/transport.h"
 #include "penstock/experts/experts.h"
 #include "penstock/experts/token_exchange.h"
 #include "tests/base/error_of.h"
@@ -112,12 +111,7 @@ void expect_as_one_process(const std::vector<Share>& given, const FfnForm& form,
   });
 }
 
-class ExpertRanks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class ExpertRanks : public testing::RanksTest<> {};
 
 const FfnForm kGated = {};
 const FfnForm kPlain = {.activation = ops::Activation::relu, .bias = true, .dropout = 0.4};

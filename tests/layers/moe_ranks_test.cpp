@@ -4,7 +4,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "penstock/dist/transport.h"
 #include "penstock/layers/moe.h"
 #include "tests/dist/ranks.h"
 
@@ -57,12 +56,7 @@ std::vector<at::Tensor> states(const std::vector<std::shared_ptr<MoeLayer>>& lay
   return out;
 }
 
-class MoeRanks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class MoeRanks : public testing::RanksTest<> {};
 
 TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
   for (const std::string method : {"remoe", "loss-free", "expert-choice"}) {

@@ -8,7 +8,6 @@
 
 #include <functional>
 
-#include "penstock/dist/transport.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock::rank_rows {
@@ -59,12 +58,7 @@ void expect_gradients(const RankRows& rows, std::int64_t length, const Operation
     }
 }
 
-class RankRowsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class RankRowsTest : public testing::RanksTest<> {};
 
 TEST_F(RankRowsTest, EnterAndLeaveByTheGradientsOfWhatTheyCompute) {
   testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {

@@ -84,12 +84,7 @@ void expect_same_bits(const History& found, const History& expected, const std::
     EXPECT_TRUE(torch::equal(found.state[i], expected.state[i])) << what << " tensor " << i;
 }
 
-class Ranks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class Ranks : public testing::RanksTest<> {};
 
 /// Trains the same model on `ranks` ranks and compares the results with those of one process.
 void expect_bits_of_one(const std::string& method, int ranks, int zero, const History& expected,

@@ -46,12 +46,8 @@ const RecordedLayout kRecordedLayouts[] = {
     {"all axes", {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2}, 1},
 };
 
-class StepOperations : public testing::SmallCorpusTest<> {
+class StepOperations : public testing::SmallCorpusTest<testing::RanksTest<>> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-
   /// Records two steps. Another seed gives other batches, weights and draws.
   RecordedGroups recorded(const RecordedLayout& how, std::int64_t seed) const {
     ConfigNode node = testing::small_recipe_node("remoe", 12, 16, "unused");

@@ -23,11 +23,8 @@ using testing::on_ranks;
 using testing::state_of;
 using testing::TrainerState;
 
-class TrainerRanks : public testing::SmallCorpusTest<> {
+class TrainerRanks : public testing::SmallCorpusTest<testing::RanksTest<>> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
   /// With transformer-xl the recipe has memory and dropout. The memory of a part is on the rank
   /// that computes the part.
   Recipe recipe(const std::string& architecture) const {

@@ -38,11 +38,8 @@ void expect_same(const TensorMap& found, const TensorMap& expected, const std::s
   testing::expect_equal(found, expected);
 }
 
-class SharedCheckpoints : public testing::SmallCorpusTest<> {
+class SharedCheckpoints : public testing::SmallCorpusTest<testing::RanksTest<>> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
   ConfigNode node(const std::string& method) const {
     ConfigNode out = testing::small_recipe_node(method, 8, 16, "unused");
     out.set("model.layers", ConfigNode(std::int64_t{4}));

@@ -34,12 +34,8 @@ struct Passes {
 constexpr const char* kOtherLayers = " has another choice of layers to compute again than ";
 constexpr const char* kOtherThreads = " has another number of threads than ";
 
-class SamePasses : public ::testing::Test {
+class SamePasses : public testing::RanksTest<> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-
   /// What rank 0 says about the ranks' passes; "accepted" if it says nothing.
   static std::string said_of(const dist::Layout& layout, const std::vector<Passes>& ranks) {
     return testing::agreed_error(layout.ranks(), [&](const dist::ProcessGroup& group) {

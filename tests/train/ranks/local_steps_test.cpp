@@ -7,7 +7,6 @@
 #include <csignal>
 #include <mutex>
 
-#include "penstock/dist/transport.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/error_of.h"
@@ -24,11 +23,8 @@ using State = testing::TrainerState;  // on rank 0
 
 constexpr std::int64_t kLocal = 4;
 
-class LocalStepsTrainer : public testing::SmallCorpusTest<> {
+class LocalStepsTrainer : public testing::SmallCorpusTest<testing::RanksTest<>> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
   Recipe recipe(const std::string& architecture, const std::string& method = "topk") const {
     ConfigNode node = testing::small_recipe_node(method, 8, 16, "unused");
     node.set("model.architecture", ConfigNode(architecture));

@@ -37,11 +37,8 @@ std::vector<std::exception_ptr> failures(const std::function<void(const ProcessG
                                     {.timeout = std::chrono::seconds(600)});
 }
 
-class Orders : public ::testing::Test {
+class Orders : public testing::RanksTest<> {
  protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
   void TearDown() override { EXPECT_LT(Clock::now() - begun_, std::chrono::seconds(30)); }
 
  private:

@@ -9,7 +9,6 @@
 
 #include <cmath>
 
-#include "penstock/dist/transport.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/train/ranks/shared_optimizer.h"
@@ -145,12 +144,7 @@ class ByHand {
   double norm_ = 0;
 };
 
-class OuterOptimizerRanks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class OuterOptimizerRanks : public testing::RanksTest<> {};
 
 GradientSharing apart_sharing(const dist::ProcessGroup& group, const LocalSteps& local) {
   GradientSharing out = GradientSharing::among(group);

@@ -105,12 +105,7 @@ Expected expected_of(int index) {
   return out;
 }
 
-class SharedOptimizerRanks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class SharedOptimizerRanks : public testing::RanksTest<> {};
 
 TEST_F(SharedOptimizerRanks, SumsExpertsOverRoundsAndClipsByTheNormOfAll) {
   const std::vector<Expected> expected = {expected_of(0), expected_of(1)};

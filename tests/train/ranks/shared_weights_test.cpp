@@ -6,7 +6,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "penstock/dist/transport.h"
 #include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
 
@@ -27,12 +26,7 @@ bool share(const dist::ProcessGroup& group, const std::vector<at::Tensor>& weigh
   return memory.defined();
 }
 
-class SharedWeights : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class SharedWeights : public testing::RanksTest<> {};
 
 TEST_F(SharedWeights, AreOneMemoryForAllRanks) {
   testing::on_ranks(kRanks, [](const dist::ProcessGroup& group) {

@@ -167,11 +167,6 @@ inline std::vector<History> train_on_ranks(const Case& is) {
   return out;
 }
 
-class Pipeline : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  }
-};
+class Pipeline : public testing::RanksTest<> {};
 
 }  // namespace penstock::pipelines
