@@ -37,7 +37,7 @@ DataInput labelled(const std::string& text, std::string_view option) {
   return {.path = text.substr(equals + 1), .domain = text.substr(0, equals)};
 }
 
-PrepareOptions resolve(const DataArguments& options, const CLI::App& command) {
+PrepareOptions prepare_options(const DataArguments& options, const CLI::App& command) {
   PrepareOptions out = options.prepare;
   for (const auto& path : options.inputs) out.inputs.push_back({.path = path});
   for (const auto& text : options.domains) out.inputs.push_back(labelled(text, "--domain"));
@@ -106,7 +106,7 @@ void print_result(const PrepareResult& result) {
 }
 
 void run_prepare(const DataArguments& options, const CLI::App& command) {
-  PrepareOptions prepare = resolve(options, command);
+  PrepareOptions prepare = prepare_options(options, command);
   check_can_make(prepare.out);
   EndOnSignal interrupt("interrupted; nothing was written");
   prepare.before_writing = [&] { interrupt.disarm(); };
