@@ -21,19 +21,21 @@ const char* type_of(int status) {
 }
 
 /// The code by which clients recognise an error; null if they need none.
-nlohmann::ordered_json code_of(int status, const std::string& parameter) {
-  if (status == 401) return "invalid_api_key";
-  if (status == 404 && parameter == "model") return "model_not_found";
+nlohmann::ordered_json code_of(const RequestError& error) {
+  if (!error.code().empty()) return error.code();
+  if (error.status() == 401) return "invalid_api_key";
+  if (error.status() == 404 && error.parameter() == "model") return "model_not_found";
   return nullptr;
 }
 
 }  // namespace
 
-std::string error_body(int status, const std::string& message, const std::string& parameter) {
-  nlohmann::ordered_json error{{"message", message}, {"type", type_of(status)}};
-  error["param"] = parameter.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(parameter);
-  error["code"] = code_of(status, parameter);
-  return json_text(nlohmann::ordered_json{{"error", error}});
+std::string error_body(const RequestError& error) {
+  const std::string& parameter = error.parameter();
+  nlohmann::ordered_json out{{"message", error.what()}, {"type", type_of(error.status())}};
+  out["param"] = parameter.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(parameter);
+  out["code"] = code_of(error);
+  return json_text(nlohmann::ordered_json{{"error", out}});
 }
 
 }  // namespace penstock::serve

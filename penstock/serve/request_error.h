@@ -10,20 +10,26 @@ namespace penstock::serve {
 class RequestError : public std::runtime_error {
  public:
   /// @param status  the HTTP status;  @param parameter  the request's key that is wrong, or ""
-  RequestError(int status, const std::string& what, std::string parameter = {})
-      : std::runtime_error(what), status_(status), parameter_(std::move(parameter)) {}
+  /// @param code  by which clients recognise the error; "": the usual one of status and parameter
+  RequestError(int status, const std::string& what, std::string parameter = {},
+               std::string code = {})
+      : std::runtime_error(what),
+        status_(status),
+        parameter_(std::move(parameter)),
+        code_(std::move(code)) {}
   int status() const { return status_; }
   const std::string& parameter() const { return parameter_; }
+  const std::string& code() const { return code_; }
 
  private:
   int status_;
-  std::string parameter_;
+  std::string parameter_, code_;
 };
 
 /// {"error": {"message", "type", "param", "code"}}
-std::string error_body(int status, const std::string& message, const std::string& parameter = {});
-inline std::string error_body(const RequestError& error) {
-  return error_body(error.status(), error.what(), error.parameter());
+std::string error_body(const RequestError& error);
+inline std::string error_body(int status, const std::string& message) {
+  return error_body(RequestError(status, message));
 }
 
 }  // namespace penstock::serve

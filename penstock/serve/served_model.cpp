@@ -1,5 +1,7 @@
 #include "penstock/serve/served_model.h"
 
+#include <fmt/format.h>
+
 #include "penstock/base/error.h"
 #include "penstock/infer/generate.h"
 #include "penstock/serve/request_error.h"
@@ -21,6 +23,20 @@ std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const Tex
     out.push_back(text ? prompt_tokens(tokenizer, *text) : std::get<std::vector<TokenId>>(prompt));
   }
   return out;
+}
+
+/// Refuses a prompt for which there is no room in a text. Clients know this error by its code.
+void check_length(const ServedModel& model, const TextRequest& request, std::size_t index,
+                  std::int64_t tokens) {
+  const std::int64_t most = model.service->capacity();
+  if (tokens <= most) return;
+  const std::string what = request.chat                  ? "the chat"
+                           : request.prompts.size() == 1 ? "the prompt"
+                                                         : fmt::format("prompt {}", index + 1);
+  throw RequestError(
+      400,
+      fmt::format("{} has {} tokens, more than the context of {}: shorten it", what, tokens, most),
+      request.chat ? "messages" : "prompt", "context_length_exceeded");
 }
 
 TextOrder order_of(const ServedModel& model, const TextRequest& request,
@@ -52,6 +68,7 @@ std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& 
   std::vector<TextOrder> out;
   const auto prompts = prompts_of(model, request);
   for (std::size_t p = 0; p < prompts.size(); ++p) {
+    check_length(model, request, p, std::ssize(prompts[p]));
     head.prompt_tokens += std::ssize(prompts[p]);
     const auto* text = request.chat ? nullptr : std::get_if<std::string>(&request.prompts[p]);
     TextOrder order = order_of(model, request, prompts[p], request.chat || (text && text->empty()));

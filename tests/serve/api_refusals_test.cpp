@@ -48,6 +48,33 @@ TEST(Api, MistakesAreErrorObjects) {
       << metrics;
 }
 
+TEST(Api, APromptBeyondTheContextHasACode) {
+  ServiceOptions options = Server::usual();
+  options.batcher.reader.capacity = 30;
+  Server server(options);
+  const auto refused = [&](const std::string& path, const std::string& body) {
+    const json error = answer(server, path, body, 400)["error"];
+    EXPECT_EQ(error["code"], "context_length_exceeded") << error;
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    return error;
+  };
+  const std::string fits = '"' + std::string(30, 'a') + '"';
+  const std::string longer = '"' + std::string(31, 'a') + '"';
+  json error = refused("/v1/completions", R"({"prompt": )" + longer + "}");
+  EXPECT_EQ(error["param"], "prompt");
+  EXPECT_EQ(error["message"].get<std::string>(),
+            "the prompt has 31 tokens, more than the context of 30: shorten it");
+  error = refused("/v1/completions", R"({"prompt": [)" + fits + ", " + longer + "]}");
+  EXPECT_EQ(error["message"].get<std::string>(),
+            "prompt 2 has 31 tokens, more than the context of 30: shorten it");
+  error = refused("/v1/chat/completions",
+                  R"({"messages": [{"role": "user", "content": )" + longer + "}]}");
+  EXPECT_EQ(error["param"], "messages");
+  answer(server, "/v1/completions", R"({"max_tokens": 1, "prompt": )" + fits + "}");
+  error = answer(server, "/v1/completions", R"({"prompt": [99999]})", 400)["error"];
+  EXPECT_TRUE(error["code"].is_null()) << error;
+}
+
 TEST(Api, OtherMethodsAreToldWhichThereIs) {
   Server server;
   const auto allowed = [&](const std::string& method, const std::string& path) {
