@@ -1,7 +1,6 @@
 #include "penstock/infer/batcher.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "penstock/base/error.h"
@@ -19,7 +18,10 @@ struct Batcher::Text {
   Completion completion;
   Writing writing;
   std::int64_t place = -1;
-  std::int64_t read = 0;  // tokens of the prompt that are read
+  std::int64_t read = 0;           // tokens of the prompt that are read
+  std::vector<TokenScore> scores;  // of the prompt's tokens 1, 2, ...
+  std::size_t kept_scores = 0;     // number of them that the reader keeps for later prompts
+  std::string failure;             // why a token of the prompt has no score
 
   Text(Id id, TextOrder wanted, const ModelConfig& config, const Tokenizer& tokenizer,
        std::int64_t capacity)
@@ -32,6 +34,30 @@ struct Batcher::Text {
 
   const std::vector<TokenId>& prompt() const { return job.prompts[0]; }
   bool reads_prompt() const { return read < std::ssize(prompt()); }
+  /// The number of likeliest tokens in the scores of the prompt; −1: it has no scores.
+  std::int64_t prompt_likeliest() const {
+    return order.scores_all ? std::max<std::int64_t>(0, order.likeliest) : -1;
+  }
+  /// Takes the scores that earlier prompts left. Theirs may list more tokens.
+  void begin_scores(std::vector<TokenScore> earlier) {
+    scores = std::move(earlier);
+    kept_scores = scores.size();
+    for (TokenScore& score : scores)
+      if (std::ssize(score.likeliest) > prompt_likeliest())
+        score.likeliest.resize(static_cast<std::size_t>(prompt_likeliest()));
+  }
+  /// Scores the prompt's next tokens by the logits [n, V] after the tokens before them.
+  void add_scores(const at::Tensor& logits) {
+    for (std::int64_t row = 0; row < logits.size(0) && failure.empty(); ++row) {
+      const std::size_t next = scores.size() + 1;
+      if (next == prompt().size()) return;  // what follows is not of the prompt
+      try {
+        scores.push_back(score_of(row_of(logits, row, job), prompt()[next], prompt_likeliest()));
+      } catch (const Error& error) {
+        failure = error.what();
+      }
+    }
+  }
 
  private:
   Job with_prompt(Job made, std::int64_t capacity) {
@@ -43,26 +69,6 @@ struct Batcher::Text {
 };
 
 namespace {
-
-/// log softmax(logits) for `token` and for the `count` likeliest tokens.
-std::vector<LikelyToken> log_probabilities(std::span<const float> logits, TokenId token,
-                                           std::int64_t count) {
-  const double most = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - most);
-  const double total = most + std::log(sum);
-  std::vector<LikelyToken> out{{token, logits[static_cast<std::size_t>(token)] - total}};
-  if (count == 0) return out;
-  std::vector<TokenId> order(logits.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
-  const auto shown = std::min(order.size(), static_cast<std::size_t>(count));
-  const auto logit = [&](TokenId id) { return logits[static_cast<std::size_t>(id)]; };
-  std::ranges::partial_sort(
-      order, order.begin() + static_cast<std::ptrdiff_t>(shown),
-      [&](TokenId a, TokenId b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
-  for (std::size_t i = 0; i < shown; ++i) out.push_back({order[i], logit(order[i]) - total});
-  return out;
-}
 
 std::int64_t capacity_of(const ModelConfig& config, const BatcherOptions& options) {
   const std::int64_t wanted = options.reader.capacity;
@@ -109,15 +115,17 @@ void Batcher::admit() {
     Text& text = **it;
     const std::int64_t length = std::ssize(text.prompt());
     const std::int64_t most = length + text.writing.left();
-    const auto begun = reader_->begin(
+    auto begun = reader_->begin(
         text.prompt(), most, text.order.choice,
-        mix64(text.order.options.sampling.seed + static_cast<std::uint64_t>(text.order.sample)));
+        mix64(text.order.options.sampling.seed + static_cast<std::uint64_t>(text.order.sample)),
+        text.prompt_likeliest());
     if (!begun) {
       ++it;  // later texts may share a prefix with the prompts that are being read
       continue;
     }
     text.place = begun->place;
     text.read = begun->reused;
+    text.begin_scores(std::move(begun->scores));
     counts_.reused_tokens += begun->reused;
     running_.splice(running_.end(), waiting_, it++);
   }
@@ -141,7 +149,7 @@ std::vector<std::pair<Batcher::Text*, PassPart>> Batcher::plan() {
                               .tokens = std::span(text->prompt())
                                             .subspan(static_cast<std::size_t>(text->read),
                                                      static_cast<std::size_t>(count)),
-                              .asks = count == rest});
+                              .asks = count == rest && !text->order.reads_only});
   }
   return out;
 }
@@ -167,6 +175,8 @@ void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
   for (const auto& [text, part] : parts) behind += std::ssize(part.tokens);
   for (const auto& [text, part] : parts) {
     read.push_back(part);
+    if (text->order.scores_all && text->reads_prompt())
+      read.back().each = [text = text](const at::Tensor& logits) { text->add_scores(logits); };
     behind -= std::ssize(part.tokens);
     const RoutingShown shown = text->order.routing;
     if (part.asks && shown != RoutingShown::none)
@@ -179,15 +189,32 @@ void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
   std::int64_t asking = 0;
   std::size_t shown = 0;
   for (const auto& [text, part] : parts) {
-    if (text->reads_prompt()) {
-      text->read += std::ssize(part.tokens);
-      counts_.prompt_tokens += std::ssize(part.tokens);
-    }
-    if (!part.asks) continue;
     TokenRouting own;
-    if (text->order.routing != RoutingShown::none) own = std::move(experts[shown++]);
-    if (!take(*text, row_of(logits, asking++, text->job), std::move(own))) end(text);
+    if (part.asks && text->order.routing != RoutingShown::none) own = std::move(experts[shown++]);
+    const std::int64_t row = part.asks ? asking++ : 0;
+    bool goes_on = !text->reads_prompt() || advance_prompt(*text, std::ssize(part.tokens));
+    if (goes_on && part.asks) goes_on = take(*text, row_of(logits, row, text->job), std::move(own));
+    if (!goes_on) end(text);
   }
+}
+
+bool Batcher::advance_prompt(Text& text, std::int64_t count) {
+  const TextOrder& order = text.order;
+  text.read += count;
+  counts_.prompt_tokens += count;
+  if (order.scores_all) {
+    if (!text.failure.empty()) {
+      if (order.failed) order.failed(text.failure);
+      return false;
+    }
+    reader_->add_scores(text.place, std::span(text.scores).subspan(text.kept_scores));
+    text.kept_scores = text.scores.size();
+    if (!text.reads_prompt() && order.prompt_scores) order.prompt_scores(text.scores);
+  }
+  if (text.reads_prompt() || !order.reads_only) return true;
+  text.writing.finish(Finish::length);
+  if (order.done) order.done(text.completion, text.piece);
+  return false;
 }
 
 bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routing) {
@@ -199,17 +226,18 @@ bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routi
     if (text.order.failed) text.order.failed(error.what());
     return false;
   }
-  if (text.completion.tokens.size() > before) {
-    ++counts_.written_tokens;
-    WrittenToken token{.token = text.completion.tokens.back(),
-                       .offset = text.writing.last_begin(),
-                       .routing = std::move(routing)};
+  const bool written = text.completion.tokens.size() > before;
+  const bool end_shown = text.order.scores_all && text.completion.finish == Finish::end_of_document;
+  if (written) ++counts_.written_tokens;
+  if (written || end_shown) {
+    // The end is not among the completion's tokens. The same draw chooses it again.
+    WrittenToken token{
+        .token = written ? text.completion.tokens.back() : text.writing.choose(logits),
+        .offset = written ? text.writing.last_begin() : text.writing.characters(),
+        .routing = std::move(routing)};
     token.piece = std::exchange(text.piece, {});
-    if (text.order.likeliest >= 0) {
-      token.likeliest = log_probabilities(logits, token.token, text.order.likeliest);
-      token.logprob = token.likeliest.front().logprob;
-      token.likeliest.erase(token.likeliest.begin());
-    }
+    if (text.order.likeliest >= 0)
+      token.score = score_of(logits, token.token, text.order.likeliest);
     if (text.order.token) text.order.token(token);
   }
   if (!goes_on && text.order.done) text.order.done(text.completion, text.piece);

@@ -13,23 +13,17 @@
 #include "penstock/infer/completion.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/infer/token_routing.h"
+#include "penstock/infer/token_score.h"
 #include "penstock/infer/writing.h"
 
 namespace penstock {
-
-struct LikelyToken {
-  TokenId token;
-  double logprob;
-};
 
 /// A token as it comes.
 struct WrittenToken {
   TokenId token = -1;
   std::string piece;        ///< the text that is certain by now; may be empty
   std::int64_t offset = 0;  ///< number of characters that the tokens before it spell
-  /// log softmax of the logits, before temperature; with the likeliest, the best first.
-  double logprob = 0;
-  std::vector<LikelyToken> likeliest;
+  TokenScore score;         ///< empty unless asked for
   /// Experts of the token before it, by whose reading it was chosen; empty unless asked for.
   TokenRouting routing;
 };
@@ -42,8 +36,14 @@ struct TextOrder {
   std::int64_t sample = 0;         ///< draw i comes from (seed, sample, i)
   std::vector<TokenId> ends = {};  ///< ids that end it besides those that end documents
   std::int64_t likeliest = -1;     ///< of each token; −1: no log-probabilities either
+  /// The prompt's tokens are scored too, and given to prompt_scores(). If an id ends the text,
+  /// token() gets this id as the last.
+  bool scores_all = false;
+  bool reads_only = false;  ///< the text ends with its prompt; options.max_tokens is of no use
   RoutingShown routing = RoutingShown::none;
-  RoutingChoice choice = {};                       ///< in place of the model's own
+  RoutingChoice choice = {};  ///< in place of the model's own
+  /// The scores of the prompt's tokens 1, 2, ..., once the prompt is read. May be null.
+  std::function<void(const std::vector<TokenScore>&)> prompt_scores;
   std::function<void(const WrittenToken&)> token;  ///< may be null
   /// The text with what ended it; `rest` is text that had waited. Called once, unless the batcher
   /// goes before. May be null.
@@ -104,6 +104,8 @@ class Batcher {
   std::vector<std::pair<Text*, PassPart>> plan();
   /// Reads these in one pass, whose texts have the same routing.
   void read(std::span<const std::pair<Text*, PassPart>> parts);
+  /// Counts that many further tokens of the prompt as read; false where the text has ended.
+  bool advance_prompt(Text& text, std::int64_t count);
   /// Chooses the token that follows; false where the text has ended.
   bool take(Text& text, std::span<const float> logits, TokenRouting routing);
   void end(Text* text);

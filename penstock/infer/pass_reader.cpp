@@ -30,16 +30,24 @@ class CacheReader : public PassReader {
   bool divides_prompts() const override { return true; }
 
   std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t,
-                             const RoutingChoice& choice, std::uint64_t) override {
+                             const RoutingChoice& choice, std::uint64_t,
+                             std::int64_t likeliest) override {
     if (slots_.in_use() >= places_) return std::nullopt;
-    const auto taken = slots_.take(prompt, choice);
+    const auto taken = slots_.take(prompt, choice, likeliest);
     if (!taken) return std::nullopt;
     const c10::InferenceMode inference;
     if (taken->from == taken->slot)
       cache_.cut(taken->slot, taken->reused);
     else
       cache_.copy(taken->from, taken->slot, taken->reused);
-    return Begun{.place = taken->slot, .reused = taken->reused};
+    Begun begun{.place = taken->slot, .reused = taken->reused};
+    const auto scores = slots_.scores(taken->slot);
+    if (likeliest >= 0) begun.scores.assign(scores.begin(), scores.end());
+    return begun;
+  }
+
+  void add_scores(std::int64_t place, std::span<const TokenScore> scores) override {
+    slots_.add_scores(place, scores);
   }
 
   at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
@@ -56,7 +64,13 @@ class CacheReader : public PassReader {
     const at::Tensor ids = torch::tensor(tokens, torch::kLong).to(device_);
     const at::Tensor hidden =
         model_->extend_parts(ids, cache_, where, context_of(choice), tap).hidden;
-    for (const PassPart& part : parts) slots_.add(part.place, part.tokens);
+    std::int64_t first = 0;
+    for (const PassPart& part : parts) {
+      slots_.add(part.place, part.tokens);
+      const std::int64_t count = std::ssize(part.tokens);
+      if (part.each) show_logits(*model_, hidden.narrow(0, first, count), part.each);
+      first += count;
+    }
     if (asking.empty()) return {};
     const at::Tensor rows = hidden.index_select(0, torch::tensor(asking, torch::kLong).to(device_));
     return model_->logits(rows).to(torch::kCPU, torch::kFloat).contiguous();
@@ -82,7 +96,8 @@ class SessionReader : public PassReader {
   bool divides_prompts() const override { return false; }
 
   std::optional<Begun> begin(std::span<const TokenId>, std::int64_t most,
-                             const RoutingChoice& choice, std::uint64_t seed) override {
+                             const RoutingChoice& choice, std::uint64_t seed,
+                             std::int64_t) override {
     if (session_) return std::nullopt;
     session_ =
         make_session(model_, {.sequences = 1, .capacity = most, .seed = seed, .choice = choice});
@@ -92,10 +107,10 @@ class SessionReader : public PassReader {
 
   at::Tensor read(std::span<const PassPart> parts, const RoutingChoice&,
                   const RoutingTap& tap) override {
-    PENSTOCK_ASSERT(parts.size() == 1 && session_ && parts[0].asks);
+    PENSTOCK_ASSERT(parts.size() == 1 && session_);
     const std::int64_t row = 0;
     if (std::exchange(begun_, true)) return session_->next({&row, 1}, parts[0].tokens, tap);
-    return session_->begin(row, parts[0].tokens, tap).unsqueeze(0);
+    return session_->begin(row, parts[0].tokens, tap, parts[0].each).unsqueeze(0);
   }
 
   void end(std::int64_t) override { session_.reset(); }

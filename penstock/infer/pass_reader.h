@@ -9,8 +9,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/infer/logits_tap.h"
+#include "penstock/infer/token_score.h"
 #include "penstock/layers/routing_tap.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/routing_choice.h"
@@ -21,7 +24,8 @@ namespace penstock {
 struct PassPart {
   std::int64_t place = 0;
   std::span<const TokenId> tokens;
-  bool asks = false;  ///< logits after the last token are wanted
+  bool asks = false;    ///< logits after the last token are wanted
+  LogitsTap each = {};  ///< sees the logits after each of the tokens, in their order; may be null
 };
 
 class PassReader {
@@ -35,13 +39,20 @@ class PassReader {
   struct Begun {
     std::int64_t place = 0;
     std::int64_t reused = 0;  ///< tokens of the prompt that were read before
+    /// Where scores are wanted: those of the prompt's tokens 1 to `reused`.
+    std::vector<TokenScore> scores = {};
   };
   /// A place for a sequence of up to `most` tokens that begins with this prompt; nothing where it
   /// has to wait.
   /// @param choice  with which all of it will be read: what was read with another is not reused
   /// @param seed  of routers that draw outside training too
+  /// @param likeliest  number of likeliest tokens in the scores that are wanted of the prompt's
+  /// tokens, or −1 for no scores. Tokens without such scores are then read again.
   virtual std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t most,
-                                     const RoutingChoice& choice, std::uint64_t seed) = 0;
+                                     const RoutingChoice& choice, std::uint64_t seed,
+                                     std::int64_t likeliest = -1) = 0;
+  /// Keeps the scores of the next tokens of the place's prompt, from token 1 on, for later prompts.
+  virtual void add_scores(std::int64_t /*place*/, std::span<const TokenScore> /*scores*/) {}
   /// Reads the parts, each of a place of its own that began with that choice.
   /// @param tap  sees one pass, which ends with the rows of all parts one after another, but
   /// without the beginning of a part that is read in several passes; may be null

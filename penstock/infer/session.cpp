@@ -44,12 +44,13 @@ class CacheSession : public RewindableSession {
         context_(context_for(options)),
         device_(device_of(*model_)) {}
 
-  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
-                   const RoutingTap& tap) override {
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens, const RoutingTap& tap,
+                   const LogitsTap& each) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
     cache_.clear(row);
     const at::Tensor hidden = extended({&row, 1}, tokens, tap);
+    if (each) show_logits(*model_, hidden, each);
     return on_cpu(model_->logits(hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
 
@@ -93,15 +94,15 @@ class MemorySession : public Session {
         context_(context_for(options)),
         device_(device_of(*model_)) {}
 
-  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
-                   const RoutingTap& tap) override {
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens, const RoutingTap& tap,
+                   const LogitsTap& each) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     memory(row).clear();
     const auto segment = static_cast<std::size_t>(std::max<std::int64_t>(
         1, model_->config().context > 0 ? model_->config().context : std::ssize(tokens)));
     for (; tokens.size() > segment; tokens = tokens.subspan(segment))
-      read(row, tokens.first(segment), {});
-    return read(row, tokens, tap);
+      read(row, tokens.first(segment), {}, each);
+    return read(row, tokens, tap, each);
   }
 
   at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
@@ -110,7 +111,7 @@ class MemorySession : public Session {
                    " sequences");
     std::vector<at::Tensor> logits;
     for (std::size_t i = 0; i < rows.size(); ++i)
-      logits.push_back(read(rows[i], tokens.subspan(i, 1), tap));
+      logits.push_back(read(rows[i], tokens.subspan(i, 1), tap, {}));
     return torch::stack(logits);
   }
 
@@ -118,12 +119,14 @@ class MemorySession : public Session {
   ModelMemory& memory(std::int64_t row) { return memories_.at(static_cast<std::size_t>(row)); }
 
   /// The logits after the last token.
-  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens, const RoutingTap& tap) {
+  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens, const RoutingTap& tap,
+                  const LogitsTap& each) {
     const c10::InferenceMode inference;  // also avoids bookkeeping for views
     ModelOutput out = model_->forward(
         {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_,
         tap);
     memory(row) = std::move(out.memory);
+    if (each) show_logits(*model_, out.hidden, each);
     return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
 

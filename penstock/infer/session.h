@@ -9,6 +9,7 @@
 #include <span>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/infer/logits_tap.h"
 #include "penstock/layers/routing_tap.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/routing_choice.h"
@@ -20,9 +21,10 @@ class Session {
   virtual ~Session() = default;
   /// The sequence `row` begins anew with these tokens, one or more.
   /// @param tap  sees the pass that reads the last of them, and no other; may be null
+  /// @param each  sees what follows each of the tokens, in their order; may be null
   /// @return [V] f32 on the CPU: logits, or log-probabilities, of what follows
   virtual at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
-                           const RoutingTap& tap = {}) = 0;
+                           const RoutingTap& tap = {}, const LogitsTap& each = {}) = 0;
   /// A further token of each of these rows, each named once.
   /// @param tap  sees every pass; may be null.  @return [R, V]
   virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,

@@ -25,6 +25,8 @@ class TextStream {
   /// The number of characters before the bytes of the last push(), with those that are held back. A
   /// character that the bytes continue is not before them.
   std::int64_t last_begin() const { return last_begin_; }
+  /// The number of whole characters so far, with those that are held back.
+  std::int64_t characters() const { return characters_; }
 
  private:
   std::string take_text(bool all);

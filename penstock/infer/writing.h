@@ -48,6 +48,8 @@ class Writing {
   std::int64_t length() const { return length_; }
   /// The number of characters before those of the last token.
   std::int64_t last_begin() const { return stream_.last_begin(); }
+  /// The number of whole characters of all tokens.
+  std::int64_t characters() const { return stream_.characters(); }
   /// The largest number of tokens that may still follow.
   std::int64_t left() const;
 

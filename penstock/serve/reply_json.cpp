@@ -77,10 +77,10 @@ std::string ReplyWriter::spelt(TokenId token) const {
 void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
-    for (const LikelyToken& one : token.likeliest) likeliest[spelt(one.token)] = one.logprob;
-    likeliest[spelt(token.token)] = token.logprob;
+    for (const LikelyToken& one : token.score.likeliest) likeliest[spelt(one.token)] = one.logprob;
+    likeliest[spelt(token.token)] = token.score.logprob;
     to["tokens"].push_back(spelt(token.token));
-    to["token_logprobs"].push_back(token.logprob);
+    to["token_logprobs"].push_back(token.score.logprob);
     to["top_logprobs"].push_back(std::move(likeliest));
     to["text_offset"].push_back(token.offset);
     return;
@@ -92,9 +92,9 @@ void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
     for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
     return Json{{"token", spelt(id)}, {"logprob", logprob}, {"bytes", std::move(numbers)}};
   };
-  Json own = entry(token.token, token.logprob);
+  Json own = entry(token.token, token.score.logprob);
   own["top_logprobs"] = Json::array();
-  for (const LikelyToken& one : token.likeliest)
+  for (const LikelyToken& one : token.score.likeliest)
     own["top_logprobs"].push_back(entry(one.token, one.logprob));
   to["content"].push_back(std::move(own));
   to["refusal"] = nullptr;

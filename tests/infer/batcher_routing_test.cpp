@@ -37,13 +37,14 @@ TEST(Batcher, LogProbabilitiesAreThoseOfTheLogits) {
   for (const WrittenToken& token : heard.written) {
     const at::Tensor expected =
         torch::log_softmax(testing::whole(*model, tokens)[-1].to(torch::kDouble), -1);
-    EXPECT_NEAR(token.logprob, expected[token.token].item<double>(), 1e-5);
+    EXPECT_NEAR(token.score.logprob, expected[token.token].item<double>(), 1e-5);
     const auto [values, ids] = expected.topk(3);
-    ASSERT_EQ(token.likeliest.size(), 3u);
+    ASSERT_EQ(token.score.likeliest.size(), 3u);
     for (std::int64_t i = 0; i < 3; ++i) {
-      EXPECT_EQ(token.likeliest[static_cast<std::size_t>(i)].token, ids[i].item<std::int64_t>());
-      EXPECT_NEAR(token.likeliest[static_cast<std::size_t>(i)].logprob, values[i].item<double>(),
-                  1e-5);
+      EXPECT_EQ(token.score.likeliest[static_cast<std::size_t>(i)].token,
+                ids[i].item<std::int64_t>());
+      EXPECT_NEAR(token.score.likeliest[static_cast<std::size_t>(i)].logprob,
+                  values[i].item<double>(), 1e-5);
     }
     tokens.push_back(token.token);
   }

@@ -63,6 +63,40 @@ TEST(PrefixSlots, WhatWasReadWithAnotherRoutingIsOfNoUse) {
   EXPECT_EQ(slots.take(Tokens{1, 2, 3, 4}, {.k = 2}).value().reused, 3);
 }
 
+TEST(PrefixSlots, ForScoresOnlyScoredTokensAreReused) {
+  PrefixSlots slots(4);
+  const Tokens prompt{1, 2, 3, 4, 5};
+  const auto first = slots.take(prompt, {}, 2).value();
+  slots.add(first.slot, prompt);
+  slots.add_scores(first.slot, std::vector<TokenScore>{{-1}, {-2}, {-3}, {-4}});
+  slots.release(first.slot);
+  const auto again = slots.take(prompt, {}, 2).value();
+  EXPECT_EQ(again.reused, 4);
+  ASSERT_EQ(slots.scores(again.slot).size(), 4u);
+  EXPECT_EQ(slots.scores(again.slot)[3].logprob, -4);
+  slots.release(again.slot);
+  // Token 2 is read again, because the logits after it give the score of the token 9.
+  const auto branch = slots.take(Tokens{1, 2, 3, 9, 9}, {}, 1).value();
+  EXPECT_EQ(branch.reused, 2);
+  ASSERT_EQ(slots.scores(branch.slot).size(), 2u);
+  EXPECT_EQ(slots.scores(branch.slot)[1].logprob, -2);
+  slots.release(branch.slot);
+  EXPECT_EQ(slots.take(prompt, {}, 3).value().reused, 0);  // scores with too few tokens
+}
+
+TEST(PrefixSlots, ATextWithoutScoresKeepsThoseOfItsBeginning) {
+  PrefixSlots slots(2);
+  const Tokens prompt{1, 2, 3, 4, 5};
+  const auto first = slots.take(prompt, {}, 0).value();
+  slots.add(first.slot, prompt);
+  slots.add_scores(first.slot, std::vector<TokenScore>{{-1}, {-2}, {-3}, {-4}});
+  slots.release(first.slot);
+  const auto plain = slots.take(Tokens{1, 2, 3, 9, 9}).value();
+  EXPECT_EQ(plain.reused, 3);
+  EXPECT_EQ(slots.scores(plain.slot).size(), 2u);  // the third is that of another token
+  EXPECT_THROW(slots.add_scores(plain.slot, std::vector<TokenScore>{{-5}}), AssertionError);
+}
+
 TEST(PrefixSlots, TheLastTokenIsAlwaysRead) {
   PrefixSlots slots(2);
   slots.release(read(slots, {1, 2, 3}).slot);
