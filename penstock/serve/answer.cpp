@@ -7,7 +7,7 @@ namespace penstock::serve {
 void Answer::add(AnswerEvent event) {
   {
     const std::scoped_lock lock(mutex_);
-    if (!event.token) --open_;
+    if (!event.token && !event.prompt_scores) --open_;
     events_.push_back(std::move(event));
   }
   came_.notify_one();

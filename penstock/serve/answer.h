@@ -15,11 +15,12 @@
 namespace penstock::serve {
 
 struct AnswerEvent {
-  std::size_t text = 0;               ///< index among the request's texts
-  std::optional<WrittenToken> token;  ///< a new token;
-  std::optional<Finish> finish;       ///< or the end of the text, with
-  std::string rest;                   ///< text that was held back;
-  std::string failure;                ///< or the reason for a failure
+  std::size_t text = 0;                                  ///< index among the request's texts
+  std::optional<std::vector<TokenScore>> prompt_scores;  ///< the prompt is read;
+  std::optional<WrittenToken> token;                     ///< or a new token;
+  std::optional<Finish> finish;                          ///< or the end of the text, with
+  std::string rest;                                      ///< text that was held back;
+  std::string failure;                                   ///< or the reason for a failure
 };
 
 /// One thread adds, another takes.

@@ -6,6 +6,7 @@
 
 #include "penstock/base/json_text.h"
 #include "penstock/data/utf8.h"
+#include "penstock/infer/text_stream.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
@@ -33,7 +34,34 @@ std::string finish_reason(Finish finish) {
 }
 
 ReplyWriter::ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer)
-    : head_(std::move(head)), texts_(texts), tokenizer_(tokenizer) {}
+    : head_(std::move(head)), texts_(texts), tokenizer_(tokenizer) {
+  for (std::size_t i = 0; i < head_.echoed.size(); ++i) echo(texts_.at(i), head_.echoed[i]);
+}
+
+void ReplyWriter::echo(Text& text, const std::vector<TokenId>& prompt) const {
+  TextStream stream;
+  bool drops_space = tokenizer_.drops_first_space();
+  for (const TokenId token : prompt) {
+    std::string bytes;
+    tokenizer_.decode(token, bytes);
+    if (!bytes.empty() && std::exchange(drops_space, false) && bytes[0] == ' ') bytes.erase(0, 1);
+    text.text += stream.push(bytes);
+    text.echo_begins.push_back(stream.last_begin());
+  }
+  text.text += stream.finish();
+  text.echo_end = stream.characters();
+}
+
+void ReplyWriter::keep_scores(Text& text, const std::vector<TokenId>& prompt,
+                              const std::vector<TokenScore>& scores) const {
+  text.logprobs["tokens"].push_back(spelt(prompt.front()));
+  text.logprobs["token_logprobs"].push_back(nullptr);
+  text.logprobs["top_logprobs"].push_back(nullptr);
+  text.logprobs["text_offset"].push_back(text.echo_begins.front());
+  for (std::size_t i = 1; i < prompt.size(); ++i)
+    add_logprobs(text.logprobs,
+                 {.token = prompt[i], .offset = text.echo_begins[i], .score = scores[i - 1]}, 0);
+}
 
 Json ReplyWriter::head(bool chunk) const {
   const char* object = !head_.chat ? "text_completion"
@@ -74,15 +102,18 @@ std::string ReplyWriter::spelt(TokenId token) const {
   return out;
 }
 
-void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token) const {
+void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token, std::int64_t behind) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
-    for (const LikelyToken& one : token.score.likeliest) likeliest[spelt(one.token)] = one.logprob;
-    likeliest[spelt(token.token)] = token.score.logprob;
+    // The best of tokens that are spelt alike keeps its place, so that the largest value is that of
+    // the likeliest token.
+    for (const LikelyToken& one : token.score.likeliest)
+      likeliest.emplace(spelt(one.token), one.logprob);
+    likeliest.emplace(spelt(token.token), token.score.logprob);
     to["tokens"].push_back(spelt(token.token));
     to["token_logprobs"].push_back(token.score.logprob);
     to["top_logprobs"].push_back(std::move(likeliest));
-    to["text_offset"].push_back(token.offset);
+    to["text_offset"].push_back(behind + token.offset);
     return;
   }
   const auto entry = [&](TokenId id, double logprob) {
@@ -135,7 +166,7 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
   if (!event.token) return {error_body(500, event.failure)};
   ++written_;
   Json logprobs;
-  if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token);
+  if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token, text.echo_end);
   const std::int64_t number = text.tokens++;
   const bool routed = head_.routing != RoutingShown::none;
   if (piece.empty() && head_.likeliest < 0 && !routed) return {};
@@ -154,9 +185,11 @@ std::string ReplyWriter::usage_chunk() const {
 
 void ReplyWriter::keep(const AnswerEvent& event) {
   Text& text = texts_[event.text];
+  if (event.prompt_scores)
+    return keep_scores(text, head_.echoed.at(event.text), *event.prompt_scores);
   if (event.token) {
     ++written_;
-    if (head_.likeliest >= 0) add_logprobs(text.logprobs, *event.token);
+    if (head_.likeliest >= 0) add_logprobs(text.logprobs, *event.token, text.echo_end);
     text.text += event.token->piece;
     return;
   }

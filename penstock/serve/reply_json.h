@@ -20,6 +20,8 @@ struct ReplyHead {
   std::int64_t prompt_tokens = 0;
   std::int64_t likeliest = -1;
   RoutingShown routing = RoutingShown::none;
+  /// The tokens of the prompt that each text begins with, by text; empty: texts begin behind them.
+  std::vector<std::vector<TokenId>> echoed = {};
 };
 
 /// "stop" or "length", or "interrupted" where a time limit or the server's end cut the text.
@@ -48,7 +50,9 @@ class ReplyWriter {
   struct Text {
     std::string text;
     std::string finish;
-    nlohmann::ordered_json logprobs;  // null until there are some
+    std::vector<std::int64_t> echo_begins;  // the offset of each token of an echoed prompt
+    std::int64_t echo_end = 0;              // and that behind them
+    nlohmann::ordered_json logprobs;        // null until there are some
     std::int64_t tokens = 0;
   };
 
@@ -60,7 +64,14 @@ class ReplyWriter {
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
-  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token) const;
+  /// @param behind  number of characters before the texts' first
+  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token,
+                    std::int64_t behind) const;
+  /// Begins the text with its prompt.
+  void echo(Text& text, const std::vector<TokenId>& prompt) const;
+  /// Adds the log-probabilities of an echoed prompt. Its first token has none.
+  void keep_scores(Text& text, const std::vector<TokenId>& prompt,
+                   const std::vector<TokenScore>& scores) const;
   std::string spelt(TokenId token) const;
 
   ReplyHead head_;

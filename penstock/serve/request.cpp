@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMostStops = 16;
 constexpr std::int64_t kMostLikeliest = 20;
+/// With the prompt's tokens an answer has many times as many entries.
+constexpr std::int64_t kMostLikeliestOfPrompts = 5;
 constexpr std::int64_t kMostExperts = 65536;
 
 bool is_tokens(const json& value) {
@@ -72,7 +74,6 @@ void refuse_the_rest(ObjectReader& reader) {
   if (const json* format = reader.find("response_format");
       format && *format != json{{"type", "text"}})
     reader.refuse("response_format", "is not supported");
-  if (reader.boolean("echo").value_or(false)) reader.refuse("echo", "is not supported");
   reader.ignore({"user", "store", "metadata", "service_tier", "parallel_tool_calls",
                  "safety_identifier", "prompt_cache_key"});
 }
@@ -170,8 +171,12 @@ TextRequest parse_completion(std::string_view body, const RequestLimits& limits)
   TextRequest out;
   out.prompts = prompts_of(reader, limits);
   read_common(reader, limits, out);
-  out.max_tokens = reader.integer("max_tokens", 1, limits.tokens).value_or(16);
-  out.likeliest = reader.integer("logprobs", 0, kMostLikeliest).value_or(-1);
+  out.echo = reader.boolean("echo").value_or(false);
+  if (out.echo && out.stream) reader.refuse("echo", "is not supported with 'stream'");
+  const std::int64_t least = out.echo ? 0 : 1;  // the prompt alone can be asked for
+  out.max_tokens = reader.integer("max_tokens", least, limits.tokens).value_or(16);
+  const std::int64_t likeliest = out.echo ? kMostLikeliestOfPrompts : kMostLikeliest;
+  out.likeliest = reader.integer("logprobs", 0, likeliest).value_or(-1);
   reader.finish();
   return out;
 }
@@ -182,6 +187,7 @@ TextRequest parse_chat(std::string_view body, const RequestLimits& limits) {
   TextRequest out{.chat = true};
   out.messages = messages_of(reader, limits);
   read_common(reader, limits, out);
+  if (reader.boolean("echo").value_or(false)) reader.refuse("echo", "is not supported in chats");
   out.max_tokens = reader.integer("max_tokens", 1, limits.tokens);
   if (const auto most = reader.integer("max_completion_tokens", 1, limits.tokens))
     out.max_tokens = most;

@@ -43,13 +43,14 @@ struct TextRequest {
   std::vector<Prompt> prompts;
   std::vector<ChatMessage> messages;
   std::string model;                       ///< "" where the request names none
-  std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context
+  std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context; 0 with echo only
   std::int64_t n = 1;
   SamplingOptions sampling;  ///< its seed is `seed`, where that is given
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;
   std::int64_t likeliest = -1;  ///< as in TextOrder
+  bool echo = false;            ///< the text, and its log-probabilities, begin with the prompt
   // Penstock's own keys:
   RoutingShown routing = RoutingShown::none;  ///< sent with every streamed token
   RoutingChoice choice;                       ///< "experts_per_token" and "logit_shift"

@@ -49,8 +49,11 @@ TextOrder order_of(const ServedModel& model, const TextRequest& request,
                               .sampling = request.sampling,
                               .stop = request.stop},
                   .likeliest = request.likeliest,
+                  .scores_all = request.echo && request.likeliest >= 0,
+                  .reads_only = request.max_tokens == 0,
                   .routing = request.routing,
                   .choice = request.choice};
+  if (order.reads_only) order.options.max_tokens = 1;
   if (!request.chat) return order;
   const std::string_view end = answer_end(*model.chat_form);
   const auto ids = model.service->tokenizer().encode_with_controls(end);
@@ -72,7 +75,10 @@ std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& 
     head.prompt_tokens += std::ssize(prompts[p]);
     const auto* text = request.chat ? nullptr : std::get_if<std::string>(&request.prompts[p]);
     TextOrder order = order_of(model, request, prompts[p], request.chat || (text && text->empty()));
-    for (order.sample = 0; order.sample < request.n; ++order.sample) out.push_back(order);
+    for (order.sample = 0; order.sample < request.n; ++order.sample) {
+      out.push_back(order);
+      if (request.echo) head.echoed.push_back(prompts[p]);
+    }
   }
   return out;
 }

@@ -26,8 +26,8 @@ struct ServedModel {
 nlohmann::ordered_json model_json(const ServedModel& model, std::int64_t created);
 
 /// The texts that a request asks for: n for each prompt, or n for the chat. Counts the prompts'
-/// tokens in `head`.  Throws Error and RequestError for prompts that the tokenizer or the chat form
-/// does not accept.
+/// tokens in `head`, and puts those there that are to be echoed.  Throws Error and RequestError for
+/// prompts that the tokenizer or the chat form does not accept.
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head);
 

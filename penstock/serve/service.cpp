@@ -85,6 +85,9 @@ void Service::add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<An
   try {
     for (std::size_t i = 0; i < orders.size(); ++i) {
       TextOrder& order = orders[i];
+      order.prompt_scores = [answer, i](const std::vector<TokenScore>& scores) {
+        answer->add({.text = i, .prompt_scores = scores});
+      };
       order.token = [answer, i](const WrittenToken& token) {
         answer->add({.text = i, .token = token});
       };

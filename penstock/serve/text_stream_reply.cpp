@@ -27,7 +27,7 @@ TextReply::~TextReply() {
 }
 
 void TextReply::take(const AnswerEvent& event, std::string& out) {
-  if (event.token && !std::exchange(first_seen_, true))
+  if ((event.token || event.prompt_scores) && !std::exchange(first_seen_, true))
     metrics_.first_token_after(seconds_since(form_.begun));
   if (!event.failure.empty()) failure_ = event.failure;
   if (!form_.stream) return writer_.keep(event);

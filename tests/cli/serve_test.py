@@ -99,6 +99,49 @@ def answers(shell):
         shell.expect("chats without a template", status == 400 and "--chat-template" in chat["error"]["message"], chat)
 
 
+def echo(shell):
+    """Asks for log-likelihoods as lm-evaluation-harness does. They are those of `penstock eval --per-token`."""
+    texts = ["the gate decides how much water each turbine gets\n", "the gate decides nothing at all"]
+    requests = [list(text.encode()) for text in texts]  # the model's tokens are bytes
+    expected = [scores_of_eval(shell, text) for text in texts]
+    with serving(shell) as server:
+        for prompt in (requests, texts, requests[0]):
+            for count in (1, 0):
+                status, got = server.post("/v1/completions", {"model": "model", "prompt": prompt, "temperature": 0,
+                                                              "max_tokens": count, "logprobs": 1, "seed": 1234,
+                                                              "echo": True})
+                shell.expect("echo", status == 200, got)
+                choices = sorted(got["choices"], key=lambda choice: choice["index"])
+                for text, scores, choice in zip(texts, expected, choices):
+                    compare_scores(shell, text, scores, choice, count)
+        status, error = server.post("/v1/completions", {"prompt": [65] * 5000, "max_tokens": 1})
+        shell.expect("a prompt beyond the context", status == 400 and
+                     error["error"]["code"] == "context_length_exceeded", error)
+
+
+def scores_of_eval(shell, text):
+    with open(os.path.join(shell.directory, "scored.txt"), "w") as file:
+        file.write(text)
+    shell.ok("eval", "model", "--text", "scored.txt", "--per-token", "scores.jsonl", "--json")
+    with open(os.path.join(shell.directory, "scores.jsonl")) as file:
+        return [json.loads(line)["log_probability"] for line in file]
+
+
+def compare_scores(shell, text, expected, choice, count):
+    scores = choice["logprobs"]
+    length = len(text)
+    shell.expect("one entry a token", all(len(scores[key]) == length + count for key in
+                 ("tokens", "token_logprobs", "top_logprobs", "text_offset")), scores)
+    shell.expect("the echo", choice["text"].startswith(text) and scores["tokens"][:length] == list(text) and
+                 scores["text_offset"] == list(range(length + count)), choice)
+    shell.expect("no score of the first", scores["token_logprobs"][0] is None and scores["top_logprobs"][0] is None)
+    shell.expect("scores of eval", len(expected) == length - 1 and all(
+        abs(a - b) < 1e-4 for a, b in zip(scores["token_logprobs"][1:length], expected)), [scores, expected])
+    # A token is the likeliest if its log-probability is the largest of its entry.
+    shell.expect("the likeliest", all(own <= max(top.values()) and own in top.values() for own, top in zip(
+        scores["token_logprobs"][1:], scores["top_logprobs"][1:])), scores)
+
+
 def names(shell):
     """A model is called by the name of its folder, however its path is written."""
     os.symlink("model", os.path.join(shell.directory, "lr0.1"))
@@ -252,4 +295,4 @@ def make_model(shell):
 
 
 if __name__ == "__main__":
-    shared.main([make_model, answers, names, many, leaving, limits, keys, ends, unheard], run=False)
+    shared.main([make_model, answers, echo, names, many, leaving, limits, keys, ends, unheard], run=False)

@@ -141,11 +141,25 @@ TEST(Request, WhatThereIsNotIsRefused) {
   refuse(R"("presence_penalty": 0.5)", "presence_penalty");
   refuse(R"("logit_bias": {"5": 1})", "logit_bias");
   refuse(R"("suffix": "x")", "suffix");
-  refuse(R"("echo": true)", "echo");
+  refuse(R"("echo": true, "stream": true)", "echo");
+  refuse(R"("echo": 1)", "echo");
   refuse(R"("best_of": 4)", "best_of");
   refuse(R"("tools": [1])", "tools");
   refuse(R"("temprature": 1)", "temprature");
   EXPECT_THROW(parse_completion(R"({"prompt": ["a", "b", "c"], "n": 6})"), RequestError);
+}
+
+TEST(Request, AnEchoMayComeWithoutFurtherTokens) {
+  const auto request =
+      parse_completion(R"({"prompt": "a", "echo": true, "max_tokens": 0, "logprobs": 5})");
+  EXPECT_TRUE(request.echo);
+  EXPECT_EQ(request.max_tokens, 0);
+  EXPECT_EQ(request.likeliest, 5);
+  EXPECT_FALSE(parse_completion(R"({"prompt": "a"})").echo);
+  refuse(R"("echo": true, "max_tokens": -1)", "max_tokens");
+  refuse(R"("echo": false, "max_tokens": 0)", "max_tokens");
+  refuse(R"("echo": true, "logprobs": 6)", "logprobs");
+  refuse_chat(R"({"messages": [{"role": "user", "content": "a"}], "echo": true})", "echo");
 }
 
 TEST(Request, MessagesAreChecked) {
