@@ -77,6 +77,8 @@ async function writes(browser) {
   expect("hovering shows every layer", (await rows()).length === layers, await rows());
   expect("hovering shows gates and logits", /\d: -?\d+\.\d\d/.test((await rows())[0]), await rows());
   await marksTokens(page);
+  await marksLines(page);
+  expect("what the page says of the model is read aloud", await page.$eval("#model-name", one => one.ariaLive === "polite"));
   await look(page, "written");
   return page;
 }
@@ -112,6 +114,27 @@ async function marksTokens(page) {
   const of = await page.$$eval(".token", all => all.filter(one => one.style.background).map(one => one.dataset.mark));
   expect("one expert's tokens are marked", of.length === Number(count) && of.every(one => one === expert), [expert, count, of]);
   await page.select("#only", "0");
+}
+
+/** The expert of a token with a line break stands on the line of the token's first characters. */
+async function marksLines(page) {
+  const seen = await page.evaluate(() => ["a\n", "b\nc", "\n  "].map(text => {
+    const pane = panes[0], token = {id: 0, text, layers: pane.tokens[0].layers.map(() => [[1, 0.5]])};
+    pane.add(token);
+    const {element} = token, mark = element.querySelector(".mark");
+    const content = (one, where) => getComputedStyle(one, where).content.match(/\d/g)?.join("") || "";
+    const out = {text: element.textContent, before: content(element, "::before"), after: content(element, "::after"),
+      mark: mark && content(mark, "::after"),
+      lower: mark && mark.getBoundingClientRect().top - element.getClientRects()[0].top};
+    pane.tokens.pop();
+    element.remove();
+    return out;
+  }));
+  const [end, middle, begin] = seen;
+  for (const {text, after, mark, lower} of [end, middle])
+    expect("a mark before the line break", after === "" && mark === "1" && lower < 10, [text, after, mark, lower]);
+  expect("a mark beside the sign of a line break", begin.before === "1" && begin.after === "" && !begin.mark, begin);
+  expect("the texts stay", seen.map(one => one.text).join("|") === "a\n|b\nc|\n  ", seen);
 }
 
 /** Closes the page when its streams have ended, because closing it aborts them. */

@@ -119,9 +119,12 @@ class Pane {
   }
 
   add(token) {
-    const kind = (token.ofPrompt ? " of-prompt" : "") + (token.text === "" ? " part" : /^\n+$/.test(token.text) ? " line-break" : "");
-    token.element = make("span", {class: "token" + kind, role: "option", tabindex: -1, "aria-selected": "false",
-      onmouseenter: () => showDetail({token, pane: this}), onclick: () => this.choose(token)}, token.text);
+    const {text} = token, end = text.indexOf("\n");  // of the token's first line
+    const form = text === "" ? " part" : end === 0 ? " line-break" : end > 0 ? " broken" : "";
+    token.mark = end > 0 ? make("span", {class: "mark"}) : null;
+    token.element = make("span", {class: "token" + (token.ofPrompt ? " of-prompt" : "") + form, role: "option", tabindex: -1,
+      "aria-selected": "false", onmouseenter: () => showDetail({token, pane: this}), onclick: () => this.choose(token)},
+      ...token.mark ? [text.slice(0, end), token.mark, text.slice(end)] : [text]);
     this.tokens.push(token);
     this.text.append(token.element);
     this.colour(token);
@@ -142,6 +145,7 @@ class Pane {
     const marks = {first: [expert], all: experts.map(([one, weight]) => `${one}:\u00a0${weight.toFixed(2)}`), none: []};
     element.style.background = experts.length ? backOf(expert) : "";
     element.dataset.mark = marks[byId("behind").value].join(", ");
+    if (token.mark) token.mark.dataset.mark = element.dataset.mark;
     element.setAttribute("aria-label", spelt(token.text) +
       (experts.length ? `, expert ${expert}, gate ${gate.toFixed(2)}` + (more ? ` and ${more} more` : "") : ""));
   }
