@@ -21,6 +21,8 @@
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
+#include "penstock/convert/export/export_choice.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/parameter_count.h"
@@ -140,6 +142,46 @@ void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
         *least, *most);
 }
 
+/// Whether an export finds an architecture that computes models of the config.
+bool can_export(const ModelConfig& config, ExportFormat format) {
+  try {
+    choose_export_target(config, format, "");
+    return true;
+  } catch (const NotPortableError&) {
+    return false;
+  }
+}
+
+/// The options of a start that makes a model which GGUF files hold; "" if none does.
+std::string start_that_exports(const ModelConfig& parent, UpcycleOptions options) {
+  const std::string without = options.renormalise ? " without --renormalise" : "";
+  options.renormalise = false;
+  for (const UpcycleStart start : {UpcycleStart::published, UpcycleStart::parent}) {
+    options.start = start;
+    try {
+      if (can_export(upcycled_config(parent, options), ExportFormat::kGguf))
+        return concat("--start ", word(start), without);
+    } catch (const Error&) {  // the options do not fit this start
+      continue;
+    }
+  }
+  return {};
+}
+
+/// Prints a line if no GGUF file holds the model, with what does.
+/// @param options  as the user gave them
+void print_exports(const ModelConfig& config, const ModelConfig& parent,
+                   const UpcycleOptions& options, const std::string& out) {
+  if (can_export(config, ExportFormat::kGguf)) return;
+  const std::string start = start_that_exports(parent, options);
+  fmt::print("export: no GGUF file holds this model (`penstock export {} --format gguf` says why)",
+             shell_quoted(out));
+  if (!start.empty()) fmt::print("; one made with {} exports", start);
+  if (can_export(config, ExportFormat::kHuggingFace))
+    fmt::print("; a Hugging Face folder holds this one (--format hf)");
+  fmt::print("\n");
+}
+
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_one_process("upcycle");
   const EndOnSignal guard("interrupted; what was not finished is removed",
@@ -149,6 +191,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_can_make(arguments.out);
   UpcycleOptions options = arguments.options;
   options.router_options = router_overrides(arguments.overrides);
+  const UpcycleOptions given = options;
   options = completed(options);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
@@ -190,6 +233,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
     fmt::print("routers learn at {:g} times the learning rate\n", report.lr_scale);
   if (!report.without_tokenizer.empty())
     fmt::print("no tokenizer was copied: {}\n", report.without_tokenizer);
+  print_exports(config, parent->config(), given, arguments.out);
   fmt::print("check it with: penstock doctor {} --dense {}{}\n", shell_quoted(arguments.out),
              shell_quoted(arguments.dense), doctor_text(options.calibration));
 }

@@ -70,6 +70,32 @@ def upcycling(shell):
     shell.expect("no temporary files are left", not any("tmp-" in name for name in os.listdir(shell.directory)))
 
 
+def exports(shell):
+    """The line at the end of an upcycling about the export to GGUF, and that the export agrees with it."""
+    def gguf(model):
+        return shell.run("export", model, "--format", "gguf", "--tokenizer", "none", "--check-tokens", "0", "--out",
+                         f"{model}.gguf").returncode
+
+    shell.ok("train", "recipe.toml", "--out", "biased", "--quiet", "--set", "model.moe.experts=0", "--set",
+             "model.router.method=dense", "--set", "model.qkv_bias=true", "--set", "train.steps=1")
+    vanilla = ("--method", "vanilla", "--experts", "4", "--out")
+    printed = shell.ok("upcycle", "biased", *vanilla, "biased-parent")
+    lines = [line for line in printed.splitlines() if line.startswith("export: ")]
+    shell.expect("one line about the export", len(lines) == 1 and "no GGUF file holds this model" in lines[0] and
+                 "--start published exports" in lines[0] and "--format hf" in lines[0], printed)
+    shell.expect("the export refuses it", gguf("biased-parent") == 1)
+    printed = shell.ok("upcycle", "biased", "--start", "published", *vanilla, "biased-published")
+    shell.expect("no line where it exports", "export: " not in printed, printed)
+    shell.expect("the named start exports", gguf("biased-published") == 0)
+    printed = shell.ok("upcycle", "biased", "--start", "published", "--renormalise", *vanilla, "biased-renormalised")
+    shell.expect("the cause is an option", "--start published without --renormalise exports" in printed, printed)
+    printed = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--out", "capacity")
+    shell.expect("no start helps", "export: no GGUF" in printed and "--start" not in printed, printed)
+    printed = shell.ok("upcycle", "dense", *vanilla, "unbiased")
+    shell.expect("a base without biases exports", "export: " not in printed, printed)
+    shell.expect("and does", gguf("unbiased") == 0)
+
+
 def doctor(shell):
     healthy = json.loads(shell.ok("doctor", "moe", "--dense", "dense", "--data", "corpus", "--json"))
     shell.expect("the doctor finds the model healthy", healthy["state"] == "ok", healthy)
@@ -202,4 +228,4 @@ def first_steps(shell):
 
 
 if __name__ == "__main__":
-    harness.main((upcycling, doctor, mistakes, no_room, first_steps), run=False)
+    harness.main((upcycling, exports, doctor, mistakes, no_room, first_steps), run=False)
