@@ -6,6 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/links.h"
 #include "penstock/models/files/chat_template.h"
+#include "penstock/models/files/generation_files.h"
 #include "penstock/models/files/model_directory.h"
 
 namespace penstock {
@@ -71,6 +72,8 @@ WrittenModel write_model_of(
   file->close();
   directory.write("config.json", config_json_text(config));
   for (const auto& [name, text] : tokenizer_files(parent, written.without_tokenizer))
+    directory.write(name, text);
+  for (const auto& [name, text] : generation_files(parent.origin(), config.vocab))
     directory.write(name, text);
   written.bytes = directory.digests().at("model.safetensors").bytes;
   directory.write(note.first, note.second(written));

@@ -32,8 +32,8 @@ struct WrittenModel {
   std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
 };
 
-/// Writes `out` atomically: config.json, model.safetensors, the parent's tokenizer files and chat
-/// template if it has any, and one additional file.
+/// Writes `out` atomically: config.json, model.safetensors, the parent's tokenizer files, chat
+/// template and generation_config.json if it has any, and one additional file.
 /// @param tensors  tensors with the config's names and shapes
 /// @param note  name of the additional file, and its text, made after the weights are written
 /// REQUIRES: `out` does not exist (asserted). Memory: one tensor.

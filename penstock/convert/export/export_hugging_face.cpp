@@ -10,8 +10,10 @@
 #include "penstock/convert/export/export_hugging_face_config.h"
 #include "penstock/convert/export/own_class.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
+#include "penstock/data/vocabulary.h"
 #include "penstock/io/safetensors_stream.h"
 #include "penstock/models/files/chat_template.h"
+#include "penstock/models/files/generation_files.h"
 
 namespace penstock {
 namespace {
@@ -78,6 +80,17 @@ void write_shard(OutputFile& file, const Shard& shard, const ModelSource& portab
   file.close();
 }
 
+/// The ids of special tokens: the tokenizer's, or those that the model's folder names.
+SpecialIds ids_to_write(const Tokenizer* tokenizer, const ModelSource& portable) {
+  if (!tokenizer) return special_ids(portable.origin(), portable.config().vocab);
+  const auto vocabulary = tokenizer->vocabulary();
+  const auto id = [](TokenId value) {
+    return value >= 0 ? std::vector<TokenId>{value} : std::vector<TokenId>{};
+  };
+  return {id(vocabulary ? vocabulary->bos : -1), id(tokenizer->end_of_document()),
+          id(vocabulary ? vocabulary->padding : -1)};
+}
+
 }  // namespace
 
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
@@ -87,13 +100,14 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
   PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ", word(dtype),
                  "; take f32, f16 or bf16, or write a GGUF file");
   Exported out{.dtype = dtype};
+  const SpecialIds ids = ids_to_write(tokenizer, portable);
   AtomicDirectory directory(fs, path);
   if (is_own_class(target)) {
-    directory.write("config.json", own_class_config_text(target, dtype, tokenizer));
+    directory.write("config.json", own_class_config_text(target, dtype, ids));
     directory.write("configuration_penstock.py", std::string(own_class::configuration));
     directory.write("modeling_penstock.py", std::string(own_class::modeling));
   } else {
-    directory.write("config.json", hugging_face_config_text(target, dtype, tokenizer));
+    directory.write("config.json", hugging_face_config_text(target, dtype, ids));
   }
   const auto shards = cut_into_shards(portable, target, dtype, shard_bytes);
   for (std::size_t i = 0; i < shards.size(); ++i)
@@ -105,6 +119,8 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
     files.merge(chat_template_files(chat_template_of(portable.origin()), files));
     for (const auto& [name, text] : files) directory.write(name, text);
   }
+  for (const auto& [name, text] : generation_files(portable.origin(), portable.config().vocab))
+    directory.write(name, text);
   directory.commit();
   return out;
 }

@@ -21,7 +21,8 @@ struct Exported {
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
 /// expert, in shards of at most `shard_bytes` each (one tensor may exceed it), and the tokenizer's
-/// files where there is one; for Penstock's own class (convert/export/own_class.h) its Python files
+/// files where there is one, and the source folder's generation_config.json (generation_files.h);
+/// for Penstock's own class (convert/export/own_class.h) its Python files
 /// too. The directory is complete or absent. Memory: one tensor. Throws Error for a type that
 /// safetensors lacks.
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,

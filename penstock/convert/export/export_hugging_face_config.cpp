@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/data/vocabulary.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -60,20 +59,21 @@ void add_experts(const ExportTarget& target, Json& out) {
 
 }  // namespace
 
-std::string finished_config_text(Json out, ExportDtype dtype, const Tokenizer* tokenizer) {
-  const auto vocabulary = tokenizer ? tokenizer->vocabulary() : std::nullopt;
-  const auto id = [](TokenId value) { return value >= 0 ? Json(value) : Json(nullptr); };
-  const TokenId end = tokenizer ? tokenizer->end_of_document() : -1;
-  out["bos_token_id"] = id(vocabulary ? vocabulary->bos : -1);
-  out["eos_token_id"] = id(end);
-  out["pad_token_id"] = id(vocabulary ? vocabulary->padding : -1);
+std::string finished_config_text(Json out, ExportDtype dtype, const SpecialIds& ids) {
+  const auto value = [](const std::vector<TokenId>& of_a_kind) {
+    if (of_a_kind.empty()) return Json(nullptr);
+    return of_a_kind.size() == 1 ? Json(of_a_kind.front()) : Json(of_a_kind);
+  };
+  out["bos_token_id"] = value(ids.beginning);
+  out["eos_token_id"] = value(ids.end);
+  out["pad_token_id"] = value(ids.padding);
   out["torch_dtype"] = torch_dtype_name(dtype);
   out["dtype"] = torch_dtype_name(dtype);
   return out.dump(2) + "\n";
 }
 
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
-                                     const Tokenizer* tokenizer) {
+                                     const SpecialIds& ids) {
   const ModelConfig& c = target.config;
   const Architecture& as = *target.architecture;
   const bool some_dense = c.moe_layers() < c.layers;
@@ -107,7 +107,7 @@ std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dty
     out["max_window_layers"] = c.layers;
   }
   if (c.moe_layers() > 0) add_experts(target, out);
-  return finished_config_text(std::move(out), dtype, tokenizer);
+  return finished_config_text(std::move(out), dtype, ids);
 }
 
 }  // namespace penstock

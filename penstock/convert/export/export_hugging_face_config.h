@@ -7,16 +7,16 @@
 
 #include "penstock/convert/export/export_target.h"
 #include "penstock/convert/export/export_tensors.h"
-#include "penstock/data/tokenizer.h"
+#include "penstock/models/files/generation_files.h"
 
 namespace penstock {
 
 /// The text of config.json, of a class of transformers.
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
-                                     const Tokenizer* tokenizer);
+                                     const SpecialIds& ids);
 /// Adds the keys that end every config.json: the ids of special tokens, null if there is none, and
 /// the type of the tensors. Returns the whole text.
 std::string finished_config_text(nlohmann::ordered_json config, ExportDtype dtype,
-                                 const Tokenizer* tokenizer);
+                                 const SpecialIds& ids);
 
 }  // namespace penstock

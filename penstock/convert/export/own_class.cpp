@@ -97,7 +97,7 @@ ExportTarget own_class_target(const ModelConfig& config) {
 }
 
 std::string own_class_config_text(const ExportTarget& target, ExportDtype dtype,
-                                  const Tokenizer* tokenizer) {
+                                  const SpecialIds& ids) {
   const ModelConfig& c = target.config;
   // Starts from the keys of Penstock's own config.json and replaces those that the class reads
   // differently. A null key stands for the class's default.
@@ -114,7 +114,7 @@ std::string own_class_config_text(const ExportTarget& target, ExportDtype dtype,
   out["rope_adjacent"] = c.rope_adjacent;
   out["initializer_range"] = c.init_std;
   if (c.moe_layers() > 0) add_experts(c, out);
-  return finished_config_text(std::move(out), dtype, tokenizer);
+  return finished_config_text(std::move(out), dtype, ids);
 }
 
 }  // namespace penstock

@@ -7,7 +7,7 @@
 
 #include "penstock/convert/export/export_target.h"
 #include "penstock/convert/export/export_tensors.h"
-#include "penstock/data/tokenizer.h"
+#include "penstock/models/files/generation_files.h"
 
 namespace penstock {
 
@@ -36,6 +36,6 @@ bool keeps_routers(const ModelConfig& config);
 
 /// The text of config.json, which Penstock opens too.
 std::string own_class_config_text(const ExportTarget& target, ExportDtype dtype,
-                                  const Tokenizer* tokenizer);
+                                  const SpecialIds& ids);
 
 }  // namespace penstock

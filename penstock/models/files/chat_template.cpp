@@ -3,22 +3,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/file_system.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/io/gguf.h"
+#include "penstock/models/files/model_folder.h"
 
 namespace penstock {
 namespace {
-
-constexpr std::uintmax_t kLargestConfig = 16 << 20;
-
-/// A small file's text; "" where there is no file.
-std::string text_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto size = std::filesystem::file_size(path, ignored);
-  if (ignored || size > kLargestConfig) return {};
-  return real_file_system().read(path);
-}
 
 /// The template in the text of a tokenizer_config.json; "" if it has none.
 std::string template_in(const std::string& tokenizer_config) {
@@ -38,16 +28,13 @@ std::string template_in(const std::string& tokenizer_config) {
 
 std::string chat_template_of(const std::string& path) {
   std::error_code ignored;
-  const std::filesystem::path place(path);
-  const bool is_folder = std::filesystem::is_directory(place, ignored);
-  if (!is_folder && path.ends_with(".gguf")) {
+  if (path.ends_with(".gguf") && !std::filesystem::is_directory(path, ignored)) {
     const GgufFile file(path);
     const GgufValue* const inside = file.value(kGgufChatTemplate);
     if (inside && inside->as_string()) return *inside->as_string();
   }
-  const auto folder = is_folder ? place : place.parent_path();
-  if (std::string text = text_of(folder / kChatTemplateFile); !text.empty()) return text;
-  return template_in(text_of(folder / kTokenizerConfigFile));
+  if (std::string text = text_beside(path, kChatTemplateFile); !text.empty()) return text;
+  return template_in(text_beside(path, kTokenizerConfigFile));
 }
 
 std::map<std::string, std::string> chat_template_files(

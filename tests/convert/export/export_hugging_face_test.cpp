@@ -185,7 +185,7 @@ TEST(ExportHuggingFace, ConfigsInBothSpellings) {
   const ExportTarget target =
       choose_export_target(small_moe().resolved(), ExportFormat::kHuggingFace, "qwen2moe");
   const auto config =
-      nlohmann::json::parse(hugging_face_config_text(target, ExportDtype::kBF16, nullptr));
+      nlohmann::json::parse(hugging_face_config_text(target, ExportDtype::kBF16, {}));
   EXPECT_EQ(config["model_type"], "qwen2_moe");
   EXPECT_EQ(config["rope_theta"], 1e4);
   EXPECT_EQ(config["rope_parameters"]["rope_theta"], 1e4);
@@ -195,6 +195,35 @@ TEST(ExportHuggingFace, ConfigsInBothSpellings) {
   EXPECT_EQ(config["num_experts"], 4);
   EXPECT_EQ(config["moe_intermediate_size"], 96);
   EXPECT_GT(config["shared_expert_intermediate_size"], 0);
+}
+
+/// Without a tokenizer the ids are those of the source's config.json, and its
+/// generation_config.json comes along.
+TEST(ExportHuggingFace, KeepsTheIdsOfAFolderWithoutATokenizer) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string();
+  write_random_model(small_dense(), model, /*with_tokenizer=*/false);
+  auto& fs = real_file_system();
+  auto config = nlohmann::json::parse(fs.read(model + "/config.json"));
+  config["bos_token_id"] = 3;
+  config["eos_token_id"] = {5, 255};
+  config["pad_token_id"] = 256;  // the vocabulary has 256 tokens
+  write_file_atomically(fs, model + "/config.json", config.dump());
+  const auto exported = [&](const char* out, const std::string& generation) {
+    write_file_atomically(fs, model + "/generation_config.json", generation);
+    const std::string path = (temp.path() / out).string();
+    export_model({.model = model, .out = path, .check_tokens = 0});
+    return path;
+  };
+  const std::string generation = "{\"eos_token_id\": [5, 255],  \"temperature\": 0.7}\n";
+  const std::string out = exported("hf", generation);
+  const auto written = nlohmann::json::parse(fs.read(out + "/config.json"));
+  EXPECT_EQ(written["bos_token_id"], 3);
+  EXPECT_EQ(written["eos_token_id"], nlohmann::json({5, 255}));
+  EXPECT_TRUE(written["pad_token_id"].is_null());
+  EXPECT_EQ(fs.read(out + "/generation_config.json"), generation);
+  EXPECT_FALSE(std::filesystem::exists(exported("wrong", "{\"eos_token_id\": 256}") +
+                                       "/generation_config.json"));
 }
 
 TEST(ExportHuggingFace, ThereAreNoBlocks) {

@@ -151,6 +151,13 @@ TEST_F(Upcycle, KeepsTheParentsChatTemplate) {
   EXPECT_EQ(real_file_system().read(path("out/chat_template.jinja")), text);
 }
 
+TEST_F(Upcycle, KeepsTheParentsGenerationConfig) {
+  const std::string text = "{\"eos_token_id\": 256, \"top_p\": 0.8}\n";
+  write_file_atomically(real_file_system(), path("dense/generation_config.json"), text);
+  make(options("vanilla"));
+  EXPECT_EQ(real_file_system().read(path("out/generation_config.json")), text);
+}
+
 TEST_F(Upcycle, KeepsTheParentsTypeUnlessTold) {
   testing::write_parent(path("half"), testing::tiny_config(), at::kBFloat16);
   const auto half = open_model_source(path("half"));
