@@ -219,7 +219,14 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
                        file.find('\0') == std::string::npos && file != "." && file != "..",
                    origin, ": '", shown_name(file), "' is not the name of a file beside the index");
     const auto [at, fresh] = shards.emplace(file, files_.size());
-    if (fresh) files_.emplace_back(parent_directory(path) / file);
+    if (fresh) {
+      const std::filesystem::path shard_path = parent_directory(path) / file;
+      std::error_code none;  // a file that cannot be asked about is opened, which says why
+      PENSTOCK_CHECK(std::filesystem::exists(shard_path, none) || none, origin, ": names the file ",
+                     shown_name(file), ", which is not there; copy it to ",
+                     parent_directory(path).string(), ", or download the model again");
+      files_.emplace_back(shard_path);
+    }
     const auto* tensor = files_[at->second].find(name);
     PENSTOCK_CHECK(tensor, origin, ": tensor '", shown_name(name), "' is not in ",
                    shown_name(file));
