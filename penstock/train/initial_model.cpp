@@ -4,6 +4,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/files/chat_template.h"
+#include "penstock/models/files/generation_files.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/make_model.h"
@@ -26,6 +28,15 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
                  "); raise it, or set it to 0 to take the corpus's");
   recipe.model = recipe.model.resolved();  // checks keys that depend on the vocabulary
   return recipe;
+}
+
+std::map<std::string, std::string> checkpoint_files(const Recipe& recipe, const Corpus& corpus) {
+  std::map<std::string, std::string> out = corpus.tokenizer().files();
+  const std::string& model = recipe.train.init_from;
+  if (model.empty() || !check_same_tokenizer(*open_model_source(model), corpus)) return out;
+  out.merge(chat_template_files(chat_template_of(model), out));
+  out.merge(generation_files(model, recipe.model.vocab));
+  return out;
 }
 
 LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model) {

@@ -2,7 +2,9 @@
 // corpus and says of the model's parameters. trainer.h has what follows.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/models/language_model.h"
@@ -20,6 +22,11 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPl
 /// The recipe with the corpus's vocabulary if the recipe leaves model.vocab open. Throws Error if
 /// model.vocab is too small for the corpus.
 Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
+
+/// The text files that a checkpoint keeps beside config and weights, by name: the tokenizer's, and
+/// those of the model of train.init_from that depend on the tokenizer, if it has the same one: its
+/// chat template and generation_config.json.
+std::map<std::string, std::string> checkpoint_files(const Recipe& recipe, const Corpus& corpus);
 
 /// Scale of the learning rate by parameter: model.router.lr_scale for the parameters that routers
 /// train, 1 for the rest; null if all scales are 1.

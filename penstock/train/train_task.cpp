@@ -53,6 +53,7 @@ TrainTask::TrainTask(const Recipe& recipe, const TrainControl& control, const di
       peak_flops_(ops::measure_peak_flops(threads_, 0.2, recipe.train.precision)),
       available_(control.memory),
       trainer_(make_trainer(recipe, control, mesh, available_)),
+      files_(checkpoint_files(trainer_.recipe(), trainer_.corpus())),
       leader_(control.group),
       group_(control.group) {
   check_evaluations();
@@ -223,7 +224,7 @@ CheckpointContents TrainTask::contents_with(TensorMap model, TensorMap optimizer
   CheckpointContents out{
       .model = std::move(model),
       .config_json = config_json_text(recipe().model),
-      .files = trainer_.corpus().tokenizer().files(),
+      .files = files_,
       .optimizer = std::move(optimizer),
       .trainer = {{"seed", recipe().train.seed}, {"corpus_hash", trainer_.text().content_hash()}}};
   if (recipe().run.on_cpu()) record_product_unit(recipe().train.precision, out.trainer);

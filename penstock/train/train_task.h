@@ -65,6 +65,7 @@ class TrainTask : public RunTask {
   double peak_flops_;
   double available_;  // bytes, before the model is there
   Trainer trainer_;
+  std::map<std::string, std::string> files_;  // of each checkpoint; train.init_from may go later
   Leader leader_;
   dist::ProcessGroup group_;
   bool same_files_ = false;  // all ranks see the run's files

@@ -89,6 +89,25 @@ TEST_F(InitFrom, TheFirstStepHasTheModelsWeights) {
                    .equal(expected.at("model.embed_tokens.weight")));
 }
 
+/// Checkpoints keep what the model's folder says of chats and generation, because they have its
+/// tokenizer.
+TEST_F(InitFrom, ACheckpointKeepsTheChatTemplate) {
+  auto& files = real_file_system();
+  const std::string chat = "{{ '<|im_start|>' }}\n", generation = "{\"top_p\": 0.8}\n";
+  std::ofstream(model / "chat_template.jinja") << chat;
+  std::ofstream(model / "generation_config.json") << generation;
+  run(continued(2), "on");
+  const fs::path saved = folder / "on/checkpoints/step-2";
+  EXPECT_EQ(files.read(saved / "chat_template.jinja"), chat);
+  EXPECT_EQ(files.read(saved / "generation_config.json"), generation);
+  // A model without a tokenizer may have had another one.
+  for (const auto& [name, text] : Corpus::open(corpus).tokenizer().files())
+    fs::remove(model / name);
+  run(continued(2), "without");
+  EXPECT_FALSE(fs::exists(folder / "without/checkpoints/step-2/chat_template.jinja"));
+  EXPECT_FALSE(fs::exists(folder / "without/checkpoints/step-2/generation_config.json"));
+}
+
 TEST_F(InitFrom, EachRankHasItsSlicesOfTheModel) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   const Recipe recipe = with_vocabulary(read_recipe(continued(4)), Corpus::open(corpus));

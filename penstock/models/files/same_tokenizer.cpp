@@ -13,14 +13,15 @@ void check_same_tokenizer(const Tokenizer& model, const Corpus& corpus) {
       " ids); prepare the text with the model's (`penstock data prepare --tokenizer MODEL`)");
 }
 
-void check_same_tokenizer(const ModelSource& model, const Corpus& corpus) {
+bool check_same_tokenizer(const ModelSource& model, const Corpus& corpus) {
   std::shared_ptr<const Tokenizer> tokenizer;
   try {
     tokenizer = model.tokenizer();
   } catch (const Error&) {
-    return;  // without a tokenizer that opens, the model's ids are taken to be the corpus's
+    return false;  // without a tokenizer that opens, the model's ids are taken to be the corpus's
   }
   check_same_tokenizer(*tokenizer, corpus);
+  return true;
 }
 
 }  // namespace penstock

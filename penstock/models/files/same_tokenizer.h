@@ -8,7 +8,8 @@ namespace penstock {
 
 /// Throws Error unless the model and the corpus have the same tokenizer.
 void check_same_tokenizer(const Tokenizer& model, const Corpus& corpus);
-/// The same for a model's files. A model without a tokenizer reads any corpus.
-void check_same_tokenizer(const ModelSource& model, const Corpus& corpus);
+/// The same for a model's files. A model without a tokenizer reads any corpus. Returns whether the
+/// model has a tokenizer.
+bool check_same_tokenizer(const ModelSource& model, const Corpus& corpus);
 
 }  // namespace penstock
