@@ -149,7 +149,12 @@ int run_generate(const GenerateArguments& arguments) {
     listener.text = [&](const Completion&, std::string_view piece) { printer.text(piece); };
     listener.done = [&](const Completion& text) { printer.done(text); };
   }
-  const Generation generation = generate(std::move(model), *tokenizer, prompts, options, listener);
+  Generation generation;
+  try {
+    generation = generate(std::move(model), *tokenizer, prompts, options, listener);
+  } catch (const LogitsError& error) {
+    fail(path, ": ", error.what());
+  }
   const bool interrupted = guard.signal() != 0;
   if (arguments.json) {
     auto out = to_json(generation, prompts);

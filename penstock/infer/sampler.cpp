@@ -23,12 +23,16 @@ void scale(std::vector<Candidate>& list) {
 std::size_t highest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    PENSTOCK_CHECK(!std::isnan(logits[i]), "the logit of token ", i,
-                   " is NaN: the model's activations overflow, or its weights are damaged");
+    if (std::isnan(logits[i]))
+      throw LogitsError(concat("the logit of token ", i,
+                               " is NaN: the model's activations overflow, or its weights are "
+                               "damaged; `penstock doctor` says which"));
     if (logits[i] > logits[best]) best = i;
   }
-  PENSTOCK_CHECK(!logits.empty() && std::isfinite(logits[best]),
-                 "no token has a finite logit: the model's activations overflow");
+  if (logits.empty() || !std::isfinite(logits[best]))
+    throw LogitsError(
+        "no token has a finite logit: the model's activations overflow; `penstock doctor` says "
+        "where");
   return best;
 }
 

@@ -7,9 +7,16 @@
 #include <span>
 #include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/data/tokenizer.h"
 
 namespace penstock {
+
+/// A model's logits from which no token can be chosen.
+class LogitsError : public Error {
+ public:
+  using Error::Error;
+};
 
 struct SamplingOptions {
   double temperature = 0;  ///< 0: the token of the highest logit, ties to the lowest id
@@ -30,7 +37,7 @@ struct Candidate {
 ///   p = softmax(logits / temperature) over the top_k highest logits, cut behind the first place at
 ///   which the sum reaches top_p, over what is kept.
 /// At temperature 0 one candidate. Source of top-p: Holtzman et al., arXiv:1904.09751, Eq. 3, cut
-/// after the temperature.  Throws Error where a logit is NaN or all are −∞.
+/// after the temperature. Throws LogitsError where a logit is NaN or all are −∞.
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options);
 
 /// The draw number `index` of a stream among candidates(logits, options).

@@ -163,7 +163,7 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
     return chunk_of(choice(event.text, std::move(body), std::move(logprobs), finish));
   };
   if (event.finish) return {json_text(chunk(piece, nullptr, finish_reason(*event.finish)))};
-  if (!event.token) return {error_body(500, event.failure)};
+  if (!event.token) return {error_body(500, failure(event))};
   ++written_;
   Json logprobs;
   if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token, text.echo_end);

@@ -35,6 +35,8 @@ class ReplyWriter {
 
   /// The objects that a stream's client gets for this event; any number.
   std::vector<std::string> chunks(const AnswerEvent& event);
+  /// The message of an event that is a failure. It names the model.
+  std::string failure(const AnswerEvent& event) const { return head_.model + ": " + event.failure; }
   /// The objects before the first event: the beginning of each message of a chat.
   std::vector<std::string> first_chunks() const;
   /// The object after the last event: the number of tokens. "" if the request does not ask for it.

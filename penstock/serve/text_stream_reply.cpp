@@ -29,7 +29,7 @@ TextReply::~TextReply() {
 void TextReply::take(const AnswerEvent& event, std::string& out) {
   if ((event.token || event.prompt_scores) && !std::exchange(first_seen_, true))
     metrics_.first_token_after(seconds_since(form_.begun));
-  if (!event.failure.empty()) failure_ = event.failure;
+  if (!event.failure.empty()) failure_ = writer_.failure(event);
   if (!form_.stream) return writer_.keep(event);
   for (const std::string& chunk : writer_.chunks(event)) out += as_event(chunk);
 }

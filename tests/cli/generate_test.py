@@ -8,7 +8,9 @@ shared/data lies beside the checkout, it also checks the published greedy text o
 
 import json
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -58,6 +60,20 @@ def several(shell):
     plain = shell.ok("generate", "run", "--prompt", "A", "--batch", "2", *WARM)
     shell.expect("headings", plain.count("== prompt 1, text ") == 2, plain)
     shell.expect("--fold", generate(shell, "run", "--prompt", "A", "--fold", *WARM)["folded"] is True)
+
+
+def damaged(shell):
+    """A model whose weights are not finite: the error names the model and the command that finds the cause."""
+    checkpoints = os.path.join(shell.directory, "run", "checkpoints")
+    shutil.copytree(os.path.join(checkpoints, "step-6"), os.path.join(shell.directory, "damaged"),
+                    ignore=shutil.ignore_patterns("manifest.json"))  # which has the checksums
+    with open(os.path.join(shell.directory, "damaged", "model.safetensors"), "r+b") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        begin, end = json.loads(file.read(size))["model.layers.0.self_attn.q_proj.weight"]["data_offsets"]
+        file.seek(8 + size + begin)
+        file.write(struct.pack("<f", float("nan")) * ((end - begin) // 4))
+    shell.mistake(1, ["penstock: damaged: the logit of token 0 is NaN", "`penstock doctor`"], "generate", "damaged",
+                  "--prompt", "a")
 
 
 def mistakes(shell):
@@ -126,4 +142,4 @@ def stories(shell):
 
 
 if __name__ == "__main__":
-    shared.main([text, several, mistakes, ends, stories])
+    shared.main([text, several, damaged, mistakes, ends, stories])

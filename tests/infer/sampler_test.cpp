@@ -109,8 +109,8 @@ TEST(Sampler, DrawsWalkThroughTheCandidatesInOrder) {
 TEST(Sampler, WhatCannotBeIsAnError) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_THROW(candidates(std::vector<float>{0, nan}, {}), Error);
-  EXPECT_THROW(candidates(std::vector<float>{-infinity, -infinity}, {}), Error);
+  EXPECT_THROW(candidates(std::vector<float>{0, nan}, {}), LogitsError);
+  EXPECT_THROW(candidates(std::vector<float>{-infinity, -infinity}, {}), LogitsError);
   EXPECT_THROW(candidates(std::vector<float>{infinity, 0}, {}), Error);
   EXPECT_EQ(candidates(std::vector<float>{-infinity, 0}, {.temperature = 1})[0].probability, 1);
   EXPECT_THROW(check({.temperature = -1}), Error);

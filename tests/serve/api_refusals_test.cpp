@@ -12,6 +12,7 @@
 
 #include "penstock/serve/api.h"
 #include "penstock/serve/page.h"
+#include "tests/base/error_of.h"
 #include "tests/serve/api_server.h"
 
 namespace penstock::serve::api_test {
@@ -225,9 +226,13 @@ TEST(Api, FailuresOfTheModelAreErrors) {
     const torch::NoGradGuard no_grad;
     model.named_parameters()["norm.weight"].fill_(std::nan(""));
   });
-  answer(server, "/v1/completions", R"({"prompt": "a"})", 500);
+  const json whole = answer(server, "/v1/completions", R"({"prompt": "a"})", 500);
   Reply stream = server.ask("/v1/completions", R"({"prompt": "a", "stream": true})");
-  EXPECT_EQ(events(all_of(stream))[0]["error"]["type"], "server_error");
+  const json streamed = events(all_of(stream))[0];
+  EXPECT_EQ(streamed["error"]["type"], "server_error");
+  for (const json& one : {whole, streamed})
+    testing::expect_says(one["error"]["message"].get<std::string>(),
+                         {"tiny: the logit of token 0 is NaN", "`penstock doctor`"});
 }
 
 }  // namespace
