@@ -24,5 +24,15 @@ TEST(WithMembers, LeavesAllElse) {
   EXPECT_EQ(with_members("options.key", named), "options.key");
 }
 
+TEST(WithModelKeys, PutsNamesInPlaceOfWholeKeys) {
+  const auto other = [](const std::string& key) -> std::string {
+    return key == "model.heads" ? "heads of the file" : key == "model.router.k" ? "--k" : "";
+  };
+  EXPECT_EQ(with_model_keys("model.heads = 3; set model.d_model, not model.router.k.", other),
+            "heads of the file = 3; set model.d_model, not --k.");
+  EXPECT_EQ(with_model_keys("model.router.k.x, model.heads_2, a model, my_model.heads", other),
+            "model.router.k.x, model.heads_2, a model, my_model.heads");
+}
+
 }  // namespace
 }  // namespace penstock

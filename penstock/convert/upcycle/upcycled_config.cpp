@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include "penstock/base/error.h"
+#include "penstock/base/member_names.h"
 #include "penstock/routers/methods.h"
 #include "penstock/routers/option_changes.h"
 #include "penstock/routers/part_names.h"
@@ -82,15 +82,12 @@ ModelConfig resolved_for(const ModelConfig& config, const UpcycleOptions& option
     read_config<ModelConfig>(write_config(config), "model");
     return config.resolved();
   } catch (const Error& error) {
-    std::string message = error.what();
-    const auto rename = [&](const char* key, const char* option) {
-      message = std::regex_replace(message, std::regex(key), option);
-    };
-    rename(R"(\bmodel\.moe\.experts\b)", "options.experts");
-    rename(R"(\bmodel\.moe\.granularity\b)", "options.granularity");
-    rename(R"(\bmodel\.moe\.shared_width\b)", "options.shared_width");
-    if (!options.router_options.find("k")) rename(R"(\bmodel\.router\.k(?![\w.]))", "options.k");
-    throw Error(message);
+    fail(with_model_keys(error.what(), [&](const std::string& key) -> std::string {
+      for (const char* const member : {"experts", "granularity", "shared_width"})
+        if (key == concat("model.moe.", member)) return concat("options.", member);
+      const bool k = key == "model.router.k" && !options.router_options.find("k");
+      return k ? "options.k" : "";
+    }));
   }
 }
 

@@ -4,9 +4,12 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/member_names.h"
 #include "penstock/models/formats/architectures.h"
 #include "penstock/routers/plain_router.h"
 
@@ -287,6 +290,26 @@ ModelConfig read_class(const Keys& keys, const Architecture& known) {
   return config;
 }
 
+/// The file's key for a key of ModelConfig; "" if the file has no such key.
+std::string key_of_file(const Keys& keys, const Architecture& known, const std::string& key) {
+  if (key == "model.d_ffn")
+    return known.hf.expert_width > 0 ? "moe_intermediate_size" : "intermediate_size";
+  if (key == "model.moe.experts") return experts_key(keys, known.hf);
+  if (key == "model.moe.shared_width" && known.shared == SharedExpert::gated)
+    return "shared_expert_intermediate_size";
+  static constexpr std::array<std::pair<std::string_view, const char*>, 7> kNames = {
+      {{"model.vocab", "vocab_size"},
+       {"model.d_model", "hidden_size"},
+       {"model.layers", "num_hidden_layers"},
+       {"model.heads", "num_attention_heads"},
+       {"model.kv_heads", "num_key_value_heads"},
+       {"model.head_dim", "head_dim"},
+       {"model.moe.dense_width", "intermediate_size"}}};
+  const auto* const found =
+      std::ranges::find(kNames, key, &std::pair<std::string_view, const char*>::first);
+  return found == kNames.end() ? "" : found->second;
+}
+
 }  // namespace
 
 ModelConfig hf_model_config(const json& config, const std::string& path) {
@@ -305,7 +328,9 @@ ModelConfig hf_model_config(const json& config, const std::string& path) {
   try {
     return read.resolved();
   } catch (const Error& error) {
-    fail(path, ": ", error.what());
+    fail(path, ": ", with_model_keys(error.what(), [&](const std::string& key) {
+           return key_of_file(keys, *known, key);
+         }));
   }
 }
 

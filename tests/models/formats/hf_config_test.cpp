@@ -323,10 +323,21 @@ TEST(HfConfig, MalformedValuesAreNamed) {
               std::string::npos)
         << key;
   testing::expect_says(error_of([] { read(json::array()); }), {"object"});
+  testing::expect_says(
+      error_of([] {
+        read_with("llama", {{"num_attention_heads", 3}});
+      }),
+      {"config.json: hidden_size = 16 is not a multiple of num_attention_heads = 3; change one, or "
+       "set head_dim"});
+  testing::expect_says(
+      error_of([] {
+        read_with("qwen3_moe", {{"num_key_value_heads", 3}});
+      }),
+      {"config.json: num_attention_heads = 4 is not a multiple of num_key_value_heads = 3"});
   testing::expect_says(error_of([] {
-                         read_with("llama", {{"num_attention_heads", 3}});
+                         read_with("mistral", {{"head_dim", 5}});
                        }),
-                       {"multiple"});
+                       {"config.json: head_dim = 5 is the width of a head"});
 }
 
 }  // namespace
