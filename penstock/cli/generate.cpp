@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -130,7 +131,9 @@ std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokeniz
 
 int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
-  check(arguments.options.sampling);
+  const GenerateOptions& asked = arguments.options;
+  PENSTOCK_CHECK(asked.samples == 1 || asked.sampling.temperature > 0, "--batch ", asked.samples,
+                 ": at temperature 0 all texts of a prompt are the same; give --temperature");
   const std::vector<std::string> prompts = prompts_of(arguments);
   const Weights in_place = arguments.exact ? Weights::in_place : Weights::in_place_int8;
   auto [argument, tokenizer, model] = with_model(arguments.model, [&](const ModelArgument& chosen) {
@@ -195,6 +198,7 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       .add_option(
           "--temperature", options.sampling.temperature,
           "sampling temperature; 0: always the most likely token; 1: the model's probabilities")
+      ->check(real_number(0, std::numeric_limits<double>::max()))
       ->capture_default_str();
   command
       .add_option("--top-k", options.sampling.top_k,
@@ -205,6 +209,8 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       .add_option("--top-p", options.sampling.top_p,
                   "sample from the fewest most likely tokens whose probabilities sum to at least "
                   "this value")
+      ->check(positive_number())
+      ->check(real_number(0, 1))
       ->capture_default_str();
   command.add_option("--seed", options.sampling.seed, "seed of the sampling")
       ->check(whole_number(0))
@@ -213,8 +219,12 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       .add_option("--batch", options.samples, "number of texts per prompt, sampled independently")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
+  const auto not_empty = [](std::string& text) -> std::string {
+    return text.empty() ? "must have a character or more" : "";
+  };
   one_value_each(
-      command.add_option("--stop", options.stop, "end before this text; may be repeated"));
+      command.add_option("--stop", options.stop, "end before this text; may be repeated"))
+      ->check(CLI::Validator(not_empty, ""));
 }
 
 /// The options of the computation, which do not change the text.

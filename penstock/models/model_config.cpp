@@ -87,8 +87,8 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(c.moe.experts >= 2, "model.router.method = '", c.router.method,
                  "' needs model.moe.experts of 2 or more, got ", c.moe.experts,
                  "; or set model.router.method = \"dense\"");
-  PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
-                 " is not a multiple of model.moe.granularity = ", c.moe.granularity);
+  PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.moe.granularity = ", c.moe.granularity,
+                 " is not a divisor of model.d_ffn = ", c.d_ffn);
   PENSTOCK_CHECK(c.moe.dense_layers == 0 || c.moe.dense_layers < c.layers,
                  "model.moe.dense_layers = ", c.moe.dense_layers, " of model.layers = ", c.layers,
                  " leaves no layer with experts");

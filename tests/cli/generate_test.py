@@ -79,11 +79,12 @@ def damaged(shell):
 def mistakes(shell):
     shell.mistake(1, ["nowhere"], "generate", "nowhere")
     shell.mistake(1, ["context", "shorten"], "generate", "run", "--prompt", "x" * 500)
-    shell.mistake(1, ["temperature"], "generate", "run", "--temperature", "-1")
-    shell.mistake(1, ["temperature"], "generate", "run", "--temperature", "nan")
-    shell.mistake(1, ["temperature"], "generate", "run", "--batch", "2")
-    shell.mistake(1, ["top-p"], "generate", "run", "--top-p", "0")
-    shell.mistake(1, ["stop string"], "generate", "run", "--stop", "")
+    shell.mistake(2, ["--temperature: must be 0 or more, not -1\n"], "generate", "run", "--temperature", "-1")
+    shell.mistake(2, ["--temperature: must be a number, not 'nan'\n"], "generate", "run", "--temperature", "nan")
+    shell.mistake(1, ["penstock: --batch 2: "], "generate", "run", "--batch", "2")
+    shell.mistake(2, ["--top-p: must be a number above 0, not '0'\n"], "generate", "run", "--top-p", "0")
+    shell.mistake(2, ["--top-p: must be 1 or less, not 2\n"], "generate", "run", "--top-p", "2")
+    shell.mistake(2, ["--stop: must have a character or more\n"], "generate", "run", "--stop", "")
     shell.mistake(1, ["UTF-8"], "generate", "run", "--prompt", os.fsdecode(b"\xff"))
     shell.mistake(1, ["missing.txt"], "generate", "run", "--prompt-file", "missing.txt")
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--out", "expert-choice",

@@ -161,11 +161,13 @@ def mistakes(shell):
     shell.mistake(2, ["--noise: must be a number that 64 bits hold, not 1e400"], *vanilla, "--noise", "1e400", "--out", "new")
     shell.mistake(1, ["--experts 1", "2 or more"], *vanilla, "--experts", "1", "--out", "new")
     shell.mistake(1, ["penstock: --k = 9 is above --experts = 8\n"], *vanilla, "--k", "9", "--out", "new")
-    shell.mistake(1, [" is not a multiple of --granularity = 7\n"], *vanilla, "--granularity", "7", "--out", "new")
+    shell.mistake(1, ["penstock: --granularity = 7 is not a divisor of model.d_ffn = "], *vanilla, "--granularity", "7", "--out", "new")
     shell.mistake(1, ["penstock: --experts = 70000 is out of range; it must be 0 to 65536\n"], *vanilla, "--experts",
                   "70000", "--out", "new")
     shell.mistake(1, ["model.router.k = 9 is above --experts = 8\n"], *vanilla, "--set", "model.router.k=9", "--out",
                   "new")
+    shell.mistake(1, ["penstock: --start-entropy = 5: must be above 0 and below ln 8 = 2.079"], *vanilla, "--start-entropy", "5",
+                  "--calibration", "text.txt", "--out", "new")
     shell.mistake(1, ["--scale is for shards"], *vanilla, "--scale", "exact", "--out", "new")
     shell.mistake(1, ["give one"], *vanilla, "--k", "2", "--set", "model.router.k=3", "--out", "new")
     shell.mistake(1, ["every gate 1"], "upcycle", "dense", "--method", "switch", "--renormalise", "--out", "new")

@@ -73,18 +73,18 @@ double mean_entropy(const at::Tensor& logits) {
 
 double factor_for_entropy(const at::Tensor& logits, double entropy) {
   PENSTOCK_CHECK(entropy > 0 && entropy < std::log(static_cast<double>(logits.size(1))),
-                 "a start entropy of ", entropy, " nats: it lies above 0 and below ln ",
+                 "options.start_entropy = ", entropy, ": must be above 0 and below ln ",
                  logits.size(1), " = ", std::log(static_cast<double>(logits.size(1))),
-                 ", that of evenly spread gates");
+                 " nats, the entropy of evenly spread gates");
   const double scale = logits.to(at::kDouble).std(1, /*unbiased=*/false).mean().item<double>();
-  PENSTOCK_CHECK(scale > 0, "a start entropy of ", entropy,
-                 " nats: the router's logits are all equal, so no factor changes their entropy");
+  PENSTOCK_CHECK(scale > 0, "options.start_entropy = ", entropy,
+                 ": the router's logits are all equal, so no factor changes their entropy");
   double low = std::log(1e-9 / scale), high = std::log(1e9 / scale);
   const auto entropy_at = [&](double log_factor) {
     return mean_entropy(logits.to(at::kDouble) * std::exp(log_factor));
   };
-  PENSTOCK_CHECK(entropy_at(high) < entropy, "a start entropy of ", entropy,
-                 " nats: some experts have equal logits for the same tokens, so the entropy stays "
+  PENSTOCK_CHECK(entropy_at(high) < entropy, "options.start_entropy = ", entropy,
+                 ": some experts have equal logits for the same tokens, so the entropy stays "
                  "above that; give a higher one");
   while (high - low > 1e-12) {
     const double middle = (low + high) / 2, found = entropy_at(middle);

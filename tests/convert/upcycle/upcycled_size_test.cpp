@@ -65,7 +65,7 @@ TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
   EXPECT_EQ(error([](UpcycleOptions& how) { how.k = 9; }),
             "options.k = 9 is above options.experts = 8");
   EXPECT_EQ(error([](UpcycleOptions& how) { how.granularity = 7; }),
-            "model.d_ffn = 24 is not a multiple of options.granularity = 7");
+            "options.granularity = 7 is not a divisor of model.d_ffn = 24");
   EXPECT_EQ(error([](UpcycleOptions& how) { how.experts = 65537; }),
             "options.experts = 65537 is out of range; it must be 0 to 65536");
   EXPECT_TRUE(error([](UpcycleOptions& how) {
