@@ -69,15 +69,16 @@ std::uint32_t gguf_file_type(ExportDtype dtype) {
 }
 
 std::string types_note(ExportDtype asked, const std::vector<ExportDtype>& types) {
-  const auto numbers = ggml_block(ggml_dtype(asked)).numbers;
   std::string out;
   for (const ExportDtype type : {ExportDtype::kQ4_K, ExportDtype::kQ6_K, ExportDtype::kQ8_0,
                                  ExportDtype::kBF16, ExportDtype::kF16, ExportDtype::kF32}) {
     const auto count = std::ranges::count(types, type);
     if (count == 0) continue;
     out += concat(out.empty() ? "" : ", ", count, out.empty() ? " tensors are " : " ", word(type));
-    const bool instead = type == ExportDtype::kQ8_0 || type == ExportDtype::kF16;
-    if (instead && type != asked) out += concat(" (rows that are no multiple of ", numbers, ")");
+    if (type == asked || (type != ExportDtype::kQ8_0 && type != ExportDtype::kF16)) continue;
+    // The type whose blocks these rows do not fill. Halves stand where Q8_0 does not fit either.
+    const ExportDtype unfilled = type == ExportDtype::kQ8_0 ? asked : ExportDtype::kQ8_0;
+    out += concat(" (rows that are no multiple of ", ggml_block(ggml_dtype(unfilled)).numbers, ")");
   }
   return out;
 }

@@ -57,5 +57,13 @@ TEST(GgufTypes, RowsThatFillNoBlockAreCoarserBlocksOrHalves) {
   EXPECT_THROW(GgufTypes(ExportDtype::kQ8_0, config).of("token_embd.weight", {10, 44}), Error);
 }
 
+TEST(GgufTypes, TheNoteNamesTheBlockThatRowsDoNotFill) {
+  using enum ExportDtype;
+  EXPECT_EQ(
+      types_note(kQ4_K, {kQ4_K, kQ8_0, kF16, kF16, kF32}),
+      "1 tensors are q4_k, 1 q8_0 (rows that are no multiple of 256), 2 f16 (rows that are no "
+      "multiple of 32), 1 f32");
+}
+
 }  // namespace
 }  // namespace penstock
