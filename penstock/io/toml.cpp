@@ -1,8 +1,13 @@
 // Parses TOML text to ConfigNode with toml++.
 #include "penstock/io/toml.h"
 
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <regex>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #define TOML_EXCEPTIONS 1
@@ -19,6 +24,15 @@ namespace {
 bool meant_as_number(const std::string& text) {
   static const std::regex number(R"([+-]?[0-9][0-9_]*(\.[0-9_]*)?([eE][+-]?[0-9]+)?)");
   return std::regex_match(text, number);
+}
+
+/// Whether the text is a whole number that 64 bits do not hold.
+bool overflows(std::string text) {
+  std::erase(text, '_');
+  const char* const end = text.data() + text.size();
+  std::int64_t value = 0;
+  const auto read = std::from_chars(text.data() + text.starts_with('+'), end, value);
+  return read.ptr == end && read.ec == std::errc::result_out_of_range;
 }
 
 /// @param origin_of  gives the origin of a node
@@ -85,6 +99,9 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
       const auto parsed = toml::parse("v = " + text);
       if (parsed.size() == 1) value = convert(*parsed.get("v"), whole, "");
     } catch (const toml::parse_error& error) {
+      using Limits = std::numeric_limits<std::int64_t>;
+      PENSTOCK_CHECK(!overflows(text), origin, ": whole numbers have 64 bits, from ", Limits::min(),
+                     " to ", Limits::max());
       PENSTOCK_CHECK(!meant_as_number(text), origin, ": ", error.description());
     }
     root.set(key, std::move(value));

@@ -134,7 +134,9 @@ TEST(Overrides, AreNamedByTheOptionThatGaveThem) {
 TEST(Overrides, NumbersThatDoNotFitAreSaidToBeSuch) {
   expect_opens(refusal({"train.steps=99999999999999999999"}),
                "--set train.steps=99999999999999999999: ");
-  testing::expect_says(refusal({"train.steps=99999999999999999999"}), {"64 bits"});
+  for (const char* const steps : {"99999999999999999999", "-9_223_372_036_854_775_809"})
+    testing::expect_says(refusal({std::string("train.steps=") + steps}),
+                         {"64 bits, from -9223372036854775808 to 9223372036854775807"});
   testing::expect_says(refusal({}, replaced("lr = 1e-3", "steps = 99999999999999999999")),
                        {"64 bits"});
   EXPECT_EQ(refusal({"train.steps=007"}).find("found a string"), std::string::npos);
