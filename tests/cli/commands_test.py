@@ -32,6 +32,12 @@ def check_outputs(shell, source):
     shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5, "two lines above five")
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
     shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
+    shell.expect("FLOPs of a large model", "FLOPs         995.36 GFLOP per sequence of 1024 " in
+                 shell.ok("info", os.path.join(source, "recipes/remoe/remoe-182m.toml")))
+    for sizes in ((), ("--set", "model.d_model=4", "--set", "model.d_ffn=4", "--set", "train.sequence_length=2")):
+        tiny = shell.ok("info", "recipe.toml", *sizes)
+        shell.expect("FLOPs of a tiny model", " 0.00 " not in next(line for line in tiny.splitlines() if
+                                                                    line.startswith("FLOPs ")), tiny)
     shell.mistake(1, ["/dev/null: sets no key"], "info", "/dev/null")
     shell.ok("info", "/dev/null", "--set", "model.layers=2")
     for wrong in ("0", "-1", "inf", "fast"):

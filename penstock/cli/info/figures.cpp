@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cmath>
+#include <string>
+
 #include "penstock/base/progress.h"
 #include "penstock/cli/info/layouts.h"
 #include "penstock/cli/info/recomputed.h"
@@ -17,6 +21,14 @@ nlohmann::ordered_json parts_json(const PartCounts& parts) {
           {"router", parts.router},
           {"router_embedding", parts.router_embedding},
           {"hypernetwork", parts.hypernetwork}};
+}
+
+/// "6.95 GFLOP": the unit of 1000^power FLOPs, or the first smaller one of which there is a tenth.
+std::string flops_text(double flops, std::size_t power) {
+  constexpr std::array<const char*, 4> kUnits = {"FLOP", "kFLOP", "MFLOP", "GFLOP"};
+  double amount = flops / std::pow(1000, power);
+  for (; power > 0 && amount < 0.1; --power) amount *= 1000;
+  return fmt::format("{:.2f} {}", amount, kUnits[power]);
 }
 
 }  // namespace
@@ -86,11 +98,10 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
     fmt::print("              {} backbone, {} router, {} router embedding, {} hypernetwork\n",
                grouped(parts.backbone), grouped(parts.router), grouped(parts.router_embedding),
                grouped(parts.hypernetwork));
-  fmt::print(
-      "FLOPs         {:.2f} GFLOP per sequence of {} ({}), {:.2f} MFLOP per token (useful, "
-      "training)\n",
-      figures.flops / 1e9, recipe.train.sequence_length,
-      model.has_memory() ? "useful, training" : "published formula", figures.flops_per_token / 1e6);
+  fmt::print("FLOPs         {} per sequence of {} ({}), {} per token (useful, training)\n",
+             flops_text(figures.flops, 3), recipe.train.sequence_length,
+             model.has_memory() ? "useful, training" : "published formula",
+             flops_text(figures.flops_per_token, 2));
   const TrainingMemory& memory = figures.memory;
   const bool small = memory.total() < 10 << 20;
   const char* const unit = small ? "KiB" : "MiB";
