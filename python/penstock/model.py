@@ -21,14 +21,34 @@ def load(path: Path, *, tokenizer: Optional[Path] = None, fold: bool = False, as
         fold: whether each router is first folded into one matrix and bias.
         as_trained: whether experts choose among all tokens of a pass, as in training, instead of by their thresholds.
     """
-    return Model(_core.load(os.fspath(path), "" if tokenizer is None else os.fspath(tokenizer), fold, as_trained))
+    return _open(os.fspath(path), "" if tokenizer is None else os.fspath(tokenizer), fold, as_trained)
+
+
+def _open(path: str, tokenizer: str, fold: bool, as_trained: bool, step: Optional[int] = None) -> "Model":
+    return Model(_core.load(path, tokenizer, fold, as_trained), (tokenizer, fold, as_trained), step)
 
 
 class Model:
-    """A language model that `load` opened."""
+    """A language model that `load` opened.
 
-    def __init__(self, loaded):
-        self._loaded = loaded
+    Nothing changes a model, so a copy is the model itself. A pickle has the path and no weights: unpickling opens the
+    model at its path again, which must be there.
+    """
+
+    def __init__(self, loaded, options, step=None):
+        self._loaded, self._options, self._step = loaded, options, step
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        tokenizer, *others = self._options
+        if os.path.exists(tokenizer):  # the other process may have another current directory
+            tokenizer = os.path.abspath(tokenizer)
+        return _open, (os.path.abspath(self.path), tokenizer, *others, self.step)
 
     @property
     def path(self) -> str:
@@ -38,7 +58,7 @@ class Model:
     @property
     def step(self) -> Optional[int]:
         """The step of a run's checkpoint; None for any other model."""
-        return self._loaded.step
+        return self._loaded.step if self._step is None else self._step
 
     @property
     def config(self) -> Dict[str, Any]:

@@ -5,8 +5,10 @@ bit. Tests also how a run can be interrupted.
     package_test.py BUILD SOURCE [unittest's arguments]
 
 Exits with 77 (skipped) if the package is not built."""
+import copy
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -52,6 +54,17 @@ class Models(Fixture):
         ids = torch.tensor(model.encode(text))[:17]
         said = torch.log_softmax(model.logits(ids[:-1]).double(), -1).gather(1, ids[1:, None])[:, 0]
         torch.testing.assert_close(got["log_probabilities"][:16], said, atol=1e-5, rtol=0)
+
+    def test_copies_and_pickles_are_the_same_model(self):
+        model = penstock.load("run", fold=True)
+        self.assertIs(copy.deepcopy(model), model)
+        self.assertIs(copy.copy(model), model)
+        again = pickle.loads(pickle.dumps(model))
+        self.assertIsNot(again, model)
+        self.assertTrue(os.path.samefile(again.path, model.path))
+        self.assertEqual(again.step, model.step)
+        self.assertTrue(torch.equal(again.logits([1, 2, 3]), model.logits([1, 2, 3])))
+        self.assertLess(len(pickle.dumps(model)), 2000)  # no weights
 
     def test_an_error_about_a_damaged_file_keeps_its_text(self):
         os.makedirs("damaged")
