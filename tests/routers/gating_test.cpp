@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/resolve.h"
+#include "penstock/routers/router.h"
 #include "penstock/routers/selectors/capacity.h"
 #include "tests/routers/gating_expected.h"
 #include "tests/routers/parts.h"
