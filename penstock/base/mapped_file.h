@@ -1,5 +1,6 @@
 // A file mapped into memory for reading. Touching a page that is gone, because another process cut
-// the file or its disk failed, ends the process by SIGBUS: mapped_file_fault.h names the file then.
+// the file or its disk failed, ends the process by SIGBUS. A program that installs the handler of
+// mapped_file_fault.h names the file then.
 #pragma once
 
 #include <cstddef>

@@ -24,6 +24,12 @@ TEST(WithMembers, LeavesAllElse) {
   EXPECT_EQ(with_members("options.key", named), "options.key");
 }
 
+TEST(WithMembers, NamesMayBeOfAnyLength) {
+  const std::string name(1000000, 'a');
+  EXPECT_EQ(with_members("options." + name, named), "options." + name);
+  EXPECT_EQ(with_model_keys("model." + name, named), "model." + name);
+}
+
 TEST(WithModelKeys, PutsNamesInPlaceOfWholeKeys) {
   const auto other = [](const std::string& key) -> std::string {
     return key == "model.heads" ? "heads of the file" : key == "model.router.k" ? "--k" : "";

@@ -91,9 +91,8 @@ TEST(KeyServer, MakesNobodyWaitForOneThatDoesNotRead) {
   for (std::size_t i = 0; i < kTimes; ++i)
     requests += concat("g", length_bytes(1), length_bytes(0), "k");
   const int greedy = connected_with(server.port(), requests);
-  const auto begun = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() < begun + 500ms) EXPECT_EQ(other.get("a"), std::nullopt);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 3s);
+  // The server has begun to answer it, and answers others in between.
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(other.get("a"), std::nullopt);
   std::size_t read = 0;
   std::string bytes(kBytes, '\0');
   for (ssize_t now = 1; now > 0 && read < kTimes * (kReplyHeader + kBytes);

@@ -64,7 +64,6 @@ TEST(Interrupt, GuardsOfTwoThreadsMayEndInAnyOrder) {
 }
 
 TEST(Interrupt, WorkUnderAGuardCanBeStoppedWithoutASignal) {
-  stop_guarded_work(SIGTERM);
   const InterruptGuard guard;
   EXPECT_EQ(guard.signal(), 0);
   stop_guarded_work(SIGTERM);

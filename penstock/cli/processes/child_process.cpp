@@ -13,6 +13,7 @@
 #include "penstock/train/interrupt.h"
 
 namespace penstock {
+
 WaitedSignals::WaitedSignals() {
   ::sigemptyset(&set_);
   for (const int signal : stopping_signals()) ::sigaddset(&set_, signal);
