@@ -197,8 +197,10 @@ void add_generate(CLI::App& bench) {
   add_threads(*command, options->threads);
   command->add_flag("--fold", options->fold,
                     "fold each router into one matrix and bias before generation");
-  command->add_flag("--exact", options->exact,
-                    "do not round activations to 8 bits for weights in Q4_K or Q6_K");
+  command->add_flag(
+      "--exact", options->exact,
+      "do not round activations to 8 bits, nor long prompts to bf16, for weights in Q4_K or "
+      "Q6_K");
   add_json(*command, options->json);
   command->footer(
       "Examples:\n"

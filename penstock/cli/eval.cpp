@@ -147,10 +147,11 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
                   "one JSON object per line")
       ->needs(file);
   command
-      .add_flag("--int8", text.int8,
-                "with --text: round as `penstock generate` does for weights in Q4_K or Q6_K: "
-                "activations to 8 bits in windows of at most 16 tokens, products to bf16 in longer "
-                "windows")
+      .add_flag(
+          "--int8", text.int8,
+          "with --text: round as `penstock generate` does for weights in Q4_K or Q6_K, in all "
+          "products but the head's: activations to 8 bits in windows of at most 16 tokens, "
+          "products to bf16 in longer windows")
       ->needs(file);
   return file;
 }

@@ -239,8 +239,10 @@ void add_computation(CLI::App& command, GenerateArguments& arguments) {
       ->capture_default_str();
   command.add_flag("--fold", arguments.fold,
                    "fold each router into one matrix and bias before generation");
-  command.add_flag("--exact", arguments.exact,
-                   "do not round activations to 8 bits for weights in Q4_K or Q6_K");
+  command.add_flag(
+      "--exact", arguments.exact,
+      "do not round activations to 8 bits, nor long prompts to bf16, for weights in Q4_K or "
+      "Q6_K");
   add_threads(command, arguments.threads);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/infer/sampler.h"
 
 namespace penstock {
 
@@ -12,8 +13,10 @@ TokenScore score_of(std::span<const float> logits, TokenId token, std::int64_t c
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - most);
   const double total = most + std::log(sum);
-  PENSTOCK_CHECK(std::isfinite(total), "the logits before token ", token, " sum to ", total,
-                 ": the model's activations overflow, or its weights are damaged");
+  if (!std::isfinite(total))
+    throw LogitsError(concat("the logits before token ", token, " sum to ", total,
+                             ": the model's activations overflow, or its weights are damaged; "
+                             "`penstock doctor` says which"));
   const auto logit = [&](TokenId id) { return logits[static_cast<std::size_t>(id)]; };
   TokenScore out{.logprob = logit(token) - total};
   if (count == 0) return out;
