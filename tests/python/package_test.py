@@ -296,40 +296,6 @@ class Runs(Fixture):
                               text=True, timeout=120)
         self.assertEqual((done.stdout, done.returncode), ("interrupted\n", 0), done.stderr)
 
-    def end_with_a_daemon(self, work, then=""):
-        """Runs a program that ends while its daemon thread works. `work` is the thread's code, which sets `begun`; the
-        main thread then does `then`."""
-        script = f"""if True:
-            import sys, threading
-            sys.path.insert(0, sys.argv[1])
-            import penstock
-            begun = threading.Event()
-            def work():
-                {work}
-            threading.Thread(target=work, daemon=True).start()
-            begun.wait()
-            {then}
-            """
-        done = subprocess.run([sys.executable, "-c", script, os.path.join(BUILD, "python")], capture_output=True,
-                              text=True, timeout=120)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-    def test_the_end_of_the_program_saves_a_daemons_run(self):
-        self.end_with_a_daemon('penstock.train("recipe.toml", out="daemon", progress=False, set={"train.steps": 1000000, '
-                               '"train.checkpoint_every": 1000000}, on_step=lambda line: line["step"] and begun.set())')
-        last = penstock.Run("daemon").metrics()[-1]["step"]
-        self.assertTrue(os.path.isdir(f"daemon/checkpoints/step-{last}"), os.listdir("daemon/checkpoints"))
-
-    def test_the_end_of_the_program_ends_a_daemons_other_work(self):
-        self.end_with_a_daemon('penstock.load("run").generate("line", max_tokens=100000, '
-                               'on_text=lambda *said: begun.set())')
-        self.end_with_a_daemon('[begun.set() for _ in iter(lambda: penstock.load("run").logits([1, 2, 3]), None)]')
-
-    def test_the_end_of_a_forked_program_waits_for_no_thread(self):
-        self.end_with_a_daemon('penstock.train("recipe.toml", out="forked", progress=False, set={"train.steps": 1000000}, '
-                               'on_step=lambda line: begun.set())',
-                               "import os; child = os.fork(); child == 0 and sys.exit(0); os.waitpid(child, 0)")
-
     def test_other_threads_go_on_meanwhile(self):
         counted, training = [0], threading.Event()
         done = threading.Event()
