@@ -1,6 +1,6 @@
 #include "python/without_gil.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,15 +15,16 @@ namespace {
 namespace pb = pybind11;
 
 std::atomic<int> at_work = 0;
+// This thread's part of the count. A forked process has this thread alone.
+thread_local int own_work = 0;
 // Both are written and read with the GIL.
 bool ending = false;
 std::thread::id ending_thread;
 
 /// Waits for the work of daemon threads. All other threads have ended when Python calls this.
-void wait_for_work(::pid_t process) {
+void wait_for_work() {
   ending = true;
   ending_thread = std::this_thread::get_id();
-  if (::getpid() != process) return;  // a forked process has the count, and not the threads
   const pb::gil_scoped_release released;
   while (at_work > 0) {
     stop_guarded_work(SIGTERM);  // each time, for a run that had no guard yet
@@ -31,14 +32,20 @@ void wait_for_work(::pid_t process) {
   }
 }
 
+void count_own_work() { at_work = own_work; }
+
 }  // namespace
 
 WithoutGil::Counted::Counted() {
   check_python_goes_on();
   ++at_work;
+  ++own_work;
 }
 
-WithoutGil::Counted::~Counted() { --at_work; }
+WithoutGil::Counted::~Counted() {
+  --own_work;
+  --at_work;
+}
 
 void check_python_goes_on() {
   if (!ending || std::this_thread::get_id() == ending_thread) return;
@@ -47,8 +54,8 @@ void check_python_goes_on() {
 }
 
 void end_work_with_python() {
-  pb::module_::import("atexit").attr("register")(
-      pb::cpp_function([process = ::getpid()] { wait_for_work(process); }));
+  ::pthread_atfork(nullptr, nullptr, count_own_work);
+  pb::module_::import("atexit").attr("register")(pb::cpp_function(wait_for_work));
 }
 
 }  // namespace penstock::python

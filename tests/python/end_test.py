@@ -59,6 +59,13 @@ class End(Fixture):
                                'on_step=lambda line: begun.set())',
                                then="child = os.fork(); child == 0 and sys.exit(0); os.waitpid(child, 0)")
 
+    def test_in_a_fork_saves_a_daemons_run(self):
+        # The program forks after the import and before it works, as one that becomes a service does.
+        self.end_with_a_daemon(f'penstock.train("recipe.toml", out="service", {LONG_RUN}, '
+                               'on_step=lambda line: line["step"] and begun.set())',
+                               before="child = os.fork(); child and sys.exit(os.waitpid(child, 0)[1] != 0)")
+        self.expect_last_step_saved("service")
+
 
 if __name__ == "__main__":
     main()
