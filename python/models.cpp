@@ -217,8 +217,8 @@ std::vector<Completion> generate_text(const Loaded& loaded, const py::list& prom
   }};
   if (!on_text.is_none())
     listener.text = [&](const Completion& text, std::string_view piece) {
-      const py::gil_scoped_acquire gil;
-      on_text(text.prompt, text.sample, decoded(piece));
+      const WithGil gil;
+      call_python(on_text, text.prompt, text.sample, decoded(piece));
     };
   const WithoutGil released;
   return ids.empty()

@@ -105,8 +105,8 @@ class PythonScorer : public Scorer {
   explicit PythonScorer(const py::object& part) : part_(keep(part)) { adopt_all(*this, part); }
 
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
-    const py::gil_scoped_acquire gil;
-    const py::object said = part_->attr("score")(hidden, context);
+    const WithGil gil;
+    const py::object said = call_python(part_->attr("score"), hidden, context);
     return {.logits = said_tensor(*part_, "score", said)};
   }
   void initialize(double std, const InitialDraws& draws) override {
@@ -135,8 +135,8 @@ class PythonBalancer : public Balancer {
 
   BalancerOutput balance(const Scores& scores, const Plan& plan,
                          const RoutingContext& context) override {
-    const py::gil_scoped_acquire gil;
-    const py::object said = part_->attr("balance")(scores, plan, context);
+    const WithGil gil;
+    const py::object said = call_python(part_->attr("balance"), scores, plan, context);
     if (!py::isinstance<py::tuple>(said)) return {.loss = said_loss(*part_, said)};
     const auto [loss, statistics] = said_as<std::pair<py::object, RoutingStatistics>>(
         *part_, "balance", said, "a loss, or a pair of a loss and a dict of tensors");
@@ -144,18 +144,18 @@ class PythonBalancer : public Balancer {
   }
   at::Tensor choice_bias(std::int64_t layer) const override {
     if (!biases_) return {};
-    const py::gil_scoped_acquire gil;
-    return tensor_or_none(part_->attr("choice_bias")(layer));
+    const WithGil gil;
+    return tensor_or_none(call_python(part_->attr("choice_bias"), layer));
   }
   void after_step(const StepStatistics& statistics) override {
-    const py::gil_scoped_acquire gil;
-    if (py::hasattr(*part_, "after_step")) part_->attr("after_step")(statistics);
+    const WithGil gil;
+    if (py::hasattr(*part_, "after_step")) call_python(part_->attr("after_step"), statistics);
   }
   std::map<std::string, double> state() const override {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     if (!py::hasattr(*part_, "state")) return {};
-    return said_as<std::map<std::string, double>>(*part_, "state", part_->attr("state")(),
-                                                  "a dict of numbers");
+    return said_as<std::map<std::string, double>>(
+        *part_, "state", call_python(part_->attr("state")), "a dict of numbers");
   }
 
  private:
@@ -217,7 +217,7 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
   const auto traits = out.traits;
   out.check = [](const RouterShape&, const ConfigNode&) {};  // the Python class checks its values
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);
   };
   out.complete = [name, registered](const ConfigNode& options) {

@@ -38,9 +38,9 @@ class Callback {
 
   /// Passes a line of the log to Python. @return false if the run must stop
   bool hear(const nlohmann::ordered_json& line) {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     try {
-      on_step_(to_python(line));
+      call_python(on_step_, to_python(line));
       return true;
     } catch (const py::error_already_set& error) {
       asked_ = error.matches(PyExc_StopIteration);

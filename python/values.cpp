@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
+#include "python/without_gil.h"
 
 namespace penstock::python {
 namespace {
@@ -132,7 +133,7 @@ Kept keep(py::object object) {
             if (!Py_IsInitialized()) {
               kept->release();  // the interpreter has ended and freed the object
             } else {
-              const py::gil_scoped_acquire gil;
+              const WithGil gil;
               kept->dec_ref();
               kept->release();
             }
@@ -141,7 +142,7 @@ Kept keep(py::object object) {
 }
 
 void check_signals() {
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   check_python_goes_on();
 }

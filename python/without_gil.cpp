@@ -1,10 +1,13 @@
 #include "python/without_gil.h"
 
+#include <cxxabi.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <thread>
 
 #include "penstock/train/interrupt.h"
@@ -14,37 +17,113 @@ namespace {
 
 namespace pb = pybind11;
 
-std::atomic<int> at_work = 0;
-// This thread's part of the count. A forked process has this thread alone.
+/// How long Python's end waits while all work stands inside calls of Python.
+constexpr auto kLongestCall = std::chrono::seconds(2);
+
+std::atomic<int> at_work = 0;              // objects of WithoutGil
+std::atomic<int> in_calls = 0;             // objects of WithGil
+std::atomic<std::uint64_t> all_calls = 0;  // that have begun
+// This thread's part of the counts. A forked process has this thread alone.
 thread_local int own_work = 0;
+thread_local int own_calls = 0;
+// Python's end no longer waits for work.
+std::atomic<bool> left_alone = false;
 // Both are written and read with the GIL.
 bool ending = false;
 std::thread::id ending_thread;
+
+[[noreturn]] void stop_for_ever() {
+  for (;;) ::pause();
+}
+
+/// Stops a thread that works without the GIL where Python's end no longer waits for it.
+void stop_if_left_alone() {
+  const bool without_gil = own_work > own_calls;
+  if (without_gil && left_alone && std::this_thread::get_id() != ending_thread) stop_for_ever();
+}
+
+/// Calls a function of Python. Where Python has ended, such a function may end the thread by
+/// unwinding its stack, and destructors would then use Python without the GIL.
+template <class Function>
+auto or_stop_for_ever(const Function& function) {
+  try {
+    return function();
+  } catch (const abi::__forced_unwind&) {
+    stop_for_ever();
+  }
+}
+
+/// Waits until no work is left, or until all of it has stood in the same calls of Python too long.
+void wait_while_work_moves() {
+  using Clock = std::chrono::steady_clock;
+  auto moved = Clock::now();
+  std::uint64_t known_calls = all_calls;
+  while (at_work > 0) {
+    if (at_work > in_calls || all_calls != known_calls) {
+      moved = Clock::now();
+      known_calls = all_calls;
+    }
+    if (Clock::now() - moved > kLongestCall) return;
+    {
+      const pb::gil_scoped_release released;
+      stop_guarded_work(SIGTERM);  // each time, for a run that had no guard yet
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (PyErr_CheckSignals() != 0) throw pb::error_already_set();
+  }
+}
 
 /// Waits for the work of daemon threads. All other threads have ended when Python calls this.
 void wait_for_work() {
   ending = true;
   ending_thread = std::this_thread::get_id();
-  const pb::gil_scoped_release released;
-  while (at_work > 0) {
-    stop_guarded_work(SIGTERM);  // each time, for a run that had no guard yet
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  try {
+    wait_while_work_moves();
+  } catch (...) {
+    left_alone = true;
+    throw;
   }
+  left_alone = at_work > 0;
 }
 
-void count_own_work() { at_work = own_work; }
+void count_own_work() {
+  at_work = own_work;
+  in_calls = own_calls;
+}
 
 }  // namespace
 
-WithoutGil::Counted::Counted() {
+WithoutGil::WithoutGil() {
   check_python_goes_on();
   ++at_work;
   ++own_work;
+  state_ = PyEval_SaveThread();
 }
 
-WithoutGil::Counted::~Counted() {
-  --own_work;
+WithoutGil::~WithoutGil() {
+  stop_if_left_alone();
+  or_stop_for_ever([this] { PyEval_RestoreThread(state_); });
+  --own_work;  // last: the work counts until its thread has the GIL again
   --at_work;
+}
+
+WithGil::WithGil() {
+  stop_if_left_alone();
+  or_stop_for_ever([this] { acquired_.emplace(); });
+  ++in_calls;
+  ++own_calls;
+  ++all_calls;
+}
+
+WithGil::~WithGil() {
+  acquired_.reset();
+  --own_calls;
+  --in_calls;
+  stop_if_left_alone();
+}
+
+PyObject* call_object(PyObject* function, PyObject* arguments) {
+  return or_stop_for_ever([&] { return PyObject_CallObject(function, arguments); });
 }
 
 void check_python_goes_on() {

@@ -11,7 +11,9 @@ import sys
 from fixture import BUILD, Fixture, main
 import penstock
 
-LONG_RUN = 'progress=False, set={"train.steps": 1000000, "train.checkpoint_every": 1000000}'
+# Without evaluations: a run that ends in one has saved the step and not yet written its line of metrics.
+LONG_RUN = ('progress=False, set={"train.steps": 1000000, "train.checkpoint_every": 1000000, '
+            '"train.eval_every": 1000000}')
 
 
 class End(Fixture):
@@ -65,6 +67,26 @@ class End(Fixture):
                                'on_step=lambda line: line["step"] and begun.set())',
                                before="child = os.fork(); child and sys.exit(os.waitpid(child, 0)[1] != 0)")
         self.expect_last_step_saved("service")
+
+    def test_does_not_wait_long_for_a_callback(self):
+        wait = "(begun.set(), threading.Event().wait())"
+        self.end_with_a_daemon(f'penstock.load("run").generate("line", on_text=lambda *said: {wait})')
+        self.end_with_a_daemon('penstock.train("recipe.toml", out="waits", progress=False, '
+                               f'on_step=lambda line: {wait})')
+
+    def test_a_callback_may_return_while_python_ends(self):
+        # After the wait of two seconds for the callback Python's end takes five more. The callback's sleep ends then.
+        nap = "(begun.set(), time.sleep(4))"
+        slow_end = "slow = type('Slow', (), {'__del__': lambda self, sleep=time.sleep: sleep(5)})()"
+        self.end_with_a_daemon(f'penstock.load("run").generate("line", on_text=lambda *said: {nap})', then=slow_end)
+        self.end_with_a_daemon('penstock.train("recipe.toml", out="late", progress=False, '
+                               f'on_step=lambda line: {nap})', then=slow_end)
+
+    def test_ctrl_c_ends_the_wait(self):
+        press = "(time.sleep(1), os.kill(os.getpid(), signal.SIGINT))"
+        self.end_with_a_daemon(
+            'penstock.load("run").generate("line", on_text=lambda *said: (begun.set(), threading.Event().wait()))',
+            then=f"threading.Thread(target=lambda: {press}, daemon=True).start()", said="KeyboardInterrupt")
 
 
 if __name__ == "__main__":
