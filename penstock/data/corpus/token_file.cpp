@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
@@ -25,6 +26,12 @@ struct TokenPart {
   std::span<const std::byte> bytes;
   std::filesystem::path path;
   mutable FileStamp stamp;  // guarded by Mapped::stamps
+
+  /// Whether `now`, the stamp of the file at `path`, says that someone wrote to the mapped file, or
+  /// set its time.
+  bool touched(const std::optional<FileStamp>& now) const {
+    return now && *now != stamp && now->same_file(stamp);
+  }
 };
 
 }  // namespace
@@ -181,16 +188,27 @@ bool TokenFile::Mapped::holds_its_content() const {
 
 /// Throws if someone wrote other content into the part's file since it was mapped. A file that was
 /// deleted or replaced by another file stays mapped as it was. Only the time of a file changes
-/// where it is touched, or where a file system over a network learns the server's time.
+/// where it is touched, or where a file system over a network learns the server's time. That mostly
+/// happens to all files at once, so one hash of the content checks all of them.
 void TokenFile::Mapped::check_unchanged(const TokenPart& part) const {
-  const std::optional<FileStamp> now = file_stamp(part.path);
+  const std::optional<FileStamp> seen = file_stamp(part.path);
   const std::scoped_lock lock(stamps);
-  if (!now || *now == part.stamp || !now->same_file(part.stamp)) return;
-  const std::string name = part.path.filename().string();
-  check(now->size == part.stamp.size, name, " had ", part.stamp.size, " bytes and has ", now->size,
-        " now: it was changed while it was in use");
-  check(holds_its_content(), name, " was changed while it was in use");
-  part.stamp = *now;
+  if (!part.touched(seen)) return;
+  // The stamps are taken before the hash: a later write gives a file another stamp.
+  std::vector<std::pair<const TokenPart*, FileStamp>> touched;
+  for (const TokenPart& each : parts) {
+    const std::optional<FileStamp> now = file_stamp(each.path);
+    if (!each.touched(now)) continue;
+    check(now->size == each.stamp.size, each.path.filename().string(), " had ", each.stamp.size,
+          " bytes and has ", now->size, " now: it was changed while it was in use");
+    touched.emplace_back(&each, *now);
+  }
+  if (touched.empty()) return;  // another thread has checked the content since `seen`
+  // The hash does not tell which of several files has other content.
+  const TokenPart& first = *touched.front().first;
+  check(holds_its_content(), touched.size() == 1 ? first.path.filename().string() : "its content",
+        " was changed while it was in use");
+  for (const auto& [each, now] : touched) each->stamp = now;
 }
 
 TokenFile TokenFile::open(const std::string& path) {

@@ -49,7 +49,7 @@ class TokenFile {
   /// Copies tokens [begin, begin + out.size()) widened to 64 bits.
   /// Throws Error for a token id that is not below vocab_size(): the file is damaged. Throws Error
   /// too where the file was changed since it was opened. Cost: a call of stat, and reading all
-  /// tokens once where only the file's time has changed.
+  /// tokens once where only the time of the file or of its shards has changed.
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
   /// The hash of tokens and tables that the header states.
   std::uint64_t content_hash() const;

@@ -71,6 +71,14 @@ TEST(TokenFile, RoundTripsInBothWidths) {
   }
 }
 
+/// Writes to the file itself, and sets its time to `later` seconds from now. Two writes within one
+/// tick of the clock would have the same time.
+void write_in_place(const std::string& path, const std::string& bytes, int later) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  const auto now = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, now + std::chrono::seconds(later));
+}
+
 TEST(TokenFile, ChangedWhileItIsInUse) {
   for (const std::uint64_t shard : {0u, 5u}) {  // one file, then shards of 5 and 4 tokens
     const testing::TemporaryFolder folder;
@@ -78,30 +86,25 @@ TEST(TokenFile, ChangedWhileItIsInUse) {
     const std::string name = shard == 0 ? "tokens.bin" : "tokens-00002-of-00002.bin";
     const std::string tokens = folder / name, bytes = testing::read_bytes(tokens);
     int writes = 0;
-    const auto write_in_place = [&](const std::string& changed) {
-      std::ofstream(tokens, std::ios::binary | std::ios::trunc) << changed;
-      // Two writes within one tick of the clock would have the same time.
-      const auto now = std::filesystem::last_write_time(tokens);
-      std::filesystem::last_write_time(tokens, now + std::chrono::seconds(++writes));
-    };
+    const auto change = [&](const std::string& to) { write_in_place(tokens, to, ++writes); };
     const TokenFile file = TokenFile::open(path);
     std::vector<std::int64_t> last(1);
-    write_in_place(bytes);  // the same content, at another time
+    change(bytes);  // the same content, at another time
     file.read(8, last);
     EXPECT_EQ(last[0], 255);
     std::string other = bytes;
     other[bytes.find(std::string("\x06\0\x07\0", 4))] = 5;  // token 6 becomes token 5
-    write_in_place(other);
+    change(other);
     EXPECT_EQ(testing::read_bytes(tokens).size(), bytes.size());
     expect_says(error_of([&] { file.read(8, last); }),
                 {name + " was changed while it was in use", "penstock data prepare"});
-    write_in_place(bytes);
+    change(bytes);
     file.read(8, last);
     EXPECT_EQ(last[0], 255);
-    write_in_place("");
+    change("");
     expect_says(error_of([&] { file.read(8, last); }), {name, "and has 0 now"});
     // Files that take the place of the mapped one leave it as it was.
-    write_in_place(bytes);
+    change(bytes);
     const TokenFile again = TokenFile::open(path);
     std::filesystem::rename(folder.write("new", "none"), tokens);
     again.read(8, last);
@@ -110,6 +113,44 @@ TEST(TokenFile, ChangedWhileItIsInUse) {
     again.read(8, last);
     EXPECT_EQ(last[0], 255);
   }
+}
+
+TEST(TokenFile, ShardsChangedWhileTheyAreInUse) {
+  const testing::TemporaryFolder folder;
+  const std::string path = write(folder, sample(256), 5);  // shards of 5 and 4 tokens
+  const std::string first = folder / "tokens-00001-of-00002.bin",
+                    second = folder / "tokens-00002-of-00002.bin";
+  const std::string first_bytes = testing::read_bytes(first),
+                    second_bytes = testing::read_bytes(second);
+  const TokenFile file = TokenFile::open(path);
+  const auto token = [&](std::int64_t position) {
+    std::vector<std::int64_t> one(1);
+    file.read(position, one);
+    return one[0];
+  };
+  // The read of the first shard has checked the content of both. The read of the second does not
+  // hash again: it would find that the first has other content by then.
+  write_in_place(first, first_bytes, 1);
+  write_in_place(second, second_bytes, 1);
+  EXPECT_EQ(token(0), 1);
+  std::string other = first_bytes;
+  other[0] = 9;
+  write_in_place(first, other, 2);
+  EXPECT_EQ(token(8), 255);
+  expect_says(error_of([&] { token(0); }),
+              {"tokens-00001-of-00002.bin was changed while it was in use"});
+  // Where both have another time, either may have the other content.
+  write_in_place(second, second_bytes, 3);
+  const std::string either = error_of([&] { token(8); });
+  expect_says(either, {"tokens.bin", "its content was changed while it was in use"});
+  EXPECT_EQ(either.find("-of-00002"), std::string::npos) << either;
+  // Another size tells which one it is.
+  write_in_place(first, first_bytes.substr(0, 4), 4);
+  expect_says(error_of([&] { token(8); }),
+              {"tokens-00001-of-00002.bin had 10 bytes and has 4 now"});
+  write_in_place(first, first_bytes, 5);
+  EXPECT_EQ(token(8), 255);
+  EXPECT_EQ(token(0), 1);
 }
 
 TEST(TokenFile, TruncatedAnywhereIsOneClearError) {
