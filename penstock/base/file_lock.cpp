@@ -7,27 +7,58 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 
 namespace penstock {
+namespace {
 
-FileLock::FileLock(const std::string& path)
-    : path_(path), descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-  PENSTOCK_CHECK(descriptor_ >= 0, path, ": cannot be created (", std::strerror(errno), ")");
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  close(descriptor_);
-  fail(path, ": another process is working in this directory; wait for it, or choose another one");
+/// Whether the path names the open file or folder. True where nothing is known of one of them.
+bool leads_to(const std::filesystem::path& path, int descriptor) {
+  struct stat held {
+  }, there{};
+  if (::fstat(descriptor, &held) != 0) return true;
+  if (::stat(path.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
-FileLock::~FileLock() { close(descriptor_); }
+}  // namespace
 
-bool FileLock::in_place() const {
-  struct stat locked {
-  }, there{};
-  if (::fstat(descriptor_, &locked) != 0) return true;  // nothing is known
-  if (::stat(path_.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
-  return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino;
+// The destructor also runs if this constructor throws, since the one without arguments has ended.
+FileLock::FileLock(const std::string& path) : FileLock() {
+  path_ = path;
+  folder_ = ::open(parent_directory(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  PENSTOCK_CHECK(folder_ >= 0, path_, ": cannot be created (", std::strerror(errno), ")");
+  descriptor_ = open_locked(
+      "another process is working in this directory; wait for it, or choose another one");
+}
+
+FileLock::~FileLock() {
+  for (const int each : {descriptor_, folder_})
+    if (each >= 0) ::close(each);
+}
+
+/// Creates the file in the folder if it is missing, and locks it.
+/// @param otherwise  what the error says if another process holds the lock
+int FileLock::open_locked(const std::string& otherwise) const {
+  const std::string name = std::filesystem::path(path_).filename();
+  const int file = ::openat(folder_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  PENSTOCK_CHECK(file >= 0, path_, ": cannot be created (", std::strerror(errno), ")");
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  ::close(file);
+  fail(path_, ": ", otherwise);
+}
+
+bool FileLock::keep() {
+  if (leads_to(path_, descriptor_)) return true;
+  if (!leads_to(parent_directory(path_), folder_)) return false;
+  const int anew = open_locked(
+      "was deleted, and another process has made it again and is working in this directory");
+  ::close(std::exchange(descriptor_, anew));
+  return true;
 }
 
 }  // namespace penstock

@@ -15,13 +15,18 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// Whether the path still names the locked file. It does not after the file or a folder above it
-  /// was deleted, moved or replaced. Cost: two calls of stat.
-  bool in_place() const;
+  /// Whether the file's folder is still at its path. It is not after this folder or one above it
+  /// was deleted, moved or replaced. Where only the file was deleted or replaced, locks the file of
+  /// its name anew; throws Error if another process has locked that one. Cost: two calls of stat.
+  bool keep();
 
  private:
+  FileLock() = default;
+  int open_locked(const std::string& otherwise) const;
+
   std::string path_;
-  int descriptor_;
+  // Both stay open: the system gives the inode of an open file or folder to no other one.
+  int folder_ = -1, descriptor_ = -1;
 };
 
 }  // namespace penstock

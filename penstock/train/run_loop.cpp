@@ -111,9 +111,10 @@ class RunLoop {
   }
 
   /// Throws where the folder is no longer the claimed one. A checkpoint would make a folder without
-  /// a recipe, or get into the folder of another run.
-  void check_folder() const {
-    PENSTOCK_CHECK(lock_->in_place(), directory_, ": was deleted, moved or replaced during step ",
+  /// a recipe, or get into the folder of another run. Where only `.lock` was deleted, makes it
+  /// anew.
+  void check_folder() {
+    PENSTOCK_CHECK(lock_->keep(), directory_, ": was deleted, moved or replaced during step ",
                    task_.step(),
                    "; the run ends and writes nothing more. Where the folder was moved,",
                    " resume it at its new place");

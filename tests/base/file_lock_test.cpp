@@ -22,24 +22,47 @@ TEST(FileLock, OneHolderAtATime) {
   EXPECT_NO_THROW(FileLock third(path));
 }
 
-TEST(FileLock, KnowsWhetherItsPathIsStillTheLockedFile) {
+TEST(FileLock, KnowsWhetherItsFolderIsStillAtItsPath) {
   const testing::TempDirectory directory;
   const auto folder = directory.path() / "run", moved = directory.path() / "moved";
   std::filesystem::create_directory(folder);
-  const FileLock lock((folder / ".lock").string());
-  EXPECT_TRUE(lock.in_place());
+  FileLock lock((folder / ".lock").string());
+  EXPECT_TRUE(lock.keep());
   std::filesystem::rename(folder, moved);
-  EXPECT_FALSE(lock.in_place());
+  EXPECT_FALSE(lock.keep());
   std::filesystem::create_directory(folder);
-  const FileLock of_another_run((folder / ".lock").string());
-  EXPECT_FALSE(lock.in_place());
-  EXPECT_TRUE(of_another_run.in_place());
+  EXPECT_FALSE(lock.keep());
+  EXPECT_FALSE(std::filesystem::exists(folder / ".lock"));
+  FileLock of_another_run((folder / ".lock").string());
+  EXPECT_FALSE(lock.keep());
+  EXPECT_TRUE(of_another_run.keep());
   std::filesystem::remove_all(folder);
-  EXPECT_FALSE(of_another_run.in_place());
+  EXPECT_FALSE(of_another_run.keep());
+  // Many file systems give a new folder the inode of one that was just deleted.
+  std::filesystem::create_directory(folder);
+  EXPECT_FALSE(of_another_run.keep());
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
   std::filesystem::rename(moved, folder);
-  EXPECT_TRUE(lock.in_place());
-  std::filesystem::remove(folder / ".lock");
-  EXPECT_FALSE(lock.in_place());
+  EXPECT_TRUE(lock.keep());
+}
+
+TEST(FileLock, LocksAnewWhereOnlyItsFileIsGone) {
+  const testing::TempDirectory directory;
+  const std::string path = (directory.path() / ".lock").string();
+  const std::string refused = path + ": another process is working in this directory";
+  FileLock lock(path);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(lock.keep());
+  testing::expect_error([&] { FileLock second(path); }, {refused});
+  EXPECT_TRUE(lock.keep());
+  // Another holder of the new file is told apart from one that left the file behind.
+  std::filesystem::remove(path);
+  std::optional<FileLock> other(path);
+  testing::expect_error([&] { lock.keep(); }, {path + ": was deleted, and another process"});
+  other.reset();
+  EXPECT_TRUE(lock.keep());
+  testing::expect_error([&] { FileLock second(path); }, {refused});
 }
 
 TEST(FileLock, NamesAPathThatCannotBeCreated) {

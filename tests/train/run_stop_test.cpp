@@ -10,8 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "penstock/base/file_lock.h"
 #include "tests/base/error_of.h"
 #include "tests/train/heard_hangups.h"
 #include "tests/train/run_fixture.h"
@@ -207,6 +209,30 @@ TEST_F(TrainRun, ARunWhoseFolderIsDeletedOrMovedEndsAndMakesNoOther) {
   }
   std::filesystem::rename(path("elsewhere"), path("run"));
   EXPECT_EQ(run("run"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("run");
+}
+
+TEST_F(TrainRun, ARunWhoseLockFileIsDeletedMakesItAnewAndGoesOn) {
+  const std::string lock = path("run/.lock");
+  std::optional<FileLock> other;
+  for (const bool taken : {true, false}) {
+    ForwardingFileSystem files([&, lines = 0](const FileSystem::Path& file, Bytes bytes) mutable {
+      if (file.filename() == "metrics.jsonl" && ++lines == 3) {
+        std::filesystem::remove(lock);
+        if (taken) other.emplace(lock);
+      }
+      return bytes.size();
+    });
+    if (taken) {
+      const std::string text = testing::error_of([&] { run("run", &files); });
+      EXPECT_NE(text.find(lock + ": was deleted, and another process"), std::string::npos) << text;
+      EXPECT_FALSE(latest_step("run"));
+      other.reset();
+    } else {
+      EXPECT_EQ(run("run", &files), RunOutcome::finished);
+      EXPECT_TRUE(std::filesystem::exists(lock));
+    }
+  }
   expect_end_of_an_undisturbed_run("run");
 }
 
