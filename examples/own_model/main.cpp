@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "penstock/layers/moe.h"
+#include "penstock/routers/methods.h"
 
 struct Net : torch::nn::Module {
   Net() {
