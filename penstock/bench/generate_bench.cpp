@@ -40,15 +40,16 @@ std::vector<TokenId> random_tokens(std::int64_t count, std::int64_t vocab) {
   return tokens;
 }
 
-/// "541.8 GFLOP/s", or "541.8 GFLOP/s in F32 and 1010.3 in bf16" where the prompt has products in
-/// bf16.
-std::string peak_text(const GenerateBench& bench) {
-  const MachineLimits& m = bench.machine;
-  const std::string in_f32 = fmt::format("{:.1f} GFLOP/s", m.peak_flops / 1e9);
-  if (std::ranges::none_of(bench.prompt.operators,
-                           [](const OperatorRow& row) { return row.bf16_flops > 0; }))
-    return in_f32;
-  return in_f32 + fmt::format(" in F32 and {:.1f} in bf16", m.peak_flops_bf16 / 1e9);
+bool has_bf16_products(const OperatorTable& table) {
+  return std::ranges::any_of(table.operators,
+                             [](const OperatorRow& row) { return row.bf16_flops > 0; });
+}
+
+/// "541.8 GFLOP/s", or "541.8 GFLOP/s in F32 and 1010.3 in bf16" where both were measured.
+std::string peak_text(const MachineLimits& machine) {
+  const std::string in_f32 = fmt::format("{:.1f} GFLOP/s", machine.peak_flops / 1e9);
+  if (machine.peak_flops_bf16 == 0) return in_f32;
+  return in_f32 + fmt::format(" in F32 and {:.1f} in bf16", machine.peak_flops_bf16 / 1e9);
 }
 
 }  // namespace
@@ -70,9 +71,6 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
                  .memory_bandwidth = options.memory_bandwidth > 0
                                          ? options.memory_bandwidth
                                          : ops::measure_memory_bandwidth(options.threads)};
-  if (ops::processor_has_bf16())
-    out.machine.peak_flops_bf16 =
-        ops::measure_peak_flops(options.threads, 0.2, ops::ProductPrecision::bf16);
   const auto session = make_session(model, {.sequences = options.batch, .capacity = length});
   std::vector<double> prompts, steps;
   const std::int64_t preempted = preemptions();
@@ -109,10 +107,15 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   }
   out.step = make_table(std::move(profiled));
   for (const OperatorRow& row : out.step.operators) out.bytes_per_step += row.bytes;
+  if (has_bf16_products(out.prompt) && ops::processor_has_bf16())
+    out.machine.peak_flops_bf16 =
+        ops::measure_peak_flops(options.threads, 0.2, ops::ProductPrecision::bf16);
   return out;
 }
 
 nlohmann::ordered_json to_json(const GenerateBench& bench) {
+  const double peak = bench.machine.peak_flops_bf16;
+  const auto bf16 = peak > 0 ? nlohmann::ordered_json(peak) : nlohmann::ordered_json();
   return {{"data", "uniform random tokens"},
           {"prompt", bench.options.prompt},
           {"tokens", bench.options.tokens},
@@ -126,7 +129,7 @@ nlohmann::ordered_json to_json(const GenerateBench& bench) {
           {"share_of_bandwidth", bench.share_of_bandwidth()},
           {"share_of_peak", bench.share_of_peak()},
           {"peak_flops", bench.machine.peak_flops},
-          {"peak_flops_bf16", bench.machine.peak_flops_bf16},
+          {"peak_flops_bf16", bf16},
           {"memory_bandwidth", bench.machine.memory_bandwidth},
           {"preempted_per_second", bench.preempted_per_second},
           {"prompt_operators", operators_json(bench.prompt, bench.machine)},
@@ -141,8 +144,8 @@ std::string to_text(const GenerateBench& b) {
              "{:.1f} GB/s\n\nA prompt\n",
              b.options.batch, b.options.batch == 1 ? "" : "s", b.options.prompt, b.options.tokens,
              b.machine.threads, b.machine.threads == 1 ? "" : "s", b.options.repetitions,
-             b.prompt_tokens_per_second, 100 * b.share_of_peak(), peak_text(b), b.tokens_per_second,
-             b.bytes_per_step / 1e6, 100 * b.share_of_bandwidth(),
+             b.prompt_tokens_per_second, 100 * b.share_of_peak(), peak_text(b.machine),
+             b.tokens_per_second, b.bytes_per_step / 1e6, 100 * b.share_of_bandwidth(),
              b.machine.memory_bandwidth / 1e9) +
          table_text(b.prompt, b.machine) + "\nA step\n" + table_text(b.step, b.machine);
 }

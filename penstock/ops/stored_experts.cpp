@@ -77,8 +77,7 @@ at::Tensor expert_groups(const at::Tensor& hidden, const PlanTensors& plan,
   const std::int64_t inputs = inputs_of(experts), d = experts.width, f = experts.inner;
   const std::int64_t group =
       std::clamp<std::int64_t>(kExpanded / ((inputs + 1) * d * f), 1, experts.count());
-  const bool round = cpu::precision_of_many(experts.in) == ProductPrecision::bf16;
-  const PrecisionScope scope(round ? cpu::precision_of_many(experts.out) : product_precision());
+  const PrecisionScope scope(cpu::precision_of_many({experts.in, experts.out}));
   at::Tensor y;
   for (std::int64_t first = 0; first < experts.count(); first += group) {
     const std::int64_t count = std::min(group, experts.count() - first);

@@ -42,7 +42,7 @@ void each_piece(const StoredMatrix& w, std::int64_t first, std::int64_t count, c
 }
 
 at::Tensor expand_groups(const at::Tensor& x, const StoredMatrix& w, const at::Tensor& b) {
-  const PrecisionScope scope(cpu::precision_of_many(w.pieces));
+  const PrecisionScope scope(cpu::precision_of_many({w.pieces}));
   at::Tensor y = at::empty({x.size(0), w.rows()}, x.options());
   const std::int64_t group = group_rows(w);
   for (std::int64_t first = 0; first < w.rows(); first += group) {

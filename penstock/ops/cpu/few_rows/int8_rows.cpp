@@ -190,9 +190,12 @@ bool rounds_x(const StoredRows& rows) {
   return rows.activations == Activations::int8 && products_of(rows.type);
 }
 
-ProductPrecision precision_of_many(std::span<const StoredRows> pieces) {
-  return product_unit() && std::ranges::all_of(pieces, rounds_x) ? ProductPrecision::bf16
-                                                                 : product_precision();
+ProductPrecision precision_of_many(std::initializer_list<std::span<const StoredRows>> matrices) {
+  const auto round = [](std::span<const StoredRows> pieces) {
+    return std::ranges::all_of(pieces, rounds_x);
+  };
+  return product_unit() && std::ranges::all_of(matrices, round) ? ProductPrecision::bf16
+                                                                : product_precision();
 }
 
 void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -67,9 +68,10 @@ using Int8Products = void (*)(const Int8Operands& operands, std::int64_t rows,
 std::vector<Int8Products> int8_products(RowType type);
 /// Whether products with `rows` round x to 8-bit integers.
 bool rounds_x(const StoredRows& rows);
-/// The precision of products of more than 16 rows of x with `pieces`: bf16 if products of few rows
-/// round x for all of them and this processor has bf16 products, else this thread's.
-ProductPrecision precision_of_many(std::span<const StoredRows> pieces);
+/// The precision of an operator's products of more than 16 rows of x with `matrices`: bf16 if
+/// products of few rows round x for all of them and this processor has bf16 products, else this
+/// thread's.
+ProductPrecision precision_of_many(std::initializer_list<std::span<const StoredRows>> matrices);
 
 /// Runs the first of int8_products(type).  REQUIRES: the type has such products (asserted).
 void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,
