@@ -19,14 +19,6 @@ void check_tokens(const ModelConfig& config, const std::vector<std::int64_t>& to
                    " is not in the model's vocabulary of ", config.vocab);
 }
 
-/// Indices of the layers with experts.
-std::vector<std::int64_t> numbers_of_moe_layers(const ModelConfig& config) {
-  std::vector<std::int64_t> out;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.is_moe(layer)) out.push_back(layer);
-  return out;
-}
-
 }  // namespace
 
 std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
@@ -38,7 +30,7 @@ std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
   check_tokens(config, tokens);
   check_choice(config, choice);
   const bool scored = scores_tokens(config);
-  const std::vector<std::int64_t> numbers = numbers_of_moe_layers(config);
+  const std::vector<std::int64_t> numbers = config.moe_layer_indices();
   std::map<std::string, at::Tensor> out;
   const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
   out["tokens"] = ids;

@@ -125,6 +125,13 @@ std::int64_t ModelConfig::moe_layers() const {
   return count;
 }
 
+std::vector<std::int64_t> ModelConfig::moe_layer_indices() const {
+  std::vector<std::int64_t> out;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    if (is_moe(layer)) out.push_back(layer);
+  return out;
+}
+
 FfnForm ModelConfig::ffn_form() const {
   if (!transformer_xl()) return {};
   return {.activation = ops::Activation::relu,

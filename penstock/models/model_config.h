@@ -190,6 +190,8 @@ struct ModelConfig {
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.
   std::int64_t moe_layers() const;
+  /// The indices of the MoE layers among all layers, in ascending order.
+  std::vector<std::int64_t> moe_layer_indices() const;
   /// The number of experts in an MoE layer and the FFN width of an expert, after granularity is
   /// applied.
   std::int64_t total_experts() const { return moe.experts * moe.granularity; }

@@ -102,9 +102,7 @@ Json model_json(const ServedModel& model, std::int64_t created) {
   out["owned_by"] = "penstock";
   out["context"] = model.service->capacity();
   out["layers_with_experts"] = config.moe_layers();
-  out["expert_layers"] = Json::array();  // their indices among all layers, as in /v1/routing
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.is_moe(layer)) out["expert_layers"].push_back(layer);
+  out["expert_layers"] = config.moe_layer_indices();  // as in /v1/routing
   out["experts"] = moe ? config.total_experts() : 0;
   out["experts_per_token"] = moe ? Json(config.active_experts()) : Json();
   out["takes_experts_per_token"] = why_no_k(config).empty();

@@ -34,8 +34,8 @@ FoldedRouters fold_all(const ModelSource& from) {
   const ModelConfig& config = from.config();
   const auto scorers = scorers_of(config);
   FoldedRouters out;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.is_moe(layer)) out.layers.push_back(layer_stem(layer));
+  for (const std::int64_t layer : config.moe_layer_indices())
+    out.layers.push_back(layer_stem(layer));
   PENSTOCK_ASSERT(out.layers.size() == scorers.size());
   for (std::size_t i = 0; i < scorers.size(); ++i) {
     scorers[i]->eval();

@@ -25,9 +25,7 @@ void add_experts(const ModelConfig& c, Json& out) {
   out["gates"] = gate_form_name(gates);
   if (gates != GateForm::relu)
     out["num_experts_per_tok"] = static_cast<std::int64_t>(c.active_experts());
-  out["moe_layers"] = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    if (c.is_moe(layer)) out["moe_layers"].push_back(layer);
+  out["moe_layers"] = c.moe_layer_indices();
   out["moe_intermediate_size"] = c.expert_width();
   out["router_bias"] = std::ranges::any_of(shapes, [](const auto& one) {
     const auto tensor = scorer_tensor(one.first);
