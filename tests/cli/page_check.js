@@ -245,23 +245,32 @@ async function onAPhone(browser) {
   await close(page);
 }
 
+/** Gives the page contrast(a, b): WCAG's contrast, from 1 to 21, of two colours of CSS. */
+function defineContrast() {
+  const pen = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
+  const luminance = colour => {
+    const probe = document.body.appendChild(document.createElement("span"));
+    probe.style.color = colour;
+    pen.fillStyle = getComputedStyle(probe).color;  // the canvas knows no variables
+    probe.remove();
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map(part => part / 255)
+      .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  window.contrast = (a, b) => {
+    const [one, other] = [luminance(a), luminance(b)];
+    return Math.max(one, other) / Math.min(one, other);
+  };
+}
+
 /** The least contrast of the experts' colours with what is beside them. WCAG asks for 3 (shapes) and 4.5 (text). */
 async function colours(page, name) {
+  await page.evaluate(defineContrast);
   const [shapes, texts] = await page.evaluate(() => {
-    const probe = document.body.appendChild(document.createElement("span"));
-    const luminance = colour => {
-      probe.style.color = colour;
-      const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(part => part / 255);
-      const [r, g, b] = parts.map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-      return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
-    };
-    const contrast = (a, b) => Math.max(a, b) / Math.min(a, b);
-    const back = luminance("var(--back)"), ink = luminance("var(--ink)");
     const experts = Array.from({length: 256}, (_, expert) => expert);
-    const out = [Math.min(...experts.map(expert => contrast(luminance(barOf(expert)), back))),
-      Math.min(...experts.map(expert => contrast(luminance(backOf(expert)), ink)))];
-    probe.remove();
-    return out;
+    return [Math.min(...experts.map(expert => contrast(barOf(expert), "var(--back)"))),
+      Math.min(...experts.map(expert => contrast(backOf(expert), "var(--ink)")))];
   });
   expect(`${name}: bars and lines stand out`, shapes >= 3, shapes);
   expect(`${name}: text on an expert's colour can be read`, texts >= 4.5, texts);
@@ -300,6 +309,7 @@ async function curves(browser) {
     const report = await open(browser, new URL("/report", viewed).href, {dark, phone: dark});
     expect("the report", (await report.title()).length > 0);
     await look(report, dark ? "report-phone-dark" : "report");
+    await report.evaluate(defineContrast);
     const least = await report.evaluate(heatContrast);
     expect("the numbers of heat maps can be read", least >= 4.5, [dark, least]);
     await report.close();
@@ -308,20 +318,12 @@ async function curves(browser) {
 
 /** The least contrast of a number in a heat map with its cell, over all values. */
 function heatContrast() {
-  const pen = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
-  const luminance = colour => {
-    pen.fillStyle = colour;
-    pen.fillRect(0, 0, 1, 1);
-    const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map(part => part / 255)
-      .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
-  };
   const cell = document.querySelector(".heat td[style]");
   return Math.min(...Array.from({length: 501}, (_, i) => i / 500).map(value => {
     cell.style.setProperty("--v", value);
     cell.className = value > 0.62 ? "high" : "";
-    const look = getComputedStyle(cell), a = luminance(look.backgroundColor), b = luminance(look.color);
-    return Math.max(a, b) / Math.min(a, b);
+    const look = getComputedStyle(cell);
+    return contrast(look.backgroundColor, look.color);
   }));
 }
 
