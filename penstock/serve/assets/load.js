@@ -11,7 +11,7 @@ function countLoad(tokens, layer, experts) {
 }
 
 /** How even the load is, as a sentence. */
-function loadSaid({counts}) {
+function loadSaid(counts) {
   const sum = counts.reduce((a, b) => a + b, 0);
   if (!sum) return "";
   return `${counts.filter(count => count).length} of ${counts.length} experts used; the fullest has ` +
@@ -20,8 +20,8 @@ function loadSaid({counts}) {
 
 /** Draws bars into the list. Existing bars are changed, not made again. */
 function showLoad(list, said, tokens, layer, experts) {
-  const load = countLoad(tokens, layer, experts), {counts, read} = load;
-  said.textContent = loadSaid(load);
+  const {counts, read} = countLoad(tokens, layer, experts);
+  said.textContent = loadSaid(counts);
   while (list.children.length > experts) list.lastChild.remove();
   while (list.children.length < experts) {
     const bar = make("span", {class: "bar", "aria-hidden": "true"});

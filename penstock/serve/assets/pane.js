@@ -1,11 +1,9 @@
 // A pane shows a text of one model with one routing: the request, the tokens and the load.
 class Pane {
-  constructor(letter, models, changed) {
+  constructor(letter, models) {
     this.letter = letter;
     this.models = models;
     this.tokens = [];
-    this.layers = 0;
-    this.changed = changed;
     this.makeChoice();
     this.makeOutput();
   }
