@@ -31,8 +31,8 @@ class PrefixSlots {
   /// prompt has a token.
   /// @param choice  what was read with another is of no use
   /// @param likeliest  number of likeliest tokens in the scores that the prompt's tokens will have,
-  /// or −1 for no scores. Where there will be scores, only tokens are reused that have scores of at
-  /// least as many, and scores() of the slot are those of tokens 1 to `reused`.
+  /// or −1 for no scores. For scores, the slot reuses only tokens whose scores have at least as
+  /// many likeliest tokens, and its scores() are then those of tokens 1 to `reused`.
   std::optional<Taken> take(std::span<const TokenId> prompt, const RoutingChoice& choice = {},
                             std::int64_t likeliest = -1);
   /// These were read behind what the slot has. REQUIRES: it is in use.
@@ -62,7 +62,7 @@ class PrefixSlots {
   };
   Slot& at(std::int64_t slot) { return slots_.at(static_cast<std::size_t>(slot)); }
   const Slot& at(std::int64_t slot) const { return slots_.at(static_cast<std::size_t>(slot)); }
-  /// The number of the prompt's first tokens that need not be read again for that slot's sake.
+  /// The number of the prompt's first tokens that a sequence can take over from the slot.
   static std::int64_t reusable(const Slot& slot, std::span<const TokenId> prompt,
                                std::int64_t likeliest);
   /// The slot not in use that is given up first, but for `source`; −1: none.

@@ -20,7 +20,7 @@ struct TokenScore {
 };
 
 /// The score of `token` by logits [V], with the `count` likeliest tokens.
-/// Throws Error where a logit is NaN or all are −∞.
+/// Throws LogitsError where a logit is NaN or all are −∞.
 TokenScore score_of(std::span<const float> logits, TokenId token, std::int64_t count);
 
 }  // namespace penstock

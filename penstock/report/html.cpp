@@ -70,7 +70,7 @@ std::string dot(std::size_t variant) {
 std::string heat_map(const HeatMap& map) {
   std::size_t longest = 0;
   for (const auto& row : map.rows) longest = std::max(longest, row.name.size());
-  // There is no room for the texts of many columns. Screen readers read them all the same.
+  // There is no room for the texts of many columns. Screen readers still read them.
   const bool crowded = map.columns.size() > 16;
   std::string out = fmt::format(
       "<div class=\"scroll\"><table class=\"heat{}\" style=\"--names:{}px\"><tr><td></td>",

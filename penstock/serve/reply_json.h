@@ -53,7 +53,7 @@ class ReplyWriter {
     std::string text;
     std::string finish;
     std::vector<std::int64_t> echo_begins;  // the offset of each token of an echoed prompt
-    std::int64_t echo_end = 0;              // and that behind them
+    std::int64_t echo_end = 0;              // the offset behind an echoed prompt
     nlohmann::ordered_json logprobs;        // null until there are some
     std::int64_t tokens = 0;
   };
@@ -66,7 +66,7 @@ class ReplyWriter {
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
-  /// @param behind  number of characters before the texts' first
+  /// @param behind  number of characters of an echoed prompt, which are added to the token's offset
   void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token,
                     std::int64_t behind) const;
   /// Begins the text with its prompt.
