@@ -56,14 +56,17 @@ TEST(FinishedRecord, HasMediansAndSumsOfTheSteps) {
                 {{{"step", 3}, {"name", "a"}, {"finding", "b"}, {"remedy", "c"}}})));
 }
 
+StepOutcome step_of_half_a_second() {
+  return {.report = {.loss = 1.5881, .tokens = 4096, .bytes = 9000, .flops = 1e9},
+          .learning_rate = 3e-4,
+          .gradient_norm = 181.3,
+          .seconds = 0.5};
+}
+
 /// The progress line of a run whose z-loss is much larger than its cross-entropy.
 TEST(ProgressText, KeepsWhatMattersIn80Columns) {
-  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
+  StepOutcome outcome = step_of_half_a_second();
   StepReport& report = outcome.report;
-  report.loss = 1.5881;
-  report.tokens = 4096;
-  report.bytes = 9000;
-  report.flops = 1e9;
   report.auxiliary_losses = {{"load-balance", 0.0423}, {"z-loss", 62.14}};
   report.sparsity = 0.75;
   report.sparsity_by_layer = {0.75};
@@ -88,12 +91,8 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
 }
 
 TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
-  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
+  StepOutcome outcome = step_of_half_a_second();
   StepReport& report = outcome.report;
-  report.loss = 1.5881;
-  report.tokens = 4096;
-  report.bytes = 9000;
-  report.flops = 1e9;
   MachineRecord machine{.peak_flops = 4e9};
   const auto text = [&](std::int64_t step, std::int64_t steps, std::size_t columns) {
     return progress_text(step, steps, outcome, machine, "valid 1.6000", 62, busy_field(0.41, 2, 2),
