@@ -10,6 +10,7 @@
 #include <string>
 
 #include "penstock/models/make_model.h"
+#include "tests/models/tiny_decoder.h"
 
 namespace penstock::testing {
 
@@ -17,16 +18,9 @@ namespace penstock::testing {
 /// experts.
 inline std::shared_ptr<LanguageModel> constant_model(const std::string& method, std::int64_t vocab,
                                                      const std::map<std::int64_t, double>& logits) {
-  ModelConfig config;
-  config.vocab = vocab;
-  config.d_model = 4;
+  ModelConfig config = tiny_decoder(method, /*context=*/8, vocab);
   config.layers = 1;
-  config.heads = 1;
-  config.d_ffn = 4;
-  config.context = 8;
   config.norm_eps = 0;
-  if (method != "dense") config.moe.experts = 4;
-  config.router.method = method;
   auto model = make_model(config, 1);
   const torch::NoGradGuard no_grad;
   auto parameters = model->named_parameters();

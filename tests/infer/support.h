@@ -11,22 +11,18 @@
 #include "penstock/base/random.h"
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/language_model.h"
+#include "tests/models/tiny_decoder.h"
 
 namespace penstock::testing {
 
 inline constexpr std::int64_t kVocab = 257;
 
 inline ModelConfig tiny(const std::string& method) {
-  ModelConfig config;
-  config.vocab = kVocab;
+  ModelConfig config = tiny_decoder(method, /*context=*/0, kVocab);
   config.d_model = 32;
-  config.layers = 2;
   config.heads = 4;
   config.kv_heads = 2;
-  config.d_ffn = 24;
-  config.init_std = 0.2;  // large enough that a wrong connection shows in the logits
-  config.router.method = method;
-  if (method != "dense") config.moe.experts = 4;
+  config.init_std = 0.2;
   return config;
 }
 

@@ -10,21 +10,14 @@
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/routers/registry.h"
+#include "tests/models/tiny_decoder.h"
 
 namespace penstock {
 namespace {
 
-ModelConfig two_layers(ModelKind architecture) {
-  ModelConfig config;
+ModelConfig two_layers(const std::string& method, ModelKind architecture = ModelKind::decoder) {
+  ModelConfig config = testing::tiny_decoder(method, /*context=*/8, /*vocab=*/20);
   config.architecture = architecture;
-  config.vocab = 20;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 12;
-  config.context = 8;
-  config.init_std = 0.3;
-  config.moe.experts = 4;
   config.router.k = 2;
   return config;
 }
@@ -41,8 +34,7 @@ TEST(FoldRouters, ComputesWhatTheModelDoes) {
       for (const std::string& scorer : scorer_registry().names()) {
         if (!scorer_registry().at(scorer).traits.foldable) continue;
         SCOPED_TRACE(std::string(word(architecture)) + " " + selector + " " + scorer);
-        ModelConfig config = two_layers(architecture);
-        config.router.method = "topk";
+        ModelConfig config = two_layers("topk", architecture);
         config.router.scorer = scorer;
         config.router.selector = selector;
         config.router.balancers = std::vector<std::string>();
@@ -60,8 +52,7 @@ TEST(FoldRouters, ComputesWhatTheModelDoes) {
 }
 
 TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
-  ModelConfig config = two_layers(ModelKind::transformer_xl);
-  config.router.method = "hyperrouter";
+  ModelConfig config = two_layers("hyperrouter", ModelKind::transformer_xl);
   torch::manual_seed(4);
   const auto model = make_model(config, 1);
   const auto plain = fold_routers(*model);
@@ -75,8 +66,7 @@ TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
 /// Evaluation folds a hypernetwork by itself. So the test compares the folded model with a training
 /// pass without dropout, which generates the router anew.
 TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
-  ModelConfig config = two_layers(ModelKind::decoder);
-  config.router.method = "hyperrouter";
+  ModelConfig config = two_layers("hyperrouter");
   torch::manual_seed(4);
   const auto model = make_model(config, 1);
   const auto plain = fold_routers(*model);
@@ -97,8 +87,7 @@ TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
 
 /// A bias of the choice is not part of the scorer, so it stays, under another name in files.
 TEST(FoldRouters, KeepsABiasOfTheChoice) {
-  ModelConfig config = two_layers(ModelKind::decoder);
-  config.router.method = "loss-free";
+  ModelConfig config = two_layers("loss-free");
   config.router.scorer = "mixture";
   config.router.balancers = std::vector<std::string>{"z-loss", "loss-free"};
   torch::manual_seed(3);
@@ -120,8 +109,7 @@ TEST(FoldRouters, KeepsABiasOfTheChoice) {
 /// A balancer that biases the choice only under one of its options stays only under that option.
 TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
   for (const std::string controller : {"paper", "hold"}) {
-    ModelConfig config = two_layers(ModelKind::decoder);
-    config.router.method = "remoe";
+    ModelConfig config = two_layers("remoe");
     config.router.scorer = "mixture";
     config.router.parts["adaptive-l1"].set("controller", ConfigNode(controller));
     torch::manual_seed(3);
@@ -139,14 +127,10 @@ TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
 }
 
 TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
-  ModelConfig config = two_layers(ModelKind::decoder);
-  config.router.method = "topk";
+  ModelConfig config = two_layers("topk");
   config.router.scorer = "mlp";
   EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);
-  config = two_layers(ModelKind::decoder);
-  config.moe.experts = 0;
-  config.router.method = "dense";
-  EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);
+  EXPECT_THROW(fold_routers(*make_model(two_layers("dense"), 1)), Error);
 }
 
 }  // namespace

@@ -9,20 +9,15 @@
 
 #include "penstock/models/make_model.h"
 #include "penstock/train/step/accumulate.h"
+#include "tests/models/tiny_decoder.h"
 
 namespace penstock {
 namespace {
 
-/// d = 4, one dense layer, two heads of width 2, f = 8, V = 10.
-std::shared_ptr<LanguageModel> model_of_width_four(ModelKind architecture) {
-  ModelConfig config;
+/// Two dense layers, d = 16, f = 24, V = 10.
+std::shared_ptr<LanguageModel> dense_model(ModelKind architecture) {
+  ModelConfig config = testing::tiny_decoder("dense", /*context=*/3, /*vocab=*/10);
   config.architecture = architecture;
-  config.vocab = 10;
-  config.d_model = 4;
-  config.layers = 1;
-  config.heads = 2;
-  config.d_ffn = 8;
-  config.context = 3;
   config.xl.memory = 2;
   auto model = make_model(config, 1);
   model->train();
@@ -47,30 +42,32 @@ class CountedStep : public ::testing::Test {
 };
 
 TEST_F(CountedStep, APairIsWhatATokenMayRead) {
-  const auto model = model_of_width_four(ModelKind::decoder);
+  const auto model = dense_model(ModelKind::decoder);
   const StepReport whole = step(*model, {});
   EXPECT_EQ(whole.tokens, 3);
   EXPECT_EQ(whole.bytes, 1 + 2 + 9);
   EXPECT_EQ(whole.attended_pairs, 6);
-  // A token takes 200 multiply-adds and a pair 8; a step costs six FLOPs for each of them.
-  EXPECT_DOUBLE_EQ(whole.flops, 6 * (3 * 200 + 6 * 8));
+  // A token takes 2 (4 d² + 3 d f) + d V = 4512 multiply-adds and a pair 2 · 2 d = 64; a step costs
+  // six FLOPs for each of them.
+  EXPECT_DOUBLE_EQ(whole.flops, 6 * (3 * 4512 + 6 * 64));
   // The third token begins another document and reads itself alone.
   const StepReport divided = step(*model, {.starts = {0, 0, 2}});
   EXPECT_EQ(divided.attended_pairs, 1 + 2 + 1);
-  EXPECT_DOUBLE_EQ(divided.flops, 6 * (3 * 200 + 4 * 8));
+  EXPECT_DOUBLE_EQ(divided.flops, 6 * (3 * 4512 + 4 * 64));
 }
 
 TEST_F(CountedStep, TheMemoryIsReadByARowThatContinues) {
-  const auto model = model_of_width_four(ModelKind::transformer_xl);
-  // A token takes 168 multiply-adds, a pair 12, a remembered position 32, a distance 16. The last
-  // two have no gradient and cost four FLOPs.
-  const double first = 6 * (3 * 168 + 6 * 12) + 4 * (3 * 16);
+  const auto model = dense_model(ModelKind::transformer_xl);
+  // A token takes 2 (4 d² + 2 d f) + d V = 3744 multiply-adds, a pair 2 · 3 d = 96, a remembered
+  // position 2 · 2 d² = 1024, a distance 2 d² = 512. The last two have no gradient and cost four
+  // FLOPs.
+  const double first = 6 * (3 * 3744 + 6 * 96) + 4 * (3 * 512);
   EXPECT_DOUBLE_EQ(step(*model, {.fresh = true}).flops, first);
   const StepReport second = step(*model, {.fresh = false});
   EXPECT_EQ(second.attended_pairs, 6 + 3 * 2);
   EXPECT_EQ(second.remembered.positions, 2);
   EXPECT_EQ(second.remembered.distances, 5);
-  EXPECT_DOUBLE_EQ(second.flops, 6 * (3 * 168 + 12 * 12) + 4 * (2 * 32 + 5 * 16));
+  EXPECT_DOUBLE_EQ(second.flops, 6 * (3 * 3744 + 12 * 96) + 4 * (2 * 1024 + 5 * 512));
   EXPECT_DOUBLE_EQ(step(*model, {.fresh = true}).flops, first);  // the memory is not read
 }
 
