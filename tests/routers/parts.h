@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "penstock/routers/registry.h"
+#include "penstock/routers/resolve.h"
 
 namespace penstock::testing {
 
@@ -18,6 +20,12 @@ inline ConfigNode node(const Options& options) {
   ConfigNode out{ConfigNode::Table{}};
   for (const auto& [key, value] : options) out.set(key, ConfigNode(value));
   return out;
+}
+
+/// The value of an option of a part in use.
+template <class T>
+T option(const ResolvedRouter& router, const std::string& part, const std::string& key) {
+  return std::get<T>(router.options.at(part).find(key)->value());
 }
 
 inline std::shared_ptr<Selector> selector(const std::string& name, const RouterShape& shape,

@@ -25,6 +25,7 @@
 #include "tests/base/error_of.h"
 #include "tests/dist/ranks.h"
 #include "tests/ops/allocated_bytes.h"
+#include "tests/routers/parts.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -219,8 +220,7 @@ TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
   // The run's checkpoint and config.toml have the new coefficient.
   run(node, "tuned");
   const auto coefficient = [](const ModelConfig& model) {
-    const ResolvedRouter router = resolve(model.router);
-    return std::get<double>(router.options.at("load-balance").find("coefficient")->value());
+    return testing::option<double>(resolve(model.router), "load-balance", "coefficient");
   };
   const std::string checkpoint = (folder / "tuned/checkpoints/step-4").string();
   EXPECT_EQ(coefficient(read_model_config(checkpoint)), 0.5);

@@ -11,6 +11,7 @@
 #include "penstock/layers/moe.h"
 #include "penstock/models/fold_routers.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
+#include "tests/routers/parts.h"
 
 namespace penstock {
 namespace {
@@ -23,8 +24,8 @@ using Upcycle = testing::UpcycleTest;
 /// By default a generated router gets no bias, because other programs' formats have no router bias.
 TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
   const auto bias_of = [&](const std::string& name) {
-    const ResolvedRouter router = resolve(open_model_source(path(name))->config().router);
-    return std::get<bool>(router.options.at("hypernetwork").find("bias")->value());
+    return testing::option<bool>(resolve(open_model_source(path(name))->config().router),
+                                 "hypernetwork", "bias");
   };
   make(options("hyperrouter"), "plain");
   EXPECT_FALSE(bias_of("plain"));
@@ -42,7 +43,7 @@ TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
   // The method "smoe" includes a bias.
   make(options("smoe"), "named");
   const ResolvedRouter smoe = resolve(open_model_source(path("named"))->config().router);
-  EXPECT_TRUE(std::get<bool>(smoe.options.at("linear").find("bias")->value()));
+  EXPECT_TRUE(testing::option<bool>(smoe, "linear", "bias"));
 }
 
 TEST_F(Upcycle, RouterUpcyclingTakesItsRoutersFromTheHeads) {

@@ -4,6 +4,7 @@
 
 #include "tests/base/error_of.h"
 #include "tests/models/checkpoints.h"
+#include "tests/routers/parts.h"
 
 namespace penstock {
 namespace {
@@ -37,16 +38,15 @@ ModelConfig read_with(const std::string& type, const json& changes) {
 }
 
 bool topk_option(const ModelConfig& config, const char* key) {
-  return std::get<bool>(resolve(config.router).options.at("topk").find(key)->value());
+  return testing::option<bool>(resolve(config.router), "topk", key);
 }
 
 std::string softmax_of(const ModelConfig& config) {
-  return std::get<std::string>(resolve(config.router).options.at("topk").find("softmax")->value());
+  return testing::option<std::string>(resolve(config.router), "topk", "softmax");
 }
 
 double balance_of(const ModelConfig& config) {
-  return std::get<double>(
-      resolve(config.router).options.at("load-balance").find("coefficient")->value());
+  return testing::option<double>(resolve(config.router), "load-balance", "coefficient");
 }
 
 TEST(HfConfig, ReadsALlama) {
