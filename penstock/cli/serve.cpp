@@ -7,6 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/loopback.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/serving.h"
@@ -42,7 +43,7 @@ std::string key_of(const ServeArguments& arguments) {
 
 void check_host(const ServeArguments& arguments, const std::string& key) {
   const std::string& host = arguments.serving.http.host;
-  PENSTOCK_CHECK(serve::is_loopback(host) || !key.empty() || arguments.open, "host ", host,
+  PENSTOCK_CHECK(is_loopback(host) || !key.empty() || arguments.open, "host ", host,
                  " lets other machines ask: give a key (--api-key KEY, --api-key-file FILE or "
                  "PENSTOCK_API_KEY), or say --without-key where everybody may");
 }
@@ -56,8 +57,7 @@ int run_serve(const ServeArguments& arguments) {
   serve::ApiOptions options{.api_key = key,
                             .places = std::move(served.places),
                             .timeout = std::chrono::seconds(arguments.timeout)};
-  if (key.empty() && serve::is_loopback(serving.http.host))
-    options.hosts = own_names(serving.http.host);
+  if (key.empty() && is_loopback(serving.http.host)) options.hosts = own_names(serving.http.host);
   serve::Api api(served.models, std::move(options));
   serve::HttpServer server(api, serving.http);
   std::string names;

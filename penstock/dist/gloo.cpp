@@ -2,8 +2,8 @@
 // file that knows Gloo or c10d. Its sockets listen on one address, and anyone who can connect to
 // that address can disturb a run: Gloo neither encrypts nor authenticates.
 #include "penstock/base/error.h"
+#include "penstock/base/loopback.h"
 #include "penstock/dist/pieces.h"
-#include "penstock/dist/sockets.h"
 #include "penstock/dist/transport.h"
 
 #ifdef PENSTOCK_HAVE_GLOO

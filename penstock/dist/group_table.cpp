@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "penstock/dist/sockets.h"
+#include "penstock/base/loopback.h"
 
 namespace penstock::dist {
 
@@ -23,7 +23,7 @@ std::string GroupTable::loopback_notice() const {
   if (identity_.local_size == identity_.size) return "";  // no other machine has to
   const std::string here = client_->local_address();
   const std::string& named = identity_.address;
-  if (!is_loopback(here) || is_loopback(named) || named == "localhost") return "";
+  if (!is_loopback(here) || is_loopback(named)) return "";
   return concat("; MASTER_ADDR = ", named,
                 " leads to the loopback on this machine, which no other machine reaches: give the "
                 "address of a network card");

@@ -48,10 +48,6 @@ Addresses resolve_address(const std::string& address, int port, std::chrono::mil
   }
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 bool send_all(int descriptor, const std::string& bytes) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {

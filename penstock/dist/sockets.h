@@ -34,9 +34,6 @@ Addresses resolve_address(const std::string& address, int port,
                           std::chrono::milliseconds timeout = {},
                           const std::function<void()>& waiting = nullptr);
 
-/// Whether a numeric address is one of the loopback, which only this machine reaches.
-bool is_loopback(const std::string& address);
-
 /// Sends all bytes. Returns whether all were sent.
 bool send_all(int descriptor, const std::string& bytes);
 enum class Received { all, hung_up, nothing };

@@ -8,10 +8,6 @@
 
 namespace penstock::serve {
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 HttpServer::HttpServer(Responder& responder, const HttpOptions& options)
     : responder_(responder),
       options_(options),

@@ -19,9 +19,6 @@ struct HttpOptions {
   ConnectionLimits limits;
 };
 
-/// Whether only this machine can reach the host.
-bool is_loopback(const std::string& host);
-
 class HttpServer {
  public:
   /// `responder` must outlive it.  Throws Error if the host is not this machine or the port is in

@@ -34,13 +34,6 @@ TEST(Sockets, ALostMachineIsAskedForThreeTimesInTwentyFiveSeconds) {
   ::close(descriptor);
 }
 
-TEST(Sockets, KnowTheLoopback) {
-  for (const char* address : {"127.0.0.1", "127.0.1.1", "::1"})
-    EXPECT_TRUE(is_loopback(address)) << address;
-  for (const char* address : {"10.0.0.1", "128.0.0.1", "12.7.0.1", "::", "fe80::1"})
-    EXPECT_FALSE(is_loopback(address)) << address;
-}
-
 /// Each of the two ranks sends bytes to the other over 127.0.0.1.
 TEST(Sockets, RanksWatchEachOther) {
   if (!has_transport()) GTEST_SKIP() << "built without Gloo";
