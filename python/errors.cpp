@@ -38,14 +38,11 @@ std::string python_name(const std::string& member) {
 /// The library's message with the arguments of Python's functions in place of members.
 std::string in_python(const char* message) { return with_members(message, python_name); }
 
-/// Raises the exception with that text. Bytes that are not UTF-8, such as words of a damaged file,
-/// become U+FFFD; PyErr_SetString() would drop the whole text.
+/// Raises the exception with that text. PyErr_SetString() would drop a text that is not UTF-8, such
+/// as one with words of a damaged file.
 void raise_exception(PyObject* type, const std::string& text) {
-  PyObject* const message =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-  if (!message) return;  // another exception is raised
-  PyErr_SetObject(type, message);
-  Py_DECREF(message);
+  const py::str message = decoded(text);
+  if (message) PyErr_SetObject(type, message.ptr());  // else another exception is raised
 }
 
 }  // namespace

@@ -169,12 +169,6 @@ py::dict eval_text(const Loaded& loaded, const py::object& said, const py::dict&
   return out;
 }
 
-/// Decodes text that may end within a character. An incomplete character becomes U+FFFD.
-py::str decoded(std::string_view text) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
-
 std::vector<TokenId> ids_of(py::handle values, const std::string& name) {
   std::vector<TokenId> out;
   for (const py::handle id : values)

@@ -124,6 +124,11 @@ double number_of(py::handle value, const std::string& name) {
   return number;
 }
 
+py::str decoded(std::string_view text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 py::object to_python(const ConfigNode& node) { return to_python(to_json(node)); }
 py::object to_python(const nlohmann::json& value) { return parsed(value); }
 py::object to_python(const nlohmann::ordered_json& value) { return parsed(value); }

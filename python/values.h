@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "penstock/base/config_node.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -31,6 +32,9 @@ std::int64_t whole_number_of(py::handle value, const std::string& name, std::int
 double number_of(py::handle value, const std::string& name);
 /// A seed: a whole number from 0 to 2^63 - 1.
 std::uint64_t seed_of(py::handle value, const std::string& name);
+
+/// The text as a str. Bytes that are not UTF-8, such as a character that is cut, become U+FFFD.
+py::str decoded(std::string_view text);
 
 /// Converts the tree to Python dicts, lists, strings and numbers.
 py::object to_python(const ConfigNode& node);
