@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/file_stamp.h"
 #include "penstock/base/file_system.h"
 
 namespace penstock {
@@ -22,7 +23,7 @@ bool leads_to(const std::filesystem::path& path, int descriptor) {
   }, there{};
   if (::fstat(descriptor, &held) != 0) return true;
   if (::stat(path.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
-  return held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  return file_stamp(held).same_file(file_stamp(there));
 }
 
 }  // namespace

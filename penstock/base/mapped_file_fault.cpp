@@ -34,21 +34,26 @@ void say(const char* text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-void on_bus_error(int number, siginfo_t* info, void*) {
-  const std::uintptr_t at = address(info->si_addr);
-  // A positive code: the address caused the signal. Else another process sent it.
+/// Ends the process with the name of the mapped file that has the address, if one has it.
+void end_naming_file(std::uintptr_t at) {
   for (const Mapping& mapping : mappings) {
     const std::uintptr_t begin = mapping.begin;
-    if (info->si_code <= 0 || begin == 0 || at < begin || at >= mapping.end) continue;
+    if (begin == 0 || at < begin || at >= mapping.end) continue;
     say("\npenstock: ");
     say(mapping.name.data());
     say(": cannot be read any more: it was cut short while it was in use, or its disk failed; put "
         "it back and run the command again\n");
     ::_exit(1);
   }
+}
+
+void on_bus_error(int number, siginfo_t* info, void*) {
+  // A positive code: the address caused the signal. Else another process sent it.
+  const bool sent = info->si_code <= 0;
+  if (!sent) end_naming_file(address(info->si_addr));
   // The instruction is tried again, and now ends the process.
   ::signal(number, SIG_DFL);
-  if (info->si_code <= 0) ::raise(number);
+  if (sent) ::raise(number);
 }
 
 }  // namespace
