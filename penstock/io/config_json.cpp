@@ -41,8 +41,8 @@ nlohmann::json to_json(const ConfigNode& node) {
 
 ConfigNode from_json(const nlohmann::json& value, const std::string& origin) {
   if (value.is_boolean()) return ConfigNode(value.get<bool>(), origin);
-  // A number above std::int64_t's is no whole number here. JSON's reader, too, makes a double of
-  // one above std::uint64_t's.
+  // A number that std::int64_t does not hold becomes a double. JSON's reader, too, makes a double
+  // of a number that std::uint64_t does not hold.
   if (value.is_number_integer() && !is_above_int64(value))
     return ConfigNode(value.get<std::int64_t>(), origin);
   if (value.is_number()) return ConfigNode(value.get<double>(), origin);

@@ -1,5 +1,4 @@
-// Which folders a run or a study may write into. Claiming a folder, with its lock, is the run
-// loop's.
+// Which folders a run or a study may write into. run_loop.cpp claims a run's folder and locks it.
 #pragma once
 
 #include <string>

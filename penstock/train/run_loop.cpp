@@ -116,8 +116,8 @@ class RunLoop {
   void check_folder() {
     PENSTOCK_CHECK(lock_->keep(), directory_, ": was deleted, moved or replaced during step ",
                    task_.step(),
-                   "; the run ends and writes nothing more. Where the folder was moved,",
-                   " resume it at its new place");
+                   "; the run ends and writes nothing more. Where the folder was moved, resume it "
+                   "at its new place");
   }
 
   void resume() {
