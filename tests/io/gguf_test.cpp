@@ -135,14 +135,14 @@ TEST(Gguf, RefusesWhatCannotBe) {
   testing::expect_says(with(tensor("t", {0}, 0, 0)), {"empty"});
   testing::expect_says(with(tensor("t", {1ull << 32, 1ull << 32}, 0, 0)), {"too large"});
   testing::expect_says(with(tensor("t", {1ull << 61}, 0, 0)), {"needs"});
-  const auto says = [](const std::string& error, const std::vector<std::string>& words) {
-    for (const auto& word : words) testing::expect_says(error, {word});
-  };
-  says(with(tensor("t", {32}, 99, 0)), {"m.gguf", "'t'", "number 99", "Q5_K and Q6_K are read"});
-  says(with(tensor("t", {32}, 23, 0)), {"m.gguf", "'t'", "IQ4_XS (number 23)"});
-  says(with(tensor("t", {128, 2}, 12, 0)), {"m.gguf", "'t'", "row of 128", "256, as Q4_K"});
-  says(with(tensor("t", {256}, 12, 0)), {"m.gguf", "'t'", "needs 144 bytes", "has 128"});
-  says(with(tensor("t", {1ull << 61}, 14, 0)), {"m.gguf", "'t'", "needs"});
+  testing::expect_says(with(tensor("t", {32}, 99, 0)),
+                       {"m.gguf", "'t'", "number 99", "Q5_K and Q6_K are read"});
+  testing::expect_says(with(tensor("t", {32}, 23, 0)), {"m.gguf", "'t'", "IQ4_XS (number 23)"});
+  testing::expect_says(with(tensor("t", {128, 2}, 12, 0)),
+                       {"m.gguf", "'t'", "row of 128", "256, as Q4_K"});
+  testing::expect_says(with(tensor("t", {256}, 12, 0)),
+                       {"m.gguf", "'t'", "needs 144 bytes", "has 128"});
+  testing::expect_says(with(tensor("t", {1ull << 61}, 14, 0)), {"m.gguf", "'t'", "needs"});
   testing::expect_says(with(tensor("t", {48, 2}, 8, 0)), {"blocks"});
   testing::expect_says(with(tensor("t", {8}, 0, 16)), {"begins at"});
   testing::expect_says(with(tensor("t", {8}, 0, 0) + tensor("u", {8}, 0, 0), 2), {"overlaps"});
@@ -259,12 +259,9 @@ TEST(Q8, BlocksByHand) {
 }
 
 TEST(Gguf, SaysThatAPointerOfGitLfsIsNoFile) {
-  try {
-    parse_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("m.gguf: is a pointer of Git LFS"), std::string::npos);
-  }
+  testing::expect_says(
+      error_of("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+      {"m.gguf: is a pointer of Git LFS"});
 }
 
 }  // namespace

@@ -13,15 +13,12 @@
 namespace penstock {
 namespace {
 
+using testing::expect_says;
 using testing::recipe_from;
 using testing::refusal_of;
 
 std::string refusal(const std::vector<std::string>& overrides, int processes) {
   return testing::error_or("accepted", [&] { layout_of(recipe_from(overrides), processes); });
-}
-
-void expect_said(const std::string& text, const std::vector<std::string>& parts) {
-  for (const auto& part : parts) testing::expect_says(text, {part});
 }
 
 TEST(ParallelSettings, RefuseSequencesThatASelectorCannotDivide) {
@@ -37,19 +34,19 @@ TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {
   EXPECT_EQ(refusal({}, 1), "accepted");
   EXPECT_EQ(refusal({"train.micro_batch=2"}, 4), "accepted");
   EXPECT_EQ(refusal({"train.micro_batch=2"}, 3), "accepted");
-  expect_said(refusal({}, 2), {"2 processes", "train.micro_batch = 8 makes 1",
+  expect_says(refusal({}, 2), {"2 processes", "train.micro_batch = 8 makes 1",
                                "set train.micro_batch to 4 or less"});
-  expect_said(refusal({"train.micro_batch=2"}, 5),
+  expect_says(refusal({"train.micro_batch=2"}, 5),
               {"makes 4 of them", "set train.micro_batch to 1 ("});
 }
 
 TEST(ParallelSettings, SayWhereTheNumberOfProcessesIsAnother) {
   EXPECT_EQ(refusal({"train.micro_batch=2", "parallel.data=2"}, 2), "accepted");
-  expect_said(
+  expect_says(
       refusal({"train.micro_batch=2", "parallel.data=2"}, 1),
       {"data 2 x tensor 1 x pipeline 1 = 2 processes, but 1 process trains", "--processes 2"});
-  expect_said(refusal({"train.micro_batch=2", "run.device=cuda"}, 2), {"run.device = 'cuda'"});
-  expect_said(refusal({"train.micro_batch=2", "train.gradient_sum=in-turn"}, 2),
+  expect_says(refusal({"train.micro_batch=2", "run.device=cuda"}, 2), {"run.device = 'cuda'"});
+  expect_says(refusal({"train.micro_batch=2", "train.gradient_sum=in-turn"}, 2),
               {"train.gradient_sum = \"in-turn\" is for one process"});
 }
 
@@ -84,15 +81,15 @@ TEST(ParallelSettings, DivideTokensOrNeuronsOfExperts) {
                            int processes) -> std::string {
     return testing::error_or("accepted", [&] { layout(overrides, processes); });
   };
-  expect_said(refused({"parallel.tensor=2", "parallel.expert=3"}, 6),
+  expect_says(refused({"parallel.tensor=2", "parallel.expert=3"}, 6),
               {"parallel.expert = 3 with parallel.whole_experts = true", "6 ranks of data x tensor",
                "a multiple of parallel.tensor = 2", "the nearest value that does is 2"});
-  expect_said(refused({"parallel.tensor=2", "parallel.expert=8"}, 4),
+  expect_says(refused({"parallel.tensor=2", "parallel.expert=8"}, 4),
               {"has to divide the 4 ranks", "the nearest value that does is 4"});
-  expect_said(
+  expect_says(
       refused({"parallel.tensor=2", "train.batch_sequences=3"}, 4),
       {"parallel.whole_experts = true: ranks that share experts", "3 are not a multiple of 2"});
-  expect_said(refused({"parallel.tensor=2", "train.batch_sequences=3", "parallel.expert=2"}, 4),
+  expect_says(refused({"parallel.tensor=2", "train.batch_sequences=3", "parallel.expert=2"}, 4),
               {"parallel.expert = 2: ranks that share experts"});
   const auto count = [](const std::vector<std::string>& overrides) {
     return processes_of(recipe_from(overrides));
@@ -102,35 +99,35 @@ TEST(ParallelSettings, DivideTokensOrNeuronsOfExperts) {
 }
 
 TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
-  expect_said(
+  expect_says(
       refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),
       {"3 processes cannot be divided by parallel.tensor x parallel.pipeline = 2", "start 2"});
-  expect_said(refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
+  expect_says(refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
               {"parallel.expert = 3 does not divide the 4 data-parallel ranks",
                "the nearest value that does is 2, or start 6 processes"});
-  expect_said(refusal({"train.micro_batch=1", "parallel.data=2", "parallel.expert=2"}, 3),
+  expect_says(refusal({"train.micro_batch=1", "parallel.data=2", "parallel.expert=2"}, 3),
               {"data 2 x tensor 1 x pipeline 1 = 2 processes",
                "or with experts on processes of their own 4", "but 3 processes train"});
-  expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
+  expect_says(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
               {"6 are not a multiple of 4"});
   // The nearest value divides all that it must divide: 6 ranks and 4 experts, or 8 heads and 18
   // neurons.
-  expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=4"}, 6),
+  expect_says(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=4"}, 6),
               {"does not divide the 6 data-parallel ranks", "the nearest value that does is 2"});
-  expect_said(refusal({"train.micro_batch=1", "model.vocab=256", "model.heads=8",
+  expect_says(refusal({"train.micro_batch=1", "model.vocab=256", "model.heads=8",
                        "model.d_model=32", "model.d_ffn=18", "parallel.tensor=4"},
                       4),
               {"model.d_ffn = 18; the nearest value that does is 2"});
-  expect_said(refusal_of({"parallel.context=2"}), {"parallel.context"});
+  expect_says(refusal_of({"parallel.context=2"}), {"parallel.context"});
   const auto chunks = [](std::vector<std::string> overrides) {
     for (const char* more : {"parallel.pipeline=2", "parallel.pipeline_chunks=2"})
       overrides.push_back(more);
     return refusal(overrides, 4);
   };
   EXPECT_EQ(chunks({"train.micro_batch=1", "model.layers=4"}), "accepted");
-  expect_said(chunks({"train.micro_batch=1", "model.layers=3"}),
+  expect_says(chunks({"train.micro_batch=1", "model.layers=3"}),
               {"4 pieces of 3 layers", "set parallel.pipeline_chunks to 1 or less"});
-  expect_said(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
+  expect_says(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
 }
 
 /// The corpus decides the vocabulary, which no axis divides.
@@ -159,9 +156,9 @@ TEST(ParallelSettings, DivideRowsBetweenProcessesOfTensor) {
   EXPECT_EQ(with({"parallel.tensor=2"}, 2), "accepted");
   EXPECT_TRUE(layout_of(recipe_from({"parallel.sequence=true", "parallel.tensor=2"}), 2).sequence);
   for (const int processes : {1, 2})
-    expect_said(with({}, processes), {"parallel.sequence = true divides rows", "that is 1",
+    expect_says(with({}, processes), {"parallel.sequence = true divides rows", "that is 1",
                                       "set parallel.tensor to 2 or more"});
-  expect_said(with({"parallel.tensor=4", "train.sequence_length=30"}, 4),
+  expect_says(with({"parallel.tensor=4", "train.sequence_length=30"}, 4),
               {"train.micro_batch x train.sequence_length = 30 rows",
                "not a multiple of parallel.tensor = 4", "or parallel.sequence to false"});
   EXPECT_EQ(with({"parallel.tensor=4", "train.sequence_length=28"}, 4), "accepted");
@@ -172,9 +169,9 @@ TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
     return refusal({"train.micro_batch=2", "model.router.load-balance.scope=global", key}, 2);
   };
   EXPECT_EQ(with("parallel.zero=2"), "accepted");
-  expect_said(with("parallel.zero=3"), {"model.router.load-balance.scope = \"global\"",
+  expect_says(with("parallel.zero=3"), {"model.router.load-balance.scope = \"global\"",
                                         "parallel.zero = 3 has no order; set that to 2"});
-  expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
+  expect_says(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
 }
 
 TEST(ParallelSettings, RefuseAPassWithAllExpertsWhereNoneHasAnOrder) {
@@ -183,9 +180,9 @@ TEST(ParallelSettings, RefuseAPassWithAllExpertsWhereNoneHasAnOrder) {
   };
   EXPECT_EQ(with("parallel.zero=2"), "accepted");
   EXPECT_EQ(with("parallel.tensor=2"), "accepted");
-  expect_said(with("parallel.zero=3"), {"selector 'topk' learns from a pass with all experts",
+  expect_says(with("parallel.zero=3"), {"selector 'topk' learns from a pass with all experts",
                                         "parallel.zero = 3 has no order; set that to 2"});
-  expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
+  expect_says(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
 }
 
 TEST(ParallelSettings, RefuseAStartFromEveryRouterWhereStagesHaveTheirOwn) {
@@ -196,7 +193,7 @@ TEST(ParallelSettings, RefuseAStartFromEveryRouterWhereStagesHaveTheirOwn) {
   };
   EXPECT_EQ(with("target", "parallel.zero=2"), "accepted");
   EXPECT_EQ(with("dense", "parallel.pipeline=2"), "accepted");
-  expect_said(with("target", "parallel.pipeline=2"), {"parallel.pipeline = 2", "\"dense\""});
+  expect_says(with("target", "parallel.pipeline=2"), {"parallel.pipeline = 2", "\"dense\""});
 }
 
 TEST(ParallelSettings, RefuseWithLocalStepsWhatSharesAStepOrComesBetweenOuterSteps) {
@@ -210,18 +207,18 @@ TEST(ParallelSettings, RefuseWithLocalStepsWhatSharesAStepOrComesBetweenOuterSte
   EXPECT_EQ(local(fits, 1), "accepted");
   EXPECT_EQ(local(fits, 4), "accepted");
   for (const std::string axis : {"tensor", "pipeline", "expert"})
-    expect_said(local({concat("parallel.", axis, "=2")}, 2),
+    expect_says(local({concat("parallel.", axis, "=2")}, 2),
                 {concat("parallel.local_steps = 10 with parallel.", axis, " = 2"), "a whole model",
                  concat("set parallel.", axis, " to 1, or parallel.local_steps to 1")});
-  expect_said(local({"parallel.zero=1"}, 2),
+  expect_says(local({"parallel.zero=1"}, 2),
               {"with parallel.zero = 1", "moments of their own", "set parallel.zero to 0"});
   for (const int processes : {1, 2}) {
-    expect_said(local({"train.steps=105"}, processes),
+    expect_says(local({"train.steps=105"}, processes),
                 {"train.steps = 105 is not a multiple of parallel.local_steps = 10",
                  "set it to 100 or 110"});
-    expect_said(local({"train.eval_every=5"}, processes),
+    expect_says(local({"train.eval_every=5"}, processes),
                 {"train.eval_every = 5 is not a multiple", "set it to 10"});
-    expect_said(local({"train.checkpoint_every=15"}, processes),
+    expect_says(local({"train.checkpoint_every=15"}, processes),
                 {"train.checkpoint_every = 15 is not", "set it to 10 or 20"});
   }
 }
