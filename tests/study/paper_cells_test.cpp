@@ -12,7 +12,7 @@
 
 #include "penstock/io/toml.h"
 #include "penstock/study/config/named_tables.h"
-#include "penstock/study/config/study_config.h"
+#include "tests/study/recipe_studies.h"
 
 namespace penstock::study {
 namespace {
@@ -25,10 +25,6 @@ struct PrintedTable {
   std::vector<std::string> columns;
   std::map<std::string, Cells> rows;  ///< by variant
 };
-
-std::string recipe_path(const std::string& study) {
-  return std::string(PENSTOCK_SOURCE_DIR) + "/recipes/" + study + ".toml";
-}
 
 std::vector<PrintedTable> printed_tables() {
   std::vector<PrintedTable> out;
@@ -59,7 +55,7 @@ TEST(PaperCells, AreThoseOfTheStudiesAtBothScales) {
   for (const PrintedTable& table : printed_tables())
     for (const std::string scale : {"desk", "paper"}) {
       SCOPED_TRACE(table.study + " " + scale);
-      const StudyConfig study = read_study(recipe_path(table.study), {}, scale);
+      const StudyConfig study = testing::recipe_study(table.study, scale);
       const auto& published = study.comparison.published;
       for (const auto& [variant, row] : table.rows) {
         ASSERT_TRUE(published.contains(variant)) << variant;
@@ -109,8 +105,8 @@ TEST(PaperCells, HaveTheAveragesThatArePrinted) {
 
 /// HyperRouter's Table A2. The paper prints three numbers of epochs, all 3, for four data sets.
 TEST(PaperCells, OfTableA2AreTheSettingsOfTheFineTunings) {
-  const ConfigNode shown = read_toml(recipe_path("hyperrouter/tableA2")),
-                   run = read_toml(recipe_path("hyperrouter/table3"));
+  const ConfigNode shown = read_toml(testing::recipe_path("hyperrouter/tableA2")),
+                   run = read_toml(testing::recipe_path("hyperrouter/table3"));
   for (const std::string task : {"sst2", "sst5", "imdb", "banking77"}) {
     SCOPED_TRACE(task);
     Cells printed = {{"sequence_length", 512}, {"batch", task == "imdb" ? 4 : 16}, {"lr", 1e-4}};

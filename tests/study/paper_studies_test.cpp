@@ -3,13 +3,12 @@
 // published cells, and tests/train/paper_recipes_test.cpp the recipes that studies begin with.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/study/config/config_hash.h"
-#include "penstock/study/config/study_config.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/study/recipe_studies.h"
 
 namespace penstock::study {
 namespace {
@@ -20,14 +19,11 @@ const std::vector<std::string> kReMoEStudies = {
     "figure8", "figure9", "figure10", "figure6-size", "figure6-experts", "figure6-granularity"};
 
 StudyConfig study_of(const std::string& name, const std::string& scale) {
-  return read_study(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/remoe/" + name + ".toml", {},
-                    scale);
+  return testing::recipe_study("remoe/" + name, scale);
 }
 
 Recipe recipe_of(const StudyConfig& study, const std::string& name) {
-  const auto variant = std::ranges::find(study.variants, name, &Variant::name);
-  EXPECT_NE(variant, study.variants.end()) << study.path << " " << name;
-  return read_recipe(variant->recipe);
+  return read_recipe(testing::variant_of(study, name).recipe);
 }
 
 TEST(ReMoEStudies, ReadAtBothScales) {
@@ -99,11 +95,10 @@ TEST(ReMoEStudies, SetWhatThePaperVaries) {
   }
   const StudyConfig warmup = study_of("table13", "paper");
   for (const auto& [e, k] : std::map<int, std::string>{{8, "[6]"}, {32, "[24]"}, {128, "[96]"}}) {
-    const auto variant =
-        std::ranges::find(warmup.variants, "topk-warmup-e" + std::to_string(e), &Variant::name);
-    ASSERT_NE(variant, warmup.variants.end());
-    EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.values"), k);
-    EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.at"), "[100]");
+    const auto recipe =
+        flatten(testing::variant_of(warmup, "topk-warmup-e" + std::to_string(e)).recipe);
+    EXPECT_EQ(recipe.at("model.router.topk.schedule.values"), k);
+    EXPECT_EQ(recipe.at("model.router.topk.schedule.at"), "[100]");
   }
   EXPECT_EQ(recipe_of(study_of("table5", "paper"), "remoe").train.batch_sequences, 4096);
   EXPECT_EQ(recipe_of(study_of("table5", "paper"), "remoe").model.d_model, 1024);

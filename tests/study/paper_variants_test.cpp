@@ -2,27 +2,19 @@
 // paper_studies_test.cpp tests those of ReMoE, and tests/train/paper_recipes_test.cpp the recipes.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "penstock/convert/upcycle/upcycle_options.h"
-#include "penstock/study/config/study_config.h"
 #include "penstock/train/read_recipe.h"
+#include "tests/study/recipe_studies.h"
 
 namespace penstock::study {
 namespace {
 
-StudyConfig paper_study(const std::string& name, const std::string& scale) {
-  return read_study(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/" + name + ".toml", {}, scale);
-}
-
-const Variant& one_of(const StudyConfig& study, const std::string& name) {
-  const auto found = std::ranges::find(study.variants, name, &Variant::name);
-  EXPECT_NE(found, study.variants.end()) << study.path << " " << name;
-  return *found;
-}
+using testing::recipe_study;
+using testing::variant_of;
 
 /// The k of the schedule's first step; -1 if k has no linear schedule.
 std::int64_t first_k(const Recipe& recipe) {
@@ -40,7 +32,7 @@ TEST(PaperVariants, OfHyperRouterHaveTheirScheduleAndDropout) {
       {"table1", {""}}, {"figure1", {""}}, {"table2", {"-medium", "-large"}}};
   for (const auto& [name, suffixes] : sizes)
     for (const std::string scale : {"desk", "paper"}) {
-      const StudyConfig study = paper_study("hyperrouter/" + name, scale);
+      const StudyConfig study = recipe_study("hyperrouter/" + name, scale);
       const bool desk = scale == "desk";
       EXPECT_EQ(study.seeds,
                 desk ? (std::vector<std::int64_t>{1, 2, 3}) : (std::vector<std::int64_t>{1111}));
@@ -53,7 +45,7 @@ TEST(PaperVariants, OfHyperRouterHaveTheirScheduleAndDropout) {
         for (const auto& [method, first] : std::map<std::string, std::int64_t>{
                  {"smoe", 8}, {"smoe-dropout", 2}, {"hyperrouter", 2}}) {
           SCOPED_TRACE(name + " " + scale + " " + method + suffix);
-          const Recipe recipe = read_recipe(one_of(study, method + suffix).recipe);
+          const Recipe recipe = read_recipe(variant_of(study, method + suffix).recipe);
           EXPECT_EQ(recipe.model.router.method, method);
           EXPECT_EQ(recipe.model.router.k, 16);
           EXPECT_EQ(first_k(recipe), first);
@@ -61,15 +53,15 @@ TEST(PaperVariants, OfHyperRouterHaveTheirScheduleAndDropout) {
         }
       if (name == "table2") continue;
       SCOPED_TRACE(name + " " + scale);
-      expect_dropout(read_recipe(one_of(study, "dense").recipe), 0);
-      expect_dropout(read_recipe(one_of(study, "dense-dropout").recipe), 0.1);
+      expect_dropout(read_recipe(variant_of(study, "dense").recipe), 0);
+      expect_dropout(read_recipe(variant_of(study, "dense-dropout").recipe), 0.1);
     }
 }
 
 /// The authors' script for Dense+Dropout on WikiText-103 has fewer and larger steps; Table A1 has
 /// the others.
 TEST(PaperVariants, OfFigure1HaveThePublishedSteps) {
-  for (const Variant& variant : paper_study("hyperrouter/figure1", "paper").variants) {
+  for (const Variant& variant : recipe_study("hyperrouter/figure1", "paper").variants) {
     const TrainConfig train = read_recipe(variant.recipe).train;
     const bool other = variant.name == "dense-dropout";
     EXPECT_EQ(train.steps, other ? 134000 : 400000) << variant.name;
@@ -80,9 +72,9 @@ TEST(PaperVariants, OfFigure1HaveThePublishedSteps) {
 /// The alternatives to Table 1's variants differ from these in what their names say.
 TEST(PaperVariants, OfHyperRoutersChoicesAreTheAlternatives) {
   for (const std::string scale : {"desk", "paper"}) {
-    const StudyConfig study = paper_study("hyperrouter/choices", scale);
+    const StudyConfig study = recipe_study("hyperrouter/choices", scale);
     const auto recipe = [&](const std::string& name) {
-      return read_recipe(one_of(study, name).recipe);
+      return read_recipe(variant_of(study, name).recipe);
     };
     for (const std::string method : {"smoe-dropout", "hyperrouter"})
       EXPECT_EQ(first_k(recipe(method + "-8-16")), 8) << scale << method;
@@ -124,8 +116,8 @@ TEST(PaperVariants, OfRouterUpcyclingAreThePapers) {
     for (const std::string scale : {"desk", "paper"}) {
       SCOPED_TRACE(std::string(one.variant) + " " + scale);
       const StudyConfig study =
-          paper_study(std::string("router-upcycling/table") + one.table, scale);
-      const Variant& variant = one_of(study, one.variant);
+          recipe_study(std::string("router-upcycling/table") + one.table, scale);
+      const Variant& variant = variant_of(study, one.variant);
       EXPECT_EQ(variant.from, scale == "paper" ? "models/Qwen1.5-0.5B" : "parent");
       const auto options = read_config<UpcycleOptions>(variant.upcycle, "upcycle");
       EXPECT_EQ(options.method, one.method);

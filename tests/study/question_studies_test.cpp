@@ -2,7 +2,6 @@
 // that are compared must differ only in the property under study.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -10,23 +9,16 @@
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/config/config_hash.h"
-#include "penstock/study/config/study_config.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
+#include "tests/study/recipe_studies.h"
 
 namespace penstock::study {
 namespace {
 
-StudyConfig study_of(const std::string& name) {
-  return read_study(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/studies/" + name + ".toml", {},
-                    "");
-}
+using testing::variant_of;
 
-const Variant& variant_of(const StudyConfig& study, const std::string& name) {
-  const auto found = std::ranges::find(study.variants, name, &Variant::name);
-  EXPECT_NE(found, study.variants.end()) << name;
-  return *found;
-}
+StudyConfig study_of(const std::string& name) { return testing::recipe_study("studies/" + name); }
 
 const ConfigNode& option(const ResolvedRouter& router, const char* part, const char* key) {
   return *router.options.at(part).find(key);
