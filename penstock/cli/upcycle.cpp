@@ -189,10 +189,9 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   ops::give_back_freed_memory();
   check_can_make(arguments.out);
-  UpcycleOptions options = arguments.options;
-  options.router_options = router_overrides(arguments.overrides);
-  const UpcycleOptions given = options;
-  options = completed(options);
+  UpcycleOptions given = arguments.options;
+  given.router_options = router_overrides(arguments.overrides);
+  const UpcycleOptions options = completed(given);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
