@@ -6,6 +6,7 @@
 #include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/io/gguf.h"
 #include "penstock/models/files/model_folder.h"
+#include "penstock/models/formats/gguf_source.h"
 
 namespace penstock {
 namespace {
@@ -28,7 +29,7 @@ std::string template_in(const std::string& tokenizer_config) {
 
 std::string chat_template_of(const std::string& path) {
   std::error_code ignored;
-  if (path.ends_with(".gguf") && !std::filesystem::is_directory(path, ignored)) {
+  if (is_gguf(path) && !std::filesystem::is_directory(path, ignored)) {
     const GgufFile file(path);
     const GgufValue* const inside = file.value(kGgufChatTemplate);
     if (inside && inside->as_string()) return *inside->as_string();

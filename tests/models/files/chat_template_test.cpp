@@ -10,14 +10,14 @@
 
 #include "penstock/base/file_system.h"
 #include "penstock/io/gguf_writer.h"
+#include "tests/base/temp_directory.h"
 
 namespace penstock {
 namespace {
 
 TEST(ChatTemplate, IsReadFromTheModelsFolder) {
-  const auto folder = std::filesystem::temp_directory_path() / "penstock_chat_template_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
+  const testing::TempDirectory temp;
+  const std::filesystem::path& folder = temp.path();
   const auto write = [&](const char* name, const std::string& text) {
     std::ofstream(folder / name) << text;
   };
@@ -41,7 +41,6 @@ TEST(ChatTemplate, IsReadFromTheModelsFolder) {
   EXPECT_EQ(chat_template_of(folder), "two");
   write("chat_template.jinja", "three");
   EXPECT_EQ(chat_template_of(folder), "three");
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ChatTemplate, IsKeptInAFileUnlessTheTokenizersFilesHaveIt) {
