@@ -53,6 +53,9 @@ class WatchedSource : public ModelSource {
   std::optional<ops::StoredRows> stored(const std::string& name) const override {
     return from_.stored(name);
   }
+  std::string stored_name(const std::string& name) const override {
+    return from_.stored_name(name);
+  }
   std::shared_ptr<const Tokenizer> tokenizer() const override { return from_.tokenizer(); }
 
  private:
