@@ -15,8 +15,9 @@
 
 namespace penstock {
 
-/// The decoder's. If several processes divide the layers, the first layer's process has the
-/// embeddings, and the last layer's process has the last norm and the head.
+/// The decoder's parameters outside of its layers. If several processes divide the layers, the
+/// first layer's process has the embeddings, and the last layer's process has the last norm and the
+/// head.
 struct DecoderEmbeddingAndHead {
   at::Tensor embed_tokens;  // [V, d]
   std::shared_ptr<RmsNorm> norm;
@@ -30,7 +31,7 @@ struct DecoderEmbeddingAndHead {
   void initialize(const ModelConfig& config, const InitialDraws& draws) const;
 };
 
-/// Transformer-XL's.
+/// Transformer-XL's parameters outside of its layers.
 struct TransformerXlEmbeddingAndHead {
   at::Tensor embed_tokens;  // [V, d]
   PositionBiases biases;    // undefined if layers have their own

@@ -20,11 +20,11 @@ struct Exported {
 };
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
-/// expert, in shards of at most `shard_bytes` each (one tensor may exceed it), and the tokenizer's
-/// files where there is one, and the source folder's generation_config.json (generation_files.h);
-/// for Penstock's own class (convert/export/own_class.h) its Python files
-/// too. The directory is complete or absent. Memory: one tensor. Throws Error for a type that
-/// safetensors lacks.
+/// expert, in shards of at most `shard_bytes` each (one tensor may exceed it). Also writes the
+/// tokenizer's files and the chat template where there is a tokenizer, the source folder's
+/// generation_config.json (generation_files.h) where there is one, and for Penstock's own class
+/// (convert/export/own_class.h) its Python files. The directory is complete or absent. Memory: one
+/// tensor. Throws Error for a type that safetensors lacks.
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,

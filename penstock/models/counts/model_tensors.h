@@ -1,5 +1,5 @@
 // The single description of a model's tensors, from its config alone. It collects the descriptions
-// of the layers, of embedding and head (experts/layer_tensors.h). Counting, files and FLOPs use it.
+// of the layers, embeddings and head (experts/layer_tensors.h). Counting, files and FLOPs use it.
 #pragma once
 
 #include <cstdint>
