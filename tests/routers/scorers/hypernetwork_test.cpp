@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "penstock/routers/resolve.h"
+#include "penstock/routers/router.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
