@@ -24,6 +24,11 @@ std::int64_t first_k(const Recipe& recipe) {
   return std::get<std::int64_t>(schedule.find("start")->value());
 }
 
+std::string softmax_of(const Recipe& recipe) {
+  const ResolvedRouter router = resolve(recipe.model.router);
+  return std::get<std::string>(router.options.at("topk").find("softmax")->value());
+}
+
 /// k grows to all 16 experts: from 2, as the text says, and for SMoE from 8, as in the scripts.
 /// Only Dense+Dropout and, at the published scale, the routers have dropout; none leaves out
 /// blocks.
@@ -83,6 +88,12 @@ TEST(PaperVariants, OfHyperRoutersChoicesAreTheAlternatives) {
     EXPECT_EQ(recipe("smoe-8-16-dropout").model.xl.dropout, 0.1) << scale;
     EXPECT_EQ(recipe("smoe-k2").model.router.k, 2) << scale;
     EXPECT_EQ(first_k(recipe("smoe-k2")), -1) << scale;
+    EXPECT_EQ(first_k(recipe("smoe-before")), 8) << scale;
+    EXPECT_EQ(first_k(recipe("smoe-2-16-before")), 2) << scale;
+    for (const std::string name :
+         {"smoe-before", "smoe-2-16-before", "smoe-k2-before", "hyperrouter-before-8-16"})
+      EXPECT_EQ(softmax_of(recipe(name)), "before") << scale << name;
+    EXPECT_EQ(softmax_of(recipe("smoe-2-16")), "after") << scale;
     // Dropout inside the fully connected layers alone, as the text says.
     const Recipe inside = recipe("dense-dropout-fc");
     EXPECT_EQ(inside.model.xl.dropout, 0) << scale;
