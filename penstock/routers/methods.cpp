@@ -80,6 +80,7 @@ void add_published_gates(Registry<Method>& methods) {
 }
 
 /// DeepSeek-V3 also divides the gates by their sum (`topk.renormalise`), and its rate ends at 0.
+/// Its code then multiplies the gates by 2.5, for which there is no option.
 void add_loss_free(Registry<Method>& methods) {
   methods.add("loss-free",
               {.summary = "sigmoid gates; a bias of the choice evens the loads, no loss",

@@ -22,9 +22,10 @@ struct Config {
 
 /// loss = α·E·Σ_e f_e·P_e,  f_e = c_e/(kT) without gradient,  P_e = mean_t softmax(z_t)_e.
 /// Each layer has a loss; they are summed. k is the k of this step. With the scope sequence the
-/// loss is the mean of the sequences' losses (DeepSeek-V3, arXiv:2412.19437, Eq. 17-20). With the
-/// scope global the mean over micro-batches is the loss of the whole step, since the loss is linear
-/// in P.
+/// loss is the mean of the sequences' losses (DeepSeek-V3, arXiv:2412.19437, Eq. 17-20). P is that
+/// of the softmax under sigmoid gates too, where DeepSeek-V3 divides the sigmoids by their sum.
+/// With the scope global the mean over micro-batches is the loss of the whole step, since the loss
+/// is linear in P.
 class LoadBalance : public Balancer {
  public:
   LoadBalance(const RouterShape&, const Config& config) : config_(config) {}

@@ -11,7 +11,8 @@ struct Config {
   void visit(V&) {}
 };
 
-/// expert = token id mod E, weight 1.
+/// expert = token id mod E, weight 1. The modulus is ReMoE's (arXiv:2412.14711, section 4.2). Hash
+/// Layers draws a table of experts at random, or evens it out by the tokens' frequencies.
 class Hash : public Selector {
  public:
   Hash(const RouterShape&, const Config&) {}

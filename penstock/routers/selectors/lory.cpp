@@ -23,7 +23,8 @@ struct Config {
 
 /// e_s = softmax of the logits of segment s's mean row, without padding. Segment s uses e_{s−1} of
 /// the same sequence. The first segment uses its own e_s with a stopped gradient, so its tokens
-/// depend on later tokens of that segment.
+/// depend on later tokens of that segment. Lory's batches of similar documents, and its one blend
+/// of the whole prompt in generation, are not here.
 class Lory : public Selector {
  public:
   Lory(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {}

@@ -28,8 +28,9 @@ struct Config {
 ///   s ~ p in training (Gumbel-max), s = argmax z outside training,
 ///   weight = B·p_s.  In training B = 1 if s = argmax z or u > 3/4, u ~ U(0, 1), else B = 1/3.
 ///   Outside training B = 1.
-/// Gradient: that of p_s, without B (Heun's method; the 3/4 of B is its midpoint form).
-/// Source: GRIN, arXiv:2409.12136, section 2; its authors' router for k and ε.
+/// Gradient: that of p_s, without B. For s other than the argmax the mean over u of the gradients
+/// at p_s and at p_s/3 is Heun's third-order rule, f(p) − f(0) ≈ p·(f'(p) + 3·f'(p/3))/4. Source:
+/// GRIN, arXiv:2409.12136, section 2; its authors' router for k and ε.
 class SparseMixer : public Selector {
  public:
   SparseMixer(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {}
