@@ -296,8 +296,9 @@ void add_analyse_command(CLI::App& app) {
   command->add_flag("--only-best", options->only_best,
                     "only step 0 and the best checkpoint of a run");
   one_value_each(command->add_option("--tables", options->tables,
-                                     "compute HyperRouter's Table A3 (FLOPs) or A4 (parameters), "
-                                     "beside the paper's numbers; A3,A4: both"))
+                                     "compute tables in closed form, beside the papers' numbers: "
+                                     "HyperRouter's A3 (FLOPs) and A4 (parameters), ReMoE's "
+                                     "remoe-parameters and remoe-flops; A3,A4: both"))
       ->delimiter(',');
   add_threads(*command, options->threads);
   command->add_option("--html", options->html, "write a page with charts to this file");
