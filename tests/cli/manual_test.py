@@ -84,6 +84,8 @@ def check_bash(shell):
                             (("penstock", "train", "--temp"), ["--template"]),
                             (("penstock", "train", "--template", "rem"), ["remoe"]),
                             (("penstock", "upcycle", "--start", "pa"), ["parent"]),
+                            (("penstock", "upcycle", "--scorer", "router-upcycling-"), ["router-upcycling-max"]),
+                            (("penstock", "upcycle", "--scorer", "hypern"), ["hypernetwork"]),
                             (("penstock", "train", "a.toml", "--set", "model.router.meth"), ["model.router.method="]),
                             (("penstock", "train", "--set", "train.precision", "=", "b"), ["bf16"]),
                             (("penstock", "finetune", "run", "--set", "lr_s"), ["lr_schedule="]),

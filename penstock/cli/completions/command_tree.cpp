@@ -1,6 +1,7 @@
 #include "penstock/cli/completions/command_tree.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "penstock/routers/methods.h"
 #include "penstock/routers/registry.h"
@@ -26,18 +27,22 @@ std::vector<std::string> choices_of(const std::string& type) {
   return out;
 }
 
-/// The names of a registry, which the program's help does not list.
-std::vector<std::string> registered_choices(const CommandTree& command, const std::string& name) {
-  if (name == "--method" || name == "--template") return method_registry().names();
-  if (name == "--scorer") return scorer_registry().names();
-  if (command.name != "penstock routers" || name != "NAME") return {};
-  std::vector<std::string> out = method_registry().names();
-  for (const auto& names :
-       {scorer_registry().names(), selector_registry().names(), balancer_registry().names()})
-    out.insert(out.end(), names.begin(), names.end());
+/// The names in all lists, sorted, each once.
+std::vector<std::string> united(std::initializer_list<std::vector<std::string>> lists) {
+  std::vector<std::string> out;
+  for (const auto& names : lists) out.insert(out.end(), names.begin(), names.end());
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+/// The names of registries, which the program's help does not list.
+std::vector<std::string> registered_choices(const CommandTree& command, const std::string& name) {
+  if (name == "--method" || name == "--template") return method_registry().names();
+  if (name == "--scorer") return united({scorer_registry().names(), method_registry().names()});
+  if (command.name != "penstock routers" || name != "NAME") return {};
+  return united({method_registry().names(), scorer_registry().names(), selector_registry().names(),
+                 balancer_registry().names()});
 }
 
 CommandOption option_of(const CommandTree& command, const CLI::Option& option) {
