@@ -48,7 +48,9 @@ def check_study_figures(shell):
         alone = json.loads(shell.ok("info", "recipe.toml", "--json", "--set", *settings))
         shell.expect("info of a study", figures["variants"][name] == alone, figures)
     text = shell.ok("info", "study.toml")
-    shell.expect("info of a study", "penstock study study.toml" in text and "matched" in text, text)
+    shell.expect("info of a study", "penstock study study.toml\n" in text and "matched" in text, text)
+    text = shell.ok("info", "study.toml", "--set", "train.steps=7", "--set", "description=a b")
+    shell.expect("info of a study with --set", "run it with: penstock study study.toml --set train.steps=7 --set 'description=a b'\n" in text, text)
 
 
 def check_scaled_study(shell):

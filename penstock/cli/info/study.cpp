@@ -6,10 +6,10 @@
 
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
-#include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/recipe_of_target.h"
+#include "penstock/cli/study_arguments.h"
 #include "penstock/study/config/study_config.h"
 
 namespace penstock {
@@ -34,11 +34,10 @@ void print_json(const study::StudyConfig& study) {
   fmt::print("{}\n", json_text(out, 2));
 }
 
-void print_table(const study::StudyConfig& study, const std::string& file) {
-  fmt::print("study {}{}: {} variants, {} seeds; run it with: penstock study {}{}\n\n", study.name,
+void print_table(const study::StudyConfig& study, const std::string& command) {
+  fmt::print("study {}{}: {} variants, {} seed{}; run it with: {}\n\n", study.name,
              study.scale.empty() ? "" : ", scale " + study.scale, study.variants.size(),
-             study.seeds.size(), shell_quoted(file),
-             study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
+             study.seeds.size(), study.seeds.size() == 1 ? "" : "s", command);
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
   ModelHashes hashes;  // several variants may start from one model
@@ -67,7 +66,9 @@ void print_study(const StudyQuestion& question, bool json) {
   const auto study =
       study::read_study(question.file, question.overrides, question.scale, read_toml, kSetOption);
   if (json) return print_json(study);
-  print_table(study, question.file);
+  print_table(study,
+              command_line(
+                  {.study = question.file, .scale = study.scale, .overrides = question.overrides}));
 }
 
 }  // namespace penstock
