@@ -42,7 +42,7 @@ struct UpcycleArguments {
   std::int64_t threads = 0;
 };
 
-/// Applies `--set model.router.a.b=c` to the router's table.
+/// Applies `--set KEY=VALUE` to the router's table; KEY is below model.router.
 ConfigNode router_overrides(const std::vector<std::string>& overrides) {
   ConfigNode root{ConfigNode::Table{}};
   apply_overrides(root, overrides, kSetOption);

@@ -22,6 +22,8 @@ WRONG = [
      [(3, "'penstock info' has no option --rank"), (4, "'penstock routers remo' does not exist")]),
     ("keys.md", "`penstock train a.toml --set train.setps=3 --set model.router.topk.renormalize=true`\n",
      [(1, "no key train.setps"), (1, "no key model.router.topk.renormalize")]),
+    ("set.md", "The option `--set train.step=3` and `--set batch=8`, and `--set model.router.method=NAME`.\n",
+     [(1, "no key train.step")]),
     ("finetune.md", "`penstock finetune run --set train.lr=1`\n\n`penstock study a.toml --set finetune.sst2.set.batches=1`\n",
      [(1, "no key train.lr"), (3, "no key finetune.sst2.set.batches")]),
     ("values.md", "`penstock export run --format ggml` `penstock train --set model.router.method=relu`\n",
