@@ -61,14 +61,19 @@ std::vector<std::string> stops_of(ObjectReader& reader) {
   return out;
 }
 
+/// Refuses each of these keys, unless its value is an empty object or array.
+void refuse_unless_empty(ObjectReader& reader, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (const json* value = reader.find(key); value && !(value->is_structured() && value->empty()))
+      reader.refuse(key, "is not supported");
+}
+
 /// Checks the keys of features that this server does not have. Only values that change nothing are
 /// accepted.
 void refuse_the_rest(ObjectReader& reader) {
   for (const char* key : {"presence_penalty", "frequency_penalty"})
     if (reader.number(key, -2, 2).value_or(0) != 0) reader.refuse(key, "is not supported");
-  for (const char* key : {"logit_bias", "tools", "functions"})
-    if (const json* value = reader.find(key); value && !(value->is_structured() && value->empty()))
-      reader.refuse(key, "is not supported");
+  refuse_unless_empty(reader, {"logit_bias", "tools", "functions"});
   for (const char* key : {"suffix", "tool_choice", "function_call", "audio", "modalities"})
     if (reader.find(key)) reader.refuse(key, "is not supported");
   if (const json* format = reader.find("response_format");
@@ -157,6 +162,9 @@ std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& 
     const auto known = of_word<ChatRole>(role);
     if (!known) message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
     out.push_back({.role = *known, .content = content_of(message, name)});
+    // Clients send an answer back as they got it, with the keys of features that it does not use.
+    refuse_unless_empty(message,
+                        {"refusal", "annotations", "audio", "function_call", "tool_calls"});
     message.ignore({"name"});
     message.finish();
   }

@@ -16,6 +16,9 @@ expect("one model", (await client.models.retrieve(models[0].id)).id === models[0
 const ask = {model: models[0].id, messages: [{role: "user", content: "the gate"}], max_tokens: 12, seed: 5};
 const whole = await client.chat.completions.create(ask);
 expect("a chat", whole.choices[0].message.role === "assistant" && whole.usage.completion_tokens > 0, whole);
+const next = [...ask.messages, whole.choices[0].message, {role: "user", content: "more"}];
+const second = await client.chat.completions.create({...ask, messages: next});
+expect("a second turn with the answer as it came", second.usage.prompt_tokens > whole.usage.total_tokens, second);
 let text = "", finish = null, usage = null;
 for await (const chunk of await client.chat.completions.create({...ask, stream: true, stream_options: {include_usage: true}})) {
   text += chunk.choices[0]?.delta?.content ?? "";

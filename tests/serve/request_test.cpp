@@ -83,6 +83,18 @@ TEST(Request, ChatsHaveKeysOfTheirOwn) {
   EXPECT_FALSE(parse_chat(R"({"messages": [{"role": "user", "content": "a"}]})").max_tokens);
 }
 
+TEST(Request, AnAnswerCanBeSentBackAsItCame) {
+  const TextRequest request = parse_chat(R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b", "refusal": null, "annotations": [], "audio": null,
+       "function_call": null, "tool_calls": []}, {"role": "user", "content": "c"}]})");
+  ASSERT_EQ(request.messages.size(), 3u);
+  EXPECT_EQ(request.messages[1].role, ChatRole::assistant);
+  EXPECT_EQ(request.messages[1].content, "b");
+  for (const std::string key : {"refusal", "annotations", "audio", "function_call", "tool_calls"})
+    refuse_chat(R"({"messages": [{"role": "assistant", "content": "b", ")" + key + R"(": ["x"]}]})",
+                "messages[0]." + key);
+}
+
 TEST(Request, WhatIsNoJsonIsRefused) {
   for (const char* body :
        {"", "{", "[]", "1", "null", "\"a\"", "{\"prompt\": \"a\"} x", "{\"prompt\": \"\xff\"}",
