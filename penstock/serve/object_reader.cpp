@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <vector>
 
 #include "penstock/base/json_error.h"
 
@@ -11,9 +12,17 @@ namespace penstock::serve {
 using nlohmann::json;
 
 json parse_object(std::string_view body, int depth) {
-  const auto watch = [depth](int level, json::parse_event_t, json&) {
+  std::vector<std::set<std::string>> open;  // the keys so far of each object that has not ended
+  const auto watch = [&](int level, json::parse_event_t event, const json& parsed) {
     if (level > depth)
       throw RequestError(400, fmt::format("the JSON is more than {} levels deep", depth));
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end) open.pop_back();
+    if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!open.back().insert(key).second)
+        throw RequestError(400, fmt::format("'{}' comes twice in one object", key), key);
+    }
     return true;
   };
   json out;

@@ -14,7 +14,8 @@
 
 namespace penstock::serve {
 
-/// Parses a body: a JSON object with at most `depth` levels. Throws RequestError.
+/// Parses a body: a JSON object with at most `depth` levels, in which no object has a key twice.
+/// Throws RequestError.
 nlohmann::json parse_object(std::string_view body, int depth);
 
 class ObjectReader {

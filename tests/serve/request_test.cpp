@@ -115,6 +115,16 @@ TEST(Request, WhatIsNoJsonIsRefused) {
       R"({"prompt": "a", "metadata": )" + std::string(40, '[') + std::string(40, ']') + "}", "");
 }
 
+TEST(Request, AKeyThatComesTwiceIsRefused) {
+  refuse(R"("prompt": "b")", "prompt");
+  refuse(R"("n": 1, "n": 1)", "n");
+  refuse(R"("metadata": {"a": [{"b": {}}], "a": 1})", "a");
+  refuse(R"("metadata": {"a": {"b": 1}, "c": [{"d": 1, "\u0064": 2}]})", "d");
+  const TextRequest request = parse_completion(
+      R"({"prompt": "a", "metadata": {"prompt": [{"prompt": 1}, {"prompt": 2}]}, "n": 2})");
+  EXPECT_EQ(request.n, 2);
+}
+
 TEST(Request, WrongTypesAndRangesAreRefusedByName) {
   expect_refused(parse_completion, "{}", "prompt");
   for (const char* prompt : {"1", "{}", "true", "[]", "[\"a\", 1]", "[1, \"a\"]", "[1.5]", "[-1]",
