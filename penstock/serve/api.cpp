@@ -122,7 +122,7 @@ std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& r
     return model.service->submit(std::move(orders));
   } catch (const RequestError& error) {
     if (error.status() != 400 || !error.parameter().empty()) throw;
-    throw RequestError(400, error.what(), key);
+    throw RequestError(400, error.message(), key);
   } catch (const Error& error) {
     throw RequestError(400, error.what(), key);
   }

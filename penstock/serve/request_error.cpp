@@ -32,7 +32,7 @@ nlohmann::ordered_json code_of(const RequestError& error) {
 
 std::string error_body(const RequestError& error) {
   const std::string& parameter = error.parameter();
-  nlohmann::ordered_json out{{"message", error.what()}, {"type", type_of(error.status())}};
+  nlohmann::ordered_json out{{"message", error.message()}, {"type", type_of(error.status())}};
   out["param"] = parameter.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(parameter);
   out["code"] = code_of(error);
   return json_text(nlohmann::ordered_json{{"error", out}});

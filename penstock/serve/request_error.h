@@ -14,14 +14,18 @@ class RequestError : public std::runtime_error {
   RequestError(int status, const std::string& what, std::string parameter = {},
                std::string code = {})
       : std::runtime_error(what),
+        message_(what),
         status_(status),
         parameter_(std::move(parameter)),
         code_(std::move(code)) {}
+  /// The whole text; what() ends at a NUL, which a client's key may have.
+  const std::string& message() const { return message_; }
   int status() const { return status_; }
   const std::string& parameter() const { return parameter_; }
   const std::string& code() const { return code_; }
 
  private:
+  std::string message_;
   int status_;
   std::string parameter_, code_;
 };

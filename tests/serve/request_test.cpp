@@ -226,6 +226,18 @@ TEST(Request, RoutingTakesTextOrTokens) {
   expect_refused(parse_routing, R"({"input": "a", "layers": 1})", "layers");
 }
 
+TEST(Request, AnErrorKeepsANulOfAKey) {
+  try {
+    parse_completion(R"({"prompt": "a", "top\u0000p": 1})");
+    ADD_FAILURE() << "the request was accepted";
+  } catch (const RequestError& error) {
+    EXPECT_EQ(
+        error_body(error),
+        R"({"error":{"message":"'top\u0000p' is unknown here","type":"invalid_request_error",)"
+        R"("param":"top\u0000p","code":null}})");
+  }
+}
+
 TEST(Request, ErrorsAreOpenAIsObjects) {
   EXPECT_EQ(
       error_body(RequestError(400, "it is wrong", "n")),
