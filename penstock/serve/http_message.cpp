@@ -93,6 +93,11 @@ std::string& RequestReader::body() { return parser_->get().body(); }
 
 std::size_t RequestReader::take(std::string_view received) {
   std::size_t taken = 0;
+  if (!begun_ && !after_empty_line_) {
+    if (received == "\r") return 0;
+    after_empty_line_ = received.starts_with("\r\n");
+    taken = after_empty_line_ ? 2 : 0;
+  }
   while (!parser_->is_done() && taken < received.size()) {
     const std::string_view rest = received.substr(taken);
     check_first_line(rest);

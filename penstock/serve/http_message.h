@@ -54,6 +54,7 @@ class RequestReader {
   RequestReader(RequestReader&&) noexcept;
 
   /// Takes bytes from the beginning of `received`.  @return how many bytes it took
+  /// One empty line before the request is ignored, because some clients end a body with one.
   /// Throws RequestError: 400 for text that is not HTTP, for several or no Host, and for a
   /// Content-Length that is no number, comes twice or comes with chunks; 413 for a longer body; 414
   /// and 431 for a longer head; 501 for another transfer coding; 505 for another version.
@@ -74,6 +75,7 @@ class RequestReader {
   std::unique_ptr<Parser> parser_;
   HeadLimits limits_;
   std::int64_t body_bytes_;
+  bool after_empty_line_ = false;
   bool begun_ = false;          // the first line is taken
   std::size_t head_bytes_ = 0;  // bytes of the head that are taken
   std::optional<RequestHead> head_;

@@ -70,6 +70,18 @@ TEST(HttpMessage, WhatIsNoHttpIsRefused) {
   EXPECT_EQ(status_of([&] { read("GET / HTTP/1.0\r\n\r\n"); }), 200);
 }
 
+TEST(HttpMessage, OneEmptyLineMayComeBeforeARequest) {
+  const std::string text = "\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+  for (std::size_t step = 1; step <= text.size(); ++step) {
+    const RequestReader reader = read(text, {}, 100, step);
+    ASSERT_TRUE(reader.over()) << step;
+    EXPECT_EQ(reader.head().path, "/health");
+    EXPECT_EQ(status_of([&] { read("\r\n" + text, {}, 100, step); }), 400) << step;
+  }
+  EXPECT_EQ(status_of([&] { read("\r" + text); }), 400);
+  EXPECT_EQ(status_of([&] { read("\n" + text); }), 400);
+}
+
 TEST(HttpMessage, LengthsThatCanBeReadInTwoWaysAreRefused) {
   for (const char* headers :
        {"Content-Length: x\r\n", "Content-Length: -1\r\n", "Content-Length: +1\r\n",
