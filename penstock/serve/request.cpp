@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <utility>
 
 #include "penstock/base/fields.h"
 #include "penstock/serve/object_reader.h"
@@ -17,6 +20,12 @@ constexpr std::int64_t kMostLikeliest = 20;
 /// With the prompt's tokens an answer has many times as many entries.
 constexpr std::int64_t kMostLikeliestOfPrompts = 5;
 constexpr std::int64_t kMostExperts = 65536;
+/// Numbers of features that this server does not have, each with the value that changes nothing.
+constexpr std::array<std::pair<const char*, double>, 5> kUnchanging = {{{"presence_penalty", 0},
+                                                                        {"frequency_penalty", 0},
+                                                                        {"repetition_penalty", 1},
+                                                                        {"repeat_penalty", 1},
+                                                                        {"min_p", 0}}};
 
 bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
@@ -71,11 +80,14 @@ void refuse_unless_empty(ObjectReader& reader, std::initializer_list<const char*
 /// Checks the keys of features that this server does not have. Only values that change nothing are
 /// accepted.
 void refuse_the_rest(ObjectReader& reader) {
-  for (const char* key : {"presence_penalty", "frequency_penalty"})
-    if (reader.number(key, -2, 2).value_or(0) != 0) reader.refuse(key, "is not supported");
+  for (const auto& [key, unchanging] : kUnchanging)
+    if (const json* value = reader.find(key); value && *value != json(unchanging))
+      reader.refuse(key, fmt::format("is not supported, except {}", unchanging));
   refuse_unless_empty(reader, {"logit_bias", "tools", "functions"});
-  for (const char* key : {"suffix", "tool_choice", "function_call", "audio", "modalities"})
+  for (const char* key : {"suffix", "tool_choice", "function_call", "audio"})
     if (reader.find(key)) reader.refuse(key, "is not supported");
+  if (const json* kinds = reader.find("modalities"); kinds && *kinds != json::array({"text"}))
+    reader.refuse("modalities", "is not supported, except [\"text\"]");
   if (const json* format = reader.find("response_format");
       format && *format != json{{"type", "text"}})
     reader.refuse("response_format", "is not supported");
@@ -108,7 +120,9 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
     reader.refuse("best_of", "is not supported");
   out.sampling.temperature = reader.number("temperature", 0, 100).value_or(1);
   out.sampling.top_p = reader.number("top_p", 0, 1).value_or(1);
-  out.sampling.top_k = reader.integer("top_k", 0, std::numeric_limits<TokenId>::max()).value_or(0);
+  // Some clients write -1 for all tokens.
+  out.sampling.top_k = std::max<std::int64_t>(
+      0, reader.integer("top_k", -1, std::numeric_limits<TokenId>::max()).value_or(0));
   if (out.sampling.top_p == 0) {  // only the likeliest token
     out.sampling.top_k = 1;
     out.sampling.top_p = 1;

@@ -171,6 +171,19 @@ TEST(Request, WhatThereIsNotIsRefused) {
   EXPECT_THROW(parse_completion(R"({"prompt": ["a", "b", "c"], "n": 6})"), RequestError);
 }
 
+TEST(Request, ValuesThatChangeNothingAreAccepted) {
+  const TextRequest request = parse_completion(R"({"prompt": "a", "top_k": -1, "min_p": 0.0,
+      "repetition_penalty": 1, "repeat_penalty": 1.0, "presence_penalty": 0, "modalities": ["text"],
+      "response_format": {"type": "text"}, "tools": []})");
+  EXPECT_EQ(request.sampling.top_k, 0);
+  refuse(R"("top_k": -2)", "top_k");
+  refuse(R"("min_p": 0.1)", "min_p");
+  refuse(R"("min_p": "0")", "min_p");
+  refuse(R"("repetition_penalty": 1.1)", "repetition_penalty");
+  refuse(R"("repeat_penalty": 0)", "repeat_penalty");
+  refuse(R"("modalities": ["text", "audio"])", "modalities");
+}
+
 TEST(Request, AnEchoMayComeWithoutFurtherTokens) {
   const auto request =
       parse_completion(R"({"prompt": "a", "echo": true, "max_tokens": 0, "logprobs": 5})");
