@@ -63,6 +63,9 @@ void take_framing(RequestHead& out) {
       throw RequestError(501, "the only transfer coding is chunked");
     out.chunked = true;
   }
+  const std::string coding = out.header("Content-Encoding");
+  if (!coding.empty() && !same_word(coding, "identity"))
+    throw RequestError(415, "the body must come without a Content-Encoding, not as " + coding);
   out.expects_continue = !out.http_1_0 && same_word(out.header("Expect"), "100-continue");
 }
 

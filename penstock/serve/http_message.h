@@ -57,7 +57,8 @@ class RequestReader {
   /// One empty line before the request is ignored, because some clients end a body with one.
   /// Throws RequestError: 400 for text that is not HTTP, for several or no Host, and for a
   /// Content-Length that is no number, comes twice or comes with chunks; 413 for a longer body; 414
-  /// and 431 for a longer head; 501 for another transfer coding; 505 for another version.
+  /// and 431 for a longer head; 415 for a compressed body; 501 for another transfer coding; 505 for
+  /// another version.
   std::size_t take(std::string_view received);
   bool has_head() const { return head_.has_value(); }
   bool over() const;

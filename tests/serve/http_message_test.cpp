@@ -94,6 +94,17 @@ TEST(HttpMessage, LengthsThatCanBeReadInTwoWaysAreRefused) {
   EXPECT_TRUE(parse("POST / HTTP/1.1", "Transfer-Encoding: Chunked\r\n").chunked);
 }
 
+TEST(HttpMessage, ABodyComesWithoutContentCoding) {
+  const auto status = [](const char* coding) {
+    return status_of(
+        [&] { parse("POST / HTTP/1.1", std::string("Content-Encoding: ") + coding + "\r\n"); });
+  };
+  EXPECT_EQ(status("gzip"), 415);
+  EXPECT_EQ(status("identity, br"), 415);
+  EXPECT_EQ(status("Identity"), 200);
+  EXPECT_EQ(status(""), 200);
+}
+
 TEST(HttpMessage, HeadsHaveTheirLimits) {
   const HeadLimits limits{.bytes = 200, .line = 50, .headers = 3};
   const auto status = [&](const std::string& text) {
