@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace penstock;
   const fuzz::MemoryFile file(std::string_view(reinterpret_cast<const char*>(data), size));
   try {
-    to_json(from_json(read_json(file.path()), "config.json"));
+    to_json(config_from_json(read_json(file.path()), "config.json"));
   } catch (const Error&) {
   }
   return 0;

@@ -39,7 +39,7 @@ nlohmann::json to_json(const ConfigNode& node) {
       node.value());
 }
 
-ConfigNode from_json(const nlohmann::json& value, const std::string& origin) {
+ConfigNode config_from_json(const nlohmann::json& value, const std::string& origin) {
   if (value.is_boolean()) return ConfigNode(value.get<bool>(), origin);
   // A number that std::int64_t does not hold becomes a double. JSON's reader, too, makes a double
   // of a number that std::uint64_t does not hold.
@@ -49,12 +49,13 @@ ConfigNode from_json(const nlohmann::json& value, const std::string& origin) {
   if (value.is_string()) return ConfigNode(value.get<std::string>(), origin);
   if (value.is_array()) {
     ConfigNode::Array items;
-    for (const auto& item : value) items.push_back(from_json(item, origin));
+    for (const auto& item : value) items.push_back(config_from_json(item, origin));
     return ConfigNode(std::move(items), origin);
   }
   if (value.is_object()) {
     ConfigNode::Table entries;
-    for (const auto& [key, item] : value.items()) entries.emplace(key, from_json(item, origin));
+    for (const auto& [key, item] : value.items())
+      entries.emplace(key, config_from_json(item, origin));
     return ConfigNode(std::move(entries), origin);
   }
   return ConfigNode(std::monostate{}, origin);

@@ -15,9 +15,9 @@ namespace {
 TEST(ConfigJson, GoesToANodeAndBack) {
   const nlohmann::json object = {{"flag", true}, {"count", -3},    {"share", 0.25},
                                  {"name", "a"},  {"list", {1, 2}}, {"table", {{"inner", 7}}}};
-  EXPECT_EQ(to_json(from_json(object, "here")), object);
-  EXPECT_EQ(from_json(object, "here").find("count")->origin(), "here");
-  EXPECT_TRUE(to_json(from_json({{"none", nullptr}}, "here")).empty());
+  EXPECT_EQ(to_json(config_from_json(object, "here")), object);
+  EXPECT_EQ(config_from_json(object, "here").find("count")->origin(), "here");
+  EXPECT_TRUE(to_json(config_from_json({{"none", nullptr}}, "here")).empty());
 }
 
 TEST(ConfigJson, WhatCannotBeReadIsRefusedWithTheFile) {
@@ -35,7 +35,7 @@ TEST(ConfigJson, WhatCannotBeReadIsRefusedWithTheFile) {
 
 TEST(ConfigJson, ANumberThatNoWholeNumberHoldsIsNone) {
   const auto value_of = [](const char* text) {
-    return from_json(nlohmann::json::parse(text), "here").value();
+    return config_from_json(nlohmann::json::parse(text), "here").value();
   };
   EXPECT_EQ(std::get<std::int64_t>(value_of("9223372036854775807")), INT64_MAX);
   EXPECT_EQ(std::get<std::int64_t>(value_of("-9223372036854775808")), INT64_MIN);

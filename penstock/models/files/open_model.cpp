@@ -33,7 +33,8 @@ ModelConfig read_model_config(const std::string& model) {
   if (!config.is_object() || !config.contains("penstock")) return hf_model_config(config, path);
   PENSTOCK_CHECK(config["penstock"].is_object() && config["penstock"].contains("model"), path,
                  ": its \"penstock\" table has no model");
-  return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
+  return read_config<ModelConfig>(config_from_json(config["penstock"]["model"], path), "model")
+      .resolved();
 }
 
 }  // namespace penstock
