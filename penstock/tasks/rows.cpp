@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/json_error.h"
+#include "penstock/base/lines.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/data/classification/checks.h"
 #include "penstock/data/sha.h"
@@ -15,18 +16,6 @@ namespace penstock::tasks {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Calls visit(line, number) for each line, without its end ("\n" or "\r\n").
-template <class Visit>
-void for_each_line(std::string_view text, Visit visit) {
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    visit(line, number);
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-  }
-}
 
 /// The limit on the depth of a row's values, which is above that of any data set. Recursive
 /// functions need it.
@@ -61,8 +50,9 @@ std::vector<SourceRow> rows_of_list(std::string_view text, const std::string& pa
 void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
   std::size_t count = 0;
   for_each_line(classification::read_single_file(path), [&](std::string_view line, std::size_t) {
-    if (line.empty()) return;
-    if (count < rows.size()) rows[count].row["label"] = std::string(line);
+    const std::string_view label = without_line_end(line);
+    if (label.empty()) return;
+    if (count < rows.size()) rows[count].row["label"] = std::string(label);
     ++count;
   });
   PENSTOCK_CHECK(count == rows.size(), path, ": has ", count, " labels for ", rows.size(),
@@ -150,7 +140,8 @@ std::vector<SourceRow> read_rows(const std::string& path, const std::string& lab
   if (first != text.npos && text[first] == '[') {
     out = rows_of_list(text, path);
   } else {
-    for_each_line(text, [&](std::string_view line, std::size_t number) {
+    for_each_line(text, [&](std::string_view whole, std::size_t number) {
+      const std::string_view line = without_line_end(whole);
       if (line.find_first_not_of(" \t") == line.npos) return;
       out.push_back(parse_row(line, concat(path, ":", number)));
     });

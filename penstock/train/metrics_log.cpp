@@ -9,6 +9,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/json_text.h"
+#include "penstock/base/lines.h"
 
 namespace penstock {
 namespace {
@@ -22,17 +23,14 @@ std::optional<std::int64_t> step_of(const Json& line) {
   return found->get<std::int64_t>();
 }
 
-/// Calls keep(line, step, value) for each whole line that is an object with a step.
-template <class Keep>
-void for_each_line(std::string_view text, Keep keep) {
-  while (true) {
-    const auto end = text.find('\n');
-    if (end == std::string_view::npos) return;  // what follows the last newline is torn
-    const auto line = text.substr(0, end + 1);
-    text.remove_prefix(end + 1);
+/// Calls visit(line, step, value) for each whole line that is an object with a step.
+template <class Visit>
+void for_each_step(std::string_view text, Visit visit) {
+  for_each_line(text, [&](std::string_view line, std::size_t) {
+    if (!line.ends_with('\n')) return;  // a kill cut the write short
     Json value = Json::parse(line, nullptr, false);
-    if (const auto step = step_of(value)) keep(line, *step, std::move(value));
-  }
+    if (const auto step = step_of(value)) visit(line, *step, std::move(value));
+  });
 }
 
 /// Adds the steps from `first` to `last` to the list, if there are any.
@@ -54,7 +52,7 @@ MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t 
   if (existed) {
     const std::string text = fs.read(path_, kLargestLog);
     std::string kept;
-    for_each_line(text, [&](std::string_view line, std::int64_t step, const Json&) {
+    for_each_step(text, [&](std::string_view line, std::int64_t step, const Json&) {
       if (step > resume_step || step <= last_step_) return;
       kept += line;
       add_range(missing_, std::max<std::int64_t>(last_step_, 0) + 1, step - 1);
@@ -82,7 +80,7 @@ std::vector<Json> read_metrics(FileSystem& fs, const std::filesystem::path& path
   std::vector<Json> out;
   if (!fs.exists(path)) return out;
   const std::string text = fs.read(path, kLargestLog);
-  for_each_line(
+  for_each_step(
       text, [&](std::string_view, std::int64_t, Json value) { out.push_back(std::move(value)); });
   return out;
 }

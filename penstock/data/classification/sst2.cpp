@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/lines.h"
 #include "penstock/data/classification/checks.h"
 #include "penstock/data/classification/readers.h"
 
@@ -34,26 +35,22 @@ std::size_t tsv_column(const std::vector<std::string_view>& header, std::string_
 ClassificationSet read_sst2(const std::string& path) {
   const std::string content = classification::read_single_file(path);
   ClassificationSet out{.class_names = {"negative", "positive"}};
-  std::string_view rest = content;
+  if (content.empty()) tsv_column({}, "sentence", path);  // throws: even the header is missing
   std::size_t columns = 0, sentence = 0, label = 0;
-  for (std::size_t number = 1; !rest.empty() || number == 1; ++number) {
-    const auto newline = rest.find('\n');
-    std::string_view line = rest.substr(0, newline);
-    rest = newline == rest.npos ? std::string_view() : rest.substr(newline + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const auto fields = tab_separated(line);
+  for_each_line(content, [&](std::string_view line, std::size_t number) {
+    const auto fields = tab_separated(without_line_end(line));
     if (number == 1) {
       columns = fields.size();
       sentence = tsv_column(fields, "sentence", path);
       label = tsv_column(fields, "label", path);
-      continue;
+      return;
     }
     PENSTOCK_CHECK(fields.size() == columns, path, ":", number, ": ", fields.size(),
                    " columns where the header names ", columns);
     classification::check_text(fields[sentence], path, number);
     out.labels.push_back(classification::parse_label(fields[label], out.classes(), path, number));
     out.texts.emplace_back(fields[sentence]);
-  }
+  });
   return out;
 }
 

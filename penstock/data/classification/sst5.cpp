@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/lines.h"
 #include "penstock/data/classification/checks.h"
 #include "penstock/data/classification/readers.h"
 
@@ -78,19 +79,15 @@ ClassificationSet read_sst5(const std::string& path) {
   const std::string content = classification::read_single_file(path);
   ClassificationSet out{
       .class_names = {"very negative", "negative", "neutral", "positive", "very positive"}};
-  std::string_view rest = content;
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    const auto newline = rest.find('\n');
-    std::string_view line = rest.substr(0, newline);
-    rest = newline == rest.npos ? std::string_view() : rest.substr(newline + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
+  for_each_line(content, [&](std::string_view whole, std::size_t number) {
+    const std::string_view line = without_line_end(whole);
+    if (line.empty()) return;
     auto [text, label] = line.starts_with('(') ? SentimentTree(line, path, number).read()
                                                : labelled_line(line, path, number);
     classification::check_text(text, path, number);
     out.texts.push_back(std::move(text));
     out.labels.push_back(label);
-  }
+  });
   return out;
 }
 

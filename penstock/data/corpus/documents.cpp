@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/lines.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
@@ -60,16 +61,6 @@ void check_no_list(const std::string& name, std::string_view text) {
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
-
-/// Calls visit with each line, its newline included, and the line's number from 1.
-template <class Visitor>
-void for_each_line(std::string_view text, Visitor visit) {
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
-    visit(text.substr(0, length), number);
-    text.remove_prefix(length);
-  }
-}
 
 class DocumentReader {
  public:

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/lines.h"
 #include "penstock/data/packages/roff_escapes.h"
 
 namespace penstock {
@@ -46,14 +47,11 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, n>& nam
 class Page {
  public:
   std::string read(std::string_view page) {
-    while (!page.empty() && !foreign_) {
-      const std::size_t length = std::min(page.find('\n'), page.size() - 1) + 1;
-      std::string_view content = page.substr(0, length);
-      page.remove_prefix(length);
+    for_each_line(page, [&](std::string_view content, std::size_t) {
       while (!content.empty() && (content.back() == '\n' || content.back() == '\r'))
         content.remove_suffix(1);
-      line(content);
-    }
+      if (!foreign_) line(content);
+    });
     return foreign_ ? std::string() : std::move(out_);
   }
 

@@ -9,6 +9,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/lines.h"
 #include "penstock/base/random.h"
 #include "penstock/data/packages/usable_text.h"
 #include "penstock/data/text_files.h"
@@ -55,17 +56,14 @@ std::string hand_written(std::string text) { return is_generated(text) ? std::st
 std::string pod_lines(std::string_view text, bool inside) {
   std::string out;
   bool pod = false;
-  while (!text.empty()) {
-    const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
-    const std::string_view line = text.substr(0, length);
-    text.remove_prefix(length);
+  for_each_line(text, [&](std::string_view line, std::size_t) {
     const bool command =
         line.size() > 1 && line[0] == '=' && std::isalpha(static_cast<unsigned char>(line[1]));
     const bool cut = line.starts_with("=cut");
     if (command && !cut) pod = true;
     if (pod == inside && !cut) out += line;
     if (cut) pod = false;
-  }
+  });
   return out;
 }
 std::string perl_code(std::string text) { return pod_lines(text, false); }

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
+#include "penstock/base/lines.h"
 #include "penstock/data/text/added_tokens.h"
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/unicode.h"
@@ -29,16 +30,6 @@ namespace {
 constexpr std::size_t kTrainingBytes = 10'000'000;
 constexpr std::size_t kLongestSentence = 4096;
 
-/// Calls visit with each line, its newline included.
-template <class Visitor>
-void for_each_line(std::string_view text, Visitor visit) {
-  while (!text.empty()) {
-    const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
-    visit(text.substr(0, length));
-    text.remove_prefix(length);
-  }
-}
-
 /// A sample of the texts for training: whole lines, cut at tabs, evenly spread over the texts.
 class Sentences : public sentencepiece::SentenceIterator {
  public:
@@ -48,7 +39,7 @@ class Sentences : public sentencepiece::SentenceIterator {
     const std::size_t every = total / kTrainingBytes + 1;
     std::size_t line_number = 0;
     for (const auto text : texts)
-      for_each_line(text, [&](std::string_view line) {
+      for_each_line(text, [&](std::string_view line, std::size_t) {
         if (line_number++ % every == 0) add(line);
       });
   }
@@ -202,7 +193,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   void encode(std::string_view text, std::vector<TokenId>& ids) const override {
     if (!lossless_) return encode_plain(text, ids);
-    for_each_line(text, [&](std::string_view line) {
+    for_each_line(text, [&](std::string_view line, std::size_t) {
       for (;;) {
         const std::size_t mark = line.find(kSpaceMark);
         encode_plain(line.substr(0, mark), ids);
