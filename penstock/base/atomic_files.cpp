@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "penstock/base/links.h"
+#include "penstock/base/parse_number.h"
 
 namespace penstock {
 namespace {
@@ -61,11 +61,10 @@ std::optional<Leftover> parse_leftover(std::string_view entry) {
   if (entry.size() < 7 || entry[0] != '.' || dash == std::string_view::npos || dash < 5) return {};
   const auto kind = entry.substr(dash - 4, 4);
   if (kind != ".tmp" && kind != ".old") return {};
-  Leftover out{.name = std::string(entry.substr(1, dash - 5)), .old = kind == ".old"};
-  const char* end = entry.data() + entry.size();
-  const auto result = std::from_chars(entry.data() + dash + 1, end, out.pid);
-  if (result.ec != std::errc() || result.ptr != end || out.name.empty() || out.pid <= 0) return {};
-  return out;
+  const auto pid = parse_number<int>(entry.substr(dash + 1));
+  const auto name = entry.substr(1, dash - 5);
+  if (!pid || *pid <= 0 || name.empty()) return {};
+  return Leftover{.name = std::string(name), .old = kind == ".old", .pid = *pid};
 }
 
 bool another_running_process(int pid) {

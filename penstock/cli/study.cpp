@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
@@ -81,12 +81,10 @@ struct LivePage {
 
 std::unique_ptr<LivePage> live_page(const StudyArguments& options, const std::string& output) {
   if (options.port.empty()) return nullptr;
-  int port = 0;
-  const char* const end = options.port.data() + options.port.size();
-  const auto [read, error] = std::from_chars(options.port.data(), end, port);
-  PENSTOCK_CHECK(error == std::errc() && read == end && port >= 0 && port < 65536, "--serve ",
-                 options.port, ": is no port from 0 to 65535");
-  return std::make_unique<LivePage>(output, serve::HttpOptions{.port = port});
+  const auto port = parse_number<int>(options.port);
+  PENSTOCK_CHECK(port && *port >= 0 && *port < 65536, "--serve ", options.port,
+                 ": is no port from 0 to 65535");
+  return std::make_unique<LivePage>(output, serve::HttpOptions{.port = *port});
 }
 
 /// "10 of 12 runs finished, 1 diverged, 1 left out". Diverged runs add a line.

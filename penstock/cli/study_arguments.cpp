@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 
 #include "penstock/base/error.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -151,11 +151,9 @@ std::optional<study::RunKey> only_run(const std::string& text) {
   const auto colon = text.rfind(':');
   PENSTOCK_CHECK(colon != std::string::npos, "--only ", text, ": write VARIANT:SEED");
   const std::string seed = text.substr(colon + 1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);
-  PENSTOCK_CHECK(error == std::errc() && end == seed.data() + seed.size(), "--only ", text, ": '",
-                 seed, "' is no seed");
-  return study::RunKey{text.substr(0, colon), number};
+  const auto number = parse_number<std::int64_t>(seed);
+  PENSTOCK_CHECK(number, "--only ", text, ": '", seed, "' is no seed");
+  return study::RunKey{text.substr(0, colon), *number};
 }
 
 }  // namespace penstock

@@ -3,25 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/parse_number.h"
 
 namespace penstock::dist {
 namespace {
 
 constexpr int kUsualPort = 29500;
-
-std::optional<int> number_in(const std::string& text) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  return value;
-}
 
 /// Reads variables as numbers.
 class Variables {
@@ -36,7 +28,7 @@ class Variables {
   std::optional<int> number(const std::string& name) const {
     const auto value = text(name);
     if (!value) return std::nullopt;
-    const auto found = number_in(*value);
+    const auto found = parse_number<int>(*value);
     PENSTOCK_CHECK(found && *found >= 0, name, " = '", *value, "' is no number; set it to one");
     return found;
   }
@@ -150,10 +142,10 @@ int tasks_of_node(const std::string& tasks_per_node, int node) {
     const auto end = std::min(tasks_per_node.find(',', begin), tasks_per_node.size());
     const std::string entry = tasks_per_node.substr(begin, end - begin);
     const auto times = entry.find("(x");
-    const auto tasks = number_in(entry.substr(0, times));
+    const auto tasks = parse_number<int>(entry.substr(0, times));
     const auto nodes = times == std::string::npos
                            ? std::optional(1)
-                           : number_in(entry.substr(times + 2, entry.size() - times - 3));
+                           : parse_number<int>(entry.substr(times + 2, entry.size() - times - 3));
     PENSTOCK_CHECK(tasks && nodes, "SLURM_STEP_TASKS_PER_NODE = '", tasks_per_node,
                    "' is not a list as 2(x3),1");
     if (node < *nodes) return *tasks;

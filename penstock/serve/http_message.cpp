@@ -8,7 +8,8 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <charconv>
+
+#include "penstock/base/parse_number.h"
 
 namespace penstock::serve {
 namespace {
@@ -21,11 +22,6 @@ constexpr std::string_view kLastChunk = "0\r\n\r\n";
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-bool whole(std::string_view text, std::int64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && text.front() != '-';
-}
 
 /// The path of a request's target, without a query.
 std::string path_of(std::string_view target) {
@@ -55,8 +51,9 @@ void take_framing(RequestHead& out) {
   if (lengths > 0 && codings > 0) malformed("Content-Length and Transfer-Encoding come together");
   if (lengths > 0) {
     const std::string text = out.header("Content-Length");
-    if (text.empty() || !whole(text, out.content_length))
-      malformed("Content-Length must be a whole number");
+    const auto length = parse_number<std::int64_t>(text);
+    if (!length || text.front() == '-') malformed("Content-Length must be a whole number");
+    out.content_length = *length;
   }
   if (codings > 0) {
     if (codings > 1 || !same_word(out.header("Transfer-Encoding"), "chunked"))

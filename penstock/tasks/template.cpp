@@ -1,9 +1,9 @@
 #include "penstock/tasks/template.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "penstock/base/error.h"
+#include "penstock/base/parse_number.h"
 
 namespace penstock::tasks {
 namespace {
@@ -50,11 +50,7 @@ FilterArgument argument(std::string_view text, const std::string& origin) {
                    " is not closed");
     return {.value = std::string(text.substr(1, text.size() - 2))};
   }
-  std::int64_t number = 0;
-  const auto end = text.data() + text.size();
-  if (const auto parsed = std::from_chars(text.data(), end, number);
-      parsed.ec == std::errc() && parsed.ptr == end)
-    return {.value = number};
+  if (const auto number = parse_number<std::int64_t>(text)) return {.value = *number};
   return {.path = split_path(text)};
 }
 

@@ -1,10 +1,10 @@
 #include "penstock/cli/arguments/token_ids.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/parse_number.h"
 
 namespace penstock {
 namespace {
@@ -34,14 +34,11 @@ std::vector<std::int64_t> read_token_ids(const std::string& path) {
   std::vector<std::int64_t> out;
   for (auto at = first; at != std::string::npos; at = text.find_first_not_of(kWhite, at)) {
     const auto end = std::min(text.find_first_of(kWhite, at), text.size());
-    std::int64_t id = 0;
-    const char* const last = text.data() + end;
-    const auto parsed = std::from_chars(text.data() + at, last, id);
-    PENSTOCK_CHECK(parsed.ec == std::errc() && parsed.ptr == last, path, ": '",
-                   text.substr(at, std::min<std::size_t>(end - at, 40)),
+    const auto id = parse_number<std::int64_t>(std::string_view(text).substr(at, end - at));
+    PENSTOCK_CHECK(id, path, ": '", text.substr(at, std::min<std::size_t>(end - at, 40)),
                    "' is no token id; ids are whole numbers with white space between them, or one "
                    "JSON array");
-    out.push_back(id);
+    out.push_back(*id);
     at = end;
   }
   return out;

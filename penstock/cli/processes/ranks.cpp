@@ -1,10 +1,10 @@
 #include "penstock/cli/processes/ranks.h"
 
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 
 #include "penstock/base/error.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/train/ranks/agreement.h"
 
 namespace penstock {
@@ -24,12 +24,10 @@ constexpr Patience kStart{"PENSTOCK_START_SECONDS", 1, "from 1 to 86400"};
 std::chrono::seconds seconds_or(std::chrono::seconds usual, const Patience& patience) {
   const auto text = dist::process_environment()(patience.name);
   if (!text || text->empty()) return usual;
-  std::int64_t seconds = -1;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-  PENSTOCK_CHECK(error == std::errc() && end == text->data() + text->size() &&
-                     seconds >= patience.least && seconds <= 86400,
-                 patience.name, " = '", *text, "': give whole seconds ", patience.values);
-  return std::chrono::seconds(seconds);
+  const auto seconds = parse_number<std::int64_t>(*text);
+  PENSTOCK_CHECK(seconds && *seconds >= patience.least && *seconds <= 86400, patience.name, " = '",
+                 *text, "': give whole seconds ", patience.values);
+  return std::chrono::seconds(*seconds);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "penstock/data/tokenizers/from_spec.h"
 
 #include <array>
-#include <charconv>
 #include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/data/tokenizers/byte_vocabulary_tokenizer.h"
 #include "penstock/data/tokenizers/bytes_tokenizer.h"
 #include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
@@ -35,10 +35,10 @@ Spec parse_spec(const std::string& spec) {
   Spec out{*kind};
   if (!is_sized(out.kind)) return out;
   const std::string number = colon == std::string::npos ? "" : spec.substr(colon + 1);
-  const char* end = number.data() + number.size();
-  const auto result = std::from_chars(number.data(), end, out.vocab_size);
-  PENSTOCK_CHECK(!number.empty() && result.ec == std::errc() && result.ptr == end, "tokenizer '",
-                 spec, "' needs its vocabulary's size, as in ", word(out.kind), ":4096");
+  const auto size = parse_number<decltype(out.vocab_size)>(number);
+  PENSTOCK_CHECK(size, "tokenizer '", spec, "' needs its vocabulary's size, as in ", word(out.kind),
+                 ":4096");
+  out.vocab_size = *size;
   PENSTOCK_CHECK(out.vocab_size >= kMinPieces && out.vocab_size <= kMaxPieces, "tokenizer '", spec,
                  "': a vocabulary has from ", kMinPieces, " to ", kMaxPieces, " entries");
   return out;

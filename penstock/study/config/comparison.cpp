@@ -1,6 +1,6 @@
 #include "penstock/study/config/comparison.h"
 
-#include <charconv>
+#include "penstock/base/parse_number.h"
 
 namespace penstock::study {
 
@@ -10,11 +10,9 @@ std::string measure_title(Quality measure) {
 
 std::int64_t k_of_name(const std::string& name) {
   if (name == "all") return 0;
-  std::int64_t k = -1;
-  if (name.size() < 2 || name[0] != 'k') return -1;
-  const char* const end = name.data() + name.size();
-  const auto [next, error] = std::from_chars(name.data() + 1, end, k);
-  return error == std::errc() && next == end && k > 0 ? k : -1;
+  if (!name.starts_with('k')) return -1;
+  const auto k = parse_number<std::int64_t>(std::string_view(name).substr(1));
+  return k && *k > 0 ? *k : -1;
 }
 
 std::optional<double> published_number(const Comparison& comparison, const std::string& variant,

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
+#include "penstock/base/parse_number.h"
 #include "penstock/study/config/config_hash.h"
 
 namespace penstock::study {
@@ -22,10 +22,8 @@ std::string optimizer(const Settings& settings, const std::string& prefix) {
 /// The setting's text. A number is shortened: "0.0001" for the file's "1e-04".
 std::string shown_setting(const Settings& settings, const std::string& key) {
   const std::string text = plain_setting(settings, key);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number ? fmt::format("{:g}", number) : text;
+  const auto number = parse_number<double>(text);
+  return number ? fmt::format("{:g}", *number) : text;
 }
 
 }  // namespace
