@@ -9,7 +9,6 @@
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/data/corpus/corpus.h"
-#include "penstock/data/vocabulary.h"
 #include "penstock/eval/passes.h"
 #include "penstock/eval/sequences.h"
 #include "penstock/eval/text_windows.h"
@@ -81,9 +80,8 @@ std::vector<TokenId> ids_of_text(const Loaded& loaded, const py::object& given) 
   const std::string text = text_of(given, "text");
   const WithoutGil released;
   const Tokenizer& tokenizer = loaded.text();
-  const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
-  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  if (const TokenId id = tokenizer.beginning_of_document(); id >= 0) out.push_back(id);
   tokenizer.encode(text, out);
   return out;
 }

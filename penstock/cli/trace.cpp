@@ -16,7 +16,6 @@
 #include "penstock/cli/arguments/token_ids.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/data/vocabulary.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/ops/dispatch.h"
@@ -33,9 +32,8 @@ struct TraceOptions {
 std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const ModelSource& model) {
   if (!options.has_text) return read_token_ids(options.tokens);
   const auto tokenizer = model.tokenizer();
-  const auto vocabulary = tokenizer->vocabulary();
   std::vector<std::int64_t> out;
-  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  if (const TokenId id = tokenizer->beginning_of_document(); id >= 0) out.push_back(id);
   for (const TokenId id : tokenizer->encode(options.text)) out.push_back(id);
   return out;
 }

@@ -7,6 +7,11 @@
 
 namespace penstock {
 
+TokenId Tokenizer::beginning_of_document() const {
+  const auto vocabulary = this->vocabulary();
+  return vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;
+}
+
 std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
   std::vector<TokenId> ids;
   encode(text, ids);

@@ -43,6 +43,9 @@ class Tokenizer {
   /// Whether encoding puts a space before the text, which decoding a whole text removes.
   virtual bool drops_first_space() const { return false; }
 
+  /// The id that programs which run the model put before a document (Vocabulary::add_bos), or -1
+  /// where they put none. encode() does not add it.
+  TokenId beginning_of_document() const;
   std::vector<TokenId> encode(std::string_view text) const;
   std::vector<TokenId> encode_with_controls(std::string_view text) const;
   std::string decode(std::span<const TokenId> ids) const;

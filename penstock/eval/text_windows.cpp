@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "penstock/data/vocabulary.h"
 
 namespace penstock {
 namespace {
@@ -61,8 +60,7 @@ std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bo
 
 ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::string_view text,
                       const TextToScore& how) {
-  const auto vocabulary = tokenizer.vocabulary();
-  const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;
+  const TokenId bos = tokenizer.beginning_of_document();
   const std::vector<TokenId> ids = tokenizer.encode(text);
   PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, how.name, ": has ", ids.size(),
                  ids.size() == 1 ? " token" : " tokens",

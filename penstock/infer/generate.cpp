@@ -99,10 +99,10 @@ Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job
 std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view text) {
   const std::size_t invalid = find_invalid_utf8(text);
   PENSTOCK_CHECK(invalid == std::string_view::npos, "the prompt is not UTF-8 at byte ", invalid);
-  const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
-  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  if (const TokenId id = tokenizer.beginning_of_document(); id >= 0) out.push_back(id);
   if (out.empty() && text.empty()) {
+    const auto vocabulary = tokenizer.vocabulary();
     const TokenId begin =
         vocabulary && vocabulary->bos >= 0 ? vocabulary->bos : tokenizer.end_of_document();
     PENSTOCK_CHECK(begin >= 0, "the prompt is empty, and tokenizer '", tokenizer.spec(),

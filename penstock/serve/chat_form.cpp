@@ -203,9 +203,8 @@ std::vector<TokenId> chat_tokens(ChatForm form, const std::vector<ChatMessage>& 
   }
   const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
-  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
   // Some templates write the token that begins documents, whatever the vocabulary says.
-  if (out.empty() && vocabulary && vocabulary->bos >= 0 && writes_beginning(form))
+  if (vocabulary && vocabulary->bos >= 0 && (vocabulary->add_bos || writes_beginning(form)))
     out.push_back(vocabulary->bos);
   tokenizer.encode_with_controls(chat_text(form, messages), out);
   return out;
