@@ -9,16 +9,14 @@ import array
 import json
 import os
 import random
-import shutil
 import signal
 import struct
 import sys
-import tempfile
 import time
 
 import kill_resume_test as single
 from kill_resume_test import fail, metrics, wait_for
-from processes import TREE, alive, finish, ranks_of, recipe_of, start
+from processes import TREE, alive, finish, ranks_of, start, trial_of
 
 LAYOUTS = [
     (1, ["gradient_sum=tree"]),
@@ -186,20 +184,12 @@ def main():
     kills = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
-    folder = tempfile.mkdtemp(prefix="penstock-layouts-")
-    try:
-        trial = single.Trial(os.path.abspath(sys.argv[1]), folder, single.MODELS["decoder, remoe"])
-        recipe_of(trial)
-        if "libgloo-dev" in start(trial, trial.new_run(), 2).communicate()[1]:
-            print("built without Gloo: skipped")
-            sys.exit(77)
+    with trial_of(sys.argv[1]) as trial:
         reference = trial.new_run()
         finish(trial, reference, 1, *TREE)
         test_divided_rows(trial, reference)
         test_same_layout(trial, random.Random(seed + 1))
         test_kills(trial, reference, kills, random.Random(seed))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

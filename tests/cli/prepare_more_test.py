@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 
+from processes import alive
 from shell import main
 
 
@@ -66,19 +67,10 @@ def interrupted_download(shell):
     with open(pid_file) as file:
         downloader = int(file.read())
     for _ in range(200):
-        if not running(downloader):
+        if not alive([downloader]):
             break
         time.sleep(0.02)
-    shell.expect("the download ended too", not running(downloader))
-
-
-def running(pid):
-    """Whether the process exists and is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+    shell.expect("the download ended too", not alive([downloader]))
 
 
 main([mistakes, no_network, interrupted_download], run=False)

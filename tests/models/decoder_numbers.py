@@ -3,33 +3,18 @@
 keys, clipping of queries, keys and values, and a first layer without experts. The script follows the published
 descriptions (OLMoE, arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671; Qwen3, arXiv:2505.09388; DeepSeekMoE,
 arXiv:2401.06066) in plain PyTorch, f64, one position and one head at a time. It shares nothing with Penstock but tensor
-names and the rule that fills parameters. Element k of a tensor is
-    f = 0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over the name's characters of code * (i + 1) mod 1000
-and 1 + 0.2 * f for the gains of norms. i is the character's index, from 0.
-
-Each line: case, name, value. The values of a gradient are its sum weighted with cos(0.7 * k + 0.1 * s) and the sum of
-its absolute values.
+names and the rule that fills parameters (script_numbers.py). Each line: case, name, value or the two sums of a gradient.
 """
 import math
 import os
 
 import torch
 
+from script_numbers import filled, write_gradients
+
 V, D, LAYERS, HEADS, GROUPS, HEAD, EXPERTS, INNER, SHARED, K = 13, 8, 2, 4, 2, 4, 4, 5, 3, 2
 DENSE = 7  # width of a first layer without experts
 BATCH, LENGTH, BASE, EPS = 2, 6, 100.0, 1e-5
-
-
-def code(name):
-    return sum(ord(c) * (i + 1) for i, c in enumerate(name)) % 1000
-
-
-def filled(name, shape):
-    k = torch.arange(math.prod(shape), dtype=torch.float64)
-    value = 0.35 * torch.sin(0.37 * code(name) + 1.3 * k + 0.003 * k * k)
-    if name.endswith("norm.weight"):
-        value = 1 + 0.2 * value
-    return value.view(shape).requires_grad_()
 
 
 def shapes(gate, norms, dense):
@@ -132,23 +117,18 @@ def loss(p, tokens, targets, gate, norms, cut, dense):
     return total
 
 
-def case(name, gate, norms, cut, dense=False):
-    p = {key: filled(key, shape) for key, shape in shapes(gate, norms, dense).items()}
+def case(file, name, gate, norms, cut, dense=False):
+    p = filled(shapes(gate, norms, dense))
     ids = [[(5 * b + 3 * t + t * t) % V for t in range(LENGTH + 1)] for b in range(BATCH)]
     mean = sum(loss(p, row[:-1], row[1:], gate, norms, cut, dense)
                for row in ids) / (BATCH * LENGTH)
     mean.backward()
-    lines = ["%s loss %.17g" % (name, mean.item())]
-    for key in sorted(p):
-        gradient = p[key].grad.flatten()
-        k = torch.arange(len(gradient), dtype=torch.float64)
-        weighted = (gradient * torch.cos(0.7 * k + 0.1 * code(key))).sum().item()
-        lines.append("%s %s %.17g %.17g" % (name, key, weighted, gradient.abs().sum().item()))
-    return lines
+    file.write("%s loss %.17g\n" % (name, mean.item()))
+    write_gradients(file, name, p)
 
 
 if __name__ == "__main__":
-    lines = case("gated", True, False, 0) + case("olmoe", False, "whole", 0.4)
-    lines += case("heads", False, "head", 0, dense=True)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_numbers.txt"), "w") as out:
-        out.write("\n".join(lines) + "\n")
+        case(out, "gated", True, False, 0)
+        case(out, "olmoe", False, "whole", 0.4)
+        case(out, "heads", False, "head", 0, dense=True)

@@ -1,33 +1,18 @@
 #!/usr/bin/python3
 """Writes transformer_xl_numbers.txt: losses and gradients of a small Transformer-XL with experts, from the formulas of
 the paper (arXiv:1901.02860, Section 3; Appendix A of its code's post-norm layers) in plain PyTorch, f64. It shares
-nothing with Penstock but tensor names and the rule that fills parameters. Element k of a tensor is
-    f = 0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over the name's characters of code * (i + 1) mod 1000
-and 1 + 0.2 * f for the gains of norms. i is the character's index, from 0.
-
-Each line: case, name, value. The values of a gradient are its sum weighted with cos(0.7 * k + 0.1 * s) and the sum of
-its absolute values.
+nothing with Penstock but tensor names and the rule that fills parameters (script_numbers.py). Each line: case, name,
+value or the two sums of a gradient.
 """
 import math
 import os
 
 import torch
-import torch.nn.functional as F
+
+from script_numbers import filled, write_gradients
 
 V, D, LAYERS, HEADS, HEAD, EXPERTS, INNER, K = 13, 8, 2, 2, 3, 4, 5, 2
 BATCH, LENGTHS, MEMORY = 2, [5, 5, 3], 4
-
-
-def code(name):
-    return sum(ord(c) * (i + 1) for i, c in enumerate(name)) % 1000
-
-
-def filled(name, shape):
-    k = torch.arange(math.prod(shape), dtype=torch.float64)
-    value = 0.35 * torch.sin(0.37 * code(name) + 1.3 * k + 0.003 * k * k)
-    if name.endswith("norm.weight"):
-        value = 1 + 0.2 * value
-    return value.view(shape).requires_grad_()
 
 
 def shapes(per_layer, cutoffs):
@@ -137,7 +122,7 @@ def log_probability(p, h, target, cutoffs):
 
 
 def run(out, case, per_layer, cutoffs, limit):
-    p = {name: filled(name, shape) for name, shape in shapes(per_layer, cutoffs).items()}
+    p = filled(shapes(per_layer, cutoffs))
     memories = [[torch.zeros(0, D, dtype=torch.float64)] * LAYERS for _ in range(BATCH)]
     begin, total = 0, 0
     for s, length in enumerate(LENGTHS):
@@ -151,10 +136,7 @@ def run(out, case, per_layer, cutoffs, limit):
         total = total + loss
         begin += length
     total.backward()
-    for name in sorted(p):
-        g = p[name].grad.flatten()
-        probe = torch.cos(0.7 * torch.arange(len(g), dtype=torch.float64) + 0.1 * code(name))
-        out.write("%s %s %.17g %.17g\n" % (case, name, (g * probe).sum().item(), g.abs().sum().item()))
+    write_gradients(out, case, p)
 
 
 if __name__ == "__main__":
