@@ -25,7 +25,7 @@ std::string upcycle_model(const std::string& dense, const std::string& path, con
   check_can_make(out);
   ConfigNode node = to_config(given, "");
   if (node.empty()) node = ConfigNode(ConfigNode::Table{});
-  if (!node.find("start")) node.set("start", ConfigNode(std::string("parent")));
+  if (!node.find("start")) node.set("start", "parent");
   auto options = read_config<UpcycleOptions>(node, "options");
   options.seed = seed_of(seed, "seed");
   options.force = force;

@@ -105,12 +105,12 @@ void add_layers(py::module_& module) {
         const MoeOptions checked = options_of(node);
         ConfigNode complete = write_config(read_config<LayerSettings>(node, "MoeLayer"));
         const ResolvedRouter router = resolve(checked.router);
-        complete.set("parts.scorer", ConfigNode(router.scorer));
-        complete.set("parts.selector", ConfigNode(router.selector));
+        complete.set("parts.scorer", router.scorer);
+        complete.set("parts.selector", router.selector);
         ConfigNode::Array balancers;
         for (const auto& name : router.balancers) balancers.emplace_back(name);
-        complete.set("parts.balancers", ConfigNode(std::move(balancers)));
-        complete.set("parts.needs_token_ids", ConfigNode(router.traits.needs_token_ids));
+        complete.set("parts.balancers", std::move(balancers));
+        complete.set("parts.needs_token_ids", router.traits.needs_token_ids);
         return to_python(complete);
       },
       py::arg("options"));

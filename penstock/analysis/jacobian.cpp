@@ -70,7 +70,7 @@ RoutedLayer::RoutedLayer(const MoeOptions& options, MoeLayer& layer,
              .k = static_cast<std::int64_t>(shape.k)};
   ConfigNode& selector_options = resolved.options.at(resolved.selector);
   if (k && selector_options.find("schedule"))  // a schedule would end at the router's own k
-    selector_options.set("schedule", ConfigNode(ConfigNode::Table{}));
+    selector_options.set("schedule", ConfigNode::Table{});
   selector_ = make_selector(resolved, shape);
   experts_ = in_double(layer.experts(), options);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,6 +38,9 @@ class ConfigNode {
   const ConfigNode* find(const std::string& key) const;
   /// Sets a.b.c below this node, making tables on the way.
   void set(const std::string& dotted_key, ConfigNode node);
+  void set(const std::string& dotted_key, Value value) {
+    set(dotted_key, ConfigNode(std::move(value)));
+  }
   /// Lays `over` above this tree: tables merge, everything else replaces.
   void merge(const ConfigNode& over);
 

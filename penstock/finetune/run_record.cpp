@@ -56,7 +56,7 @@ std::string finetune_command(const FinetuneRecord& record, const std::string& ru
                     shell_quoted(record.data) + " --task " + std::string(word(record.task));
   if (record.finetune.authors()) out += " --set protocol=authors";
   ConfigNode protocol;
-  protocol.set("protocol", ConfigNode(std::string(word(record.finetune.protocol))));
+  protocol.set("protocol", std::string(word(record.finetune.protocol)));
   const ConfigNode usual = write_config(read_finetune_config(protocol)),
                    own = write_config(record.finetune);
   for (const auto& field : describe_config<FinetuneConfig>()) {

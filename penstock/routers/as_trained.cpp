@@ -13,7 +13,7 @@ RouterConfig as_trained(const RouterConfig& config) {
   RouterConfig out = written_out(config);
   for (const std::string& balancer : *out.balancers)
     if (balancer_registry().at(balancer).traits.keeps_thresholds)
-      out.parts[balancer].set("evaluation", ConfigNode(std::string("batch")));
+      out.parts[balancer].set("evaluation", "batch");
   return out;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 ConfigNode table(const std::map<std::string, ConfigNode::Value>& entries) {
   ConfigNode node;
-  for (const auto& [key, value] : entries) node.set(key, ConfigNode(value));
+  for (const auto& [key, value] : entries) node.set(key, value);
   return node;
 }
 
@@ -19,8 +19,8 @@ std::string text(const char* word) { return word; }
 /// at 8 of 16.
 void add_frozen_and_generated(Registry<Method>& methods) {
   ConfigNode on_schedule = table({{"softmax", text("after")}});
-  on_schedule.set("schedule.kind", ConfigNode(text("linear")));
-  on_schedule.set("schedule.start", ConfigNode(std::int64_t{2}));
+  on_schedule.set("schedule.kind", text("linear"));
+  on_schedule.set("schedule.start", 2);
   methods.add(
       "hyperrouter",
       {.summary = "a router generated from a trained embedding; k grows from 2, set it to E",

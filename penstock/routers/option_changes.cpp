@@ -18,7 +18,7 @@ void set_option(RouterConfig& router, const std::string& part, const std::string
                 ConfigNode::Value value) {
   ConfigNode& node = router.parts[part];
   if (node.empty()) node = ConfigNode(ConfigNode::Table{});
-  node.set(key, ConfigNode(std::move(value)));
+  node.set(key, std::move(value));
 }
 
 template <class Part>

@@ -17,15 +17,15 @@ RouterConfig no_router() { return {.method = "dense"}; }
 RouterConfig plain_router(const PlainRouter& router) {
   RouterConfig out{.method = kTopK, .k = router.k};
   ConfigNode& gates = out.parts[kTopK];
-  gates.set("softmax", ConfigNode(std::string(router.softmax_over_kept ? "after" : "before")));
-  gates.set("renormalise", ConfigNode(router.renormalise));
+  gates.set("softmax", std::string(router.softmax_over_kept ? "after" : "before"));
+  gates.set("renormalise", router.renormalise);
   if (router.balance)
-    out.parts[kBalance].set("coefficient", ConfigNode(*router.balance));
+    out.parts[kBalance].set("coefficient", *router.balance);
   else
     out.balancers.emplace();
   if (router.jitter > 0) {
     out.scorer = kJitter;
-    out.parts[kJitter].set("epsilon", ConfigNode(router.jitter));
+    out.parts[kJitter].set("epsilon", router.jitter);
   }
   return out;
 }
@@ -44,8 +44,8 @@ RouterConfig folded_router(const RouterConfig& router, bool bias) {
   out.selector = parts.selector;
   out.balancers.emplace();
   ConfigNode matrix;
-  matrix.set("bias", ConfigNode(bias));
-  matrix.set("frozen", ConfigNode(true));
+  matrix.set("bias", bias);
+  matrix.set("frozen", true);
   out.parts = {{kMatrix, matrix}, {parts.selector, parts.options.at(parts.selector)}};
   for (const std::string& balancer : parts.balancers)
     if (outlives_folding(parts, balancer)) {

@@ -28,11 +28,11 @@ MoeOptions options_of(const std::string& form, std::int64_t k) {
   out.router.method = form == "relu" ? "remoe" : "smoe";
   out.router.k = static_cast<double>(k);
   ConfigNode bias;
-  bias.set("bias", ConfigNode(ConfigNode::Value(true)));
+  bias.set("bias", true);
   out.router.parts["linear"] = bias;
   if (form != "relu") {
     ConfigNode softmax;
-    softmax.set("softmax", ConfigNode(ConfigNode::Value(form)));
+    softmax.set("softmax", form);
     out.router.parts["topk"] = softmax;
   }
   return out;

@@ -164,7 +164,7 @@ TEST_F(Measures, RefuseWithTheReason) {
   EXPECT_EQ(m.layers[0].load->active, 1);
   Recipe segmented = recipe("lory");
   ConfigNode options;
-  options.set("segment_length", ConfigNode(ConfigNode::Value(std::int64_t{16})));
+  options.set("segment_length", 16);
   segmented.model.router.parts["lory"] = options;
   const auto pooled = initial_model(segmented);
   const Probe segments = probe(*pooled, corpus_, {.tokens = 8, .sequence_length = 16});

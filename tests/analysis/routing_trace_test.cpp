@@ -72,7 +72,7 @@ TEST(RoutingTrace, RefusesWhatHasNothingToTrace) {
   };
   refuses(traced_config("dense"), kTraced, "dense");
   ModelConfig lory = traced_config("lory");
-  lory.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  lory.router.parts["lory"].set("segment_length", 4);
   refuses(lory, std::vector<std::int64_t>(8, 1), "segments");
   refuses(traced_config("topk"), {}, "no tokens");
   refuses(traced_config("topk"), {1, 17}, "token 17");

@@ -174,8 +174,8 @@ TEST(Fields, WrittenConfigReadsBack) {
 
 TEST(Fields, ABoolMayHaveWordsAndATableIsTakenAsItIs) {
   ConfigNode node;
-  node.set("biased", ConfigNode(std::string("drop")));
-  node.set("table.a.b", ConfigNode(std::int64_t{3}));
+  node.set("biased", "drop");
+  node.set("table.a.b", 3);
   const auto settings = read_config<Settings>(node);
   EXPECT_FALSE(settings.biased);
   EXPECT_EQ(to_toml(settings.table), "[a]\nb = 3\n");

@@ -14,7 +14,7 @@ namespace {
 
 TEST(FileLock, OneHolderAtATime) {
   const testing::TempDirectory directory;
-  const std::string path = (directory.path() / ".lock").string();
+  const std::string path = directory.path(".lock");
   std::optional<FileLock> first(path);
   // A second descriptor counts as a second holder, also within one process.
   EXPECT_THROW(FileLock second(path), Error);
@@ -49,7 +49,7 @@ TEST(FileLock, KnowsWhetherItsFolderIsStillAtItsPath) {
 
 TEST(FileLock, LocksAnewWhereOnlyItsFileIsGone) {
   const testing::TempDirectory directory;
-  const std::string path = (directory.path() / ".lock").string();
+  const std::string path = directory.path(".lock");
   const std::string refused = path + ": another process is working in this directory";
   FileLock lock(path);
   std::filesystem::remove(path);

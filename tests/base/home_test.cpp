@@ -54,8 +54,8 @@ TEST(Home, IsLeftOutWhereThereIsNone) {
 TEST(Home, IsTakenInEveryStringOfAConfig) {
   const Home home("/home/weir");
   ConfigNode node;
-  node.set("path", ConfigNode(std::string("~/corpus")));
-  node.set("more", ConfigNode(ConfigNode::Array{ConfigNode(std::string("~/a"))}));
+  node.set("path", "~/corpus");
+  node.set("more", ConfigNode::Array{ConfigNode(std::string("~/a"))});
   const auto place = read_config<Place>(node);
   EXPECT_EQ(place.path, "/home/weir/corpus");
   EXPECT_EQ(place.more, (std::vector<std::string>{"/home/weir/a"}));

@@ -28,6 +28,7 @@ class TempDirectory {
     std::filesystem::remove_all(path_, ignored);
   }
   const std::filesystem::path& path() const { return path_; }
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
 
  private:
   std::filesystem::path path_;

@@ -49,7 +49,7 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
   // Lory computes the router and the blend of four experts' weights once per segment.
   Recipe lory = bench_recipe("lory");
   ConfigNode options;
-  options.set("segment_length", ConfigNode(std::int64_t{8}));
+  options.set("segment_length", 8);
   lory.model.router.parts["lory"] = options;
   const double a_segment = router + 4 * expert, per_token = rows_per_token(lory.model.resolved());
   EXPECT_EQ(per_token, 1.0 / 8);
@@ -60,7 +60,7 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
 TEST(LayerBench, ALeaksTokensAreFlopsButNoActiveExperts) {
   Recipe leaking = bench_recipe("remoe");
   leaking.model.init_std = 0;
-  leaking.model.router.parts["relu"].set("leak", ConfigNode(0.5));
+  leaking.model.router.parts["relu"].set("leak", 0.5);
   const LayerBench layer = layer_of(leaking);
   EXPECT_EQ(layer.active_experts, 0);
   EXPECT_EQ(layer.useful_flops, 6 * (32 * 16 * 4 + 4 * 4 * 3 * 16 * 24));

@@ -118,7 +118,7 @@ class Handoff : public ::testing::Test {
     testing::expect_error([&] { handed(config, options); }, {part});
     EXPECT_FALSE(std::filesystem::exists(path("handed")));
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  std::string path(const std::string& name) const { return directory_.path(name); }
 
   TempDirectory directory_;
 };
@@ -197,7 +197,7 @@ TEST_F(Handoff, RefusesOthers) {
   refused(small_moe(), "nothing to hand off");
   refused(small_dense(), "dense");
   ModelConfig biased = relu();
-  biased.router.parts["linear"].set("bias", ConfigNode(true));
+  biased.router.parts["linear"].set("bias", true);
   refused(biased, "needs a bias");
   refused(relu(), "options.k 5", {.k = 5});
   std::ofstream(path("text")) << "short";

@@ -38,7 +38,7 @@ inline ModelConfig small_moe(const std::string& softmax = "before") {
   config.router.method = "topk";
   config.router.k = 2;
   ConfigNode options;
-  options.set("softmax", ConfigNode(softmax));
+  options.set("softmax", softmax);
   config.router.parts["topk"] = options;
   return config;
 }
@@ -60,7 +60,7 @@ inline ModelConfig small_qwen3() {
   ModelConfig config = small_moe();
   config.qk_norm_per_head = true;
   config.head_dim = 32;
-  config.router.parts["topk"].set("renormalise", ConfigNode(true));
+  config.router.parts["topk"].set("renormalise", true);
   return config;
 }
 
@@ -102,7 +102,7 @@ inline int run_on_logits(const std::string& script, const TempDirectory& temp,
                          const std::string& directory, const std::string& more) {
   const std::string command = std::string("/usr/bin/python3 -B ") + PENSTOCK_SOURCE_DIR +
                               "/tests/convert/" + script + " " + directory + " " +
-                              (temp.path() / "expected.safetensors").string() + " " + more;
+                              temp.path("expected.safetensors") + " " + more;
   return std::system(command.c_str()) / 256;
 }
 

@@ -19,9 +19,7 @@ namespace penstock::testing {
 /// A folder that is removed at the end of the test.
 class TemporaryFolder {
  public:
-  std::string operator/(const std::string& name) const {
-    return (directory_.path() / name).string();
-  }
+  std::string operator/(const std::string& name) const { return directory_.path(name); }
   /// Writes a file, creating its folders, and returns its path.
   std::string write(const std::string& name, std::string_view content) const {
     const auto path = directory_.path() / name;

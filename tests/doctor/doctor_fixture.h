@@ -22,7 +22,7 @@ class Doctor : public ::testing::Test {
     write_parent(path("dense"), tiny_config(4));
     write_text(path("text"));
   }
-  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+  std::string path(const std::string& name) const { return temp_.path(name); }
   void make(UpcycleOptions how) const {
     real_file_system().remove_all(path("moe"));
     how.calibration = path("text");

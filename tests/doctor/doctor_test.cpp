@@ -24,7 +24,7 @@ TEST_F(Doctor, IsSilentOnHealthyUpcycles) {
         "smoe", "xmoe", "hash", "noisy-topk"})
     healthy.push_back({.method = method, .k = method == "switch" || method == "hash" ? 1.0 : 2.0});
   ConfigNode segments, lory;
-  segments.set("segment_length", ConfigNode(std::int64_t{16}));
+  segments.set("segment_length", 16);
   lory.set("lory", segments);
   healthy.push_back({.method = "lory", .k = 1, .router_options = lory});
   for (const std::string method : {"vanilla", "router-upcycling"}) {

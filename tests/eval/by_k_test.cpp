@@ -21,8 +21,7 @@ ModelConfig small(const std::string& method, double k, ModelKind architecture) {
   ModelConfig config = testing::tiny_decoder(method, 16, 256);
   config.architecture = architecture;
   config.router.k = k;
-  if (method == "lory")
-    config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  if (method == "lory") config.router.parts["lory"].set("segment_length", 4);
   return config;
 }
 

@@ -22,7 +22,7 @@ ModelConfig model_of(const std::string& method, double k, bool renormalise = fal
   ModelConfig config = testing::tiny_decoder(method, 16, 256);
   config.layers = 3;
   config.router.k = k;
-  if (renormalise) config.router.parts["topk"].set("renormalise", ConfigNode(true));
+  if (renormalise) config.router.parts["topk"].set("renormalise", true);
   return config;
 }
 

@@ -108,7 +108,7 @@ TEST(GroupsOfEqualLength, KeepToTheirLimits) {
 
 std::shared_ptr<LanguageModel> of_segments(std::int64_t length) {
   ModelConfig config = testing::tiny_decoder("lory", /*context=*/8);
-  config.router.parts["lory"].set("segment_length", ConfigNode(length));
+  config.router.parts["lory"].set("segment_length", length);
   return make_model(config, 1);
 }
 

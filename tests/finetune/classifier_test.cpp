@@ -20,7 +20,7 @@ std::shared_ptr<Classifier> make_classifier(ModelKind architecture, const std::s
                                             double k = 1, std::int64_t segment = 4) {
   ModelConfig config = testing::small_body(architecture, method);
   config.router.k = k;
-  if (method == "lory") config.router.parts["lory"].set("segment_length", ConfigNode(segment));
+  if (method == "lory") config.router.parts["lory"].set("segment_length", segment);
   torch::manual_seed(3);
   auto out = std::make_shared<Classifier>(make_model(config, 1),
                                           std::make_shared<ClassifierHead>(32, 3, 0.1, 0.3, 5));

@@ -28,17 +28,16 @@ using testing::ForwardingFileSystem;
 
 class FinetuneRun : public ::testing::Test {
  protected:
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  template <class T>
-  void set(const std::string& key, const T& value) {
-    settings_.set(key, ConfigNode(ConfigNode::Value(value)));
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  void set(const std::string& key, ConfigNode::Value value) {
+    settings_.set(key, std::move(value));
   }
   /// Writes the model and the letters task with about 30 texts a class.
   void prepare(ModelKind architecture, const std::string& method, int train = 80, int test = 32) {
     model_ =
         testing::write_model(folder_.path() / "model", testing::small_body(architecture, method));
     data_ = testing::write_task(folder_.path() / "data", train, test);
-    set("batch", std::int64_t{8});
+    set("batch", 8);
     set("selection_share", 0.2);
   }
   FinetuneRecord record() const {
@@ -106,9 +105,9 @@ TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
 
 TEST_F(FinetuneRun, ResumesBitwise) {
   prepare(ModelKind::transformer_xl, "hyperrouter");
-  set("steps", std::int64_t{12});
-  set("eval_every", std::int64_t{5});
-  set("most_test", std::int64_t{16});
+  set("steps", 12);
+  set("eval_every", 5);
+  set("most_test", 16);
   auto early = stop_at(3), late = stop_at(4);
   EXPECT_EQ(run("stopped", &early), RunOutcome::interrupted);
   EXPECT_EQ(run("stopped", &late), RunOutcome::interrupted);  // 3 + 4 steps
@@ -124,12 +123,12 @@ TEST_F(FinetuneRun, ResumesBitwise) {
 
 TEST_F(FinetuneRun, InBf16RoundsTrainingAloneAndResumesBitwise) {
   prepare(ModelKind::decoder, "topk");
-  set("steps", std::int64_t{6});
-  set("eval_every", std::int64_t{3});
+  set("steps", 6);
+  set("eval_every", 3);
   ASSERT_EQ(run("fp32"), RunOutcome::finished);
   set("emulate_bf16", true);
   testing::expect_says(error("refused"), {"emulate_bf16 = true: precision = \"fp32\""});
-  set("precision", std::string("bf16"));
+  set("precision", "bf16");
   testing::expect_says(error("fp32"), {"precision: \"fp32\" -> \"bf16\""});
   auto files = stop_at(2);
   EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
@@ -152,10 +151,10 @@ TEST_F(FinetuneRun, InBf16RoundsTrainingAloneAndResumesBitwise) {
 
 TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
   prepare(ModelKind::transformer_xl, "hyperrouter");
-  set("protocol", std::string("authors"));
-  set("steps", std::int64_t{6});
-  set("eval_every", std::int64_t{3});
-  set("train_memory", std::int64_t{6});
+  set("protocol", "authors");
+  set("steps", 6);
+  set("eval_every", 3);
+  set("train_memory", 6);
   auto files = stop_at(2);
   EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
   EXPECT_EQ(newest("stopped").optimizer.at("memory.7.1").sizes(), (at::IntArrayRef{1, 6, 32}));
@@ -177,7 +176,7 @@ TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
 
 TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
   prepare(ModelKind::transformer_xl, "hyperrouter");
-  set("steps", std::int64_t{2});
+  set("steps", 2);
   ASSERT_EQ(run("run"), RunOutcome::finished);
   const auto start = load_tensors(path("model") + "/model.safetensors");
   for (const auto& [name, tensor] : newest("run").model) {
@@ -190,9 +189,9 @@ TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
 TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
   prepare(ModelKind::decoder, "vanilla");
   ModelConfig heavy = testing::small_body(ModelKind::decoder, "vanilla");
-  heavy.router.parts["z-loss"].set("coefficient", ConfigNode(100.0));
+  heavy.router.parts["z-loss"].set("coefficient", 100.0);
   model_ = testing::write_model(folder_.path() / "heavy", heavy);
-  set("steps", std::int64_t{21});
+  set("steps", 21);
   set("clip", 1e-6);
   auto early = stop_at(6);
   ASSERT_EQ(run("warned", &early), RunOutcome::interrupted);
@@ -231,8 +230,8 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
 
 TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
   prepare(ModelKind::decoder, "vanilla");
-  set("steps", std::int64_t{6});
-  set("eval_every", std::int64_t{3});
+  set("steps", 6);
+  set("eval_every", 3);
   auto early = stop_at(3);
   ASSERT_EQ(run("older", &early), RunOutcome::interrupted);
   // Older runs wrote the log line first, with other names, and marked the checkpoint as unscored.
@@ -262,13 +261,12 @@ TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
   for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl})
     for (const char* method : {"dense", "remoe", "switch", "lory", "thor"}) {
       ModelConfig config = testing::small_body(architecture, method);
-      if (std::string(method) == "lory")
-        config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+      if (std::string(method) == "lory") config.router.parts["lory"].set("segment_length", 4);
       const std::string name = std::string(word(architecture)) + method;
       model_ = testing::write_model(folder_.path() / ("m" + name), config);
       data_ = testing::write_task(folder_.path() / "data", 40, 8);
-      set("steps", std::int64_t{2});
-      set("batch", std::int64_t{4});
+      set("steps", 2);
+      set("batch", 4);
       set("selection_share", 0.2);
       ASSERT_EQ(run(name), RunOutcome::finished);
       const auto found = result(name);
@@ -280,8 +278,8 @@ TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
 TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
   prepare(ModelKind::decoder, "dense");
   set("lr", 3e38);  // the first update makes sums of weights overflow
-  set("steps", std::int64_t{10});
-  set("eval_every", std::int64_t{0});
+  set("steps", 10);
+  set("eval_every", 0);
   const std::string said = error("run");
   EXPECT_TRUE(said.find("not finite") != said.npos || said.find("the loss is") != said.npos)
       << said;
@@ -309,14 +307,14 @@ TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
 
 TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   prepare(ModelKind::decoder, "dense");
-  set("steps", std::int64_t{2});
+  set("steps", 2);
   ASSERT_EQ(run("run"), RunOutcome::finished);
   set("lr", 5e-4);
   testing::expect_says(error("run"), {"lr: 1e-04 -> 5e-04"});
-  set("train_k", std::int64_t{2});
+  set("train_k", 2);
   testing::expect_says(error("other"), {"dense"});
   settings_ = {};
-  set("protocol", std::string("authors"));
+  set("protocol", "authors");
   testing::expect_says(error("other"), {"a decoder has none"});
   settings_ = {};
   testing::write_letters(folder_.path() / "data" / "dev.tsv", 9, 5);

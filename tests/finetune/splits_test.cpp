@@ -14,7 +14,7 @@ namespace {
 
 FinetuneConfig config_of(const std::string& protocol) {
   ConfigNode node;
-  node.set("protocol", ConfigNode(protocol));
+  node.set("protocol", protocol);
   return read_finetune_config(node);
 }
 
@@ -59,11 +59,11 @@ TEST_F(Splits, AuthorsTestOnWhatTheySelectBy) {
 TEST_F(Splits, ASingleFileIsDividedInThree) {
   testing::write_letters(folder_.path() / "all.tsv", 500, 4);
   const FinetuneSplits splits = load_finetune_splits(
-      (folder_.path() / "all.tsv").string(), ClassificationFormat::kSst2, config_of("clean"));
+      folder_.path("all.tsv"), ClassificationFormat::kSst2, config_of("clean"));
   EXPECT_EQ(splits.train.size() + splits.selection.size() + splits.test.size(), 500u);
   EXPECT_NEAR(static_cast<double>(splits.test.size()), 50, 25);
-  EXPECT_THROW(load_finetune_splits((folder_.path() / "all.tsv").string(),
-                                    ClassificationFormat::kSst2, config_of("authors")),
+  EXPECT_THROW(load_finetune_splits(folder_.path("all.tsv"), ClassificationFormat::kSst2,
+                                    config_of("authors")),
                Error);
 }
 
@@ -101,10 +101,10 @@ TEST(FinetuneConfig, ProtocolsFillWhatIsLeftOpen) {
   EXPECT_EQ(authors.eval_memory, 512);
   EXPECT_TRUE(*authors.train_hypernetwork);
   ConfigNode node;
-  node.set("train_memory", ConfigNode(std::int64_t{4}));
+  node.set("train_memory", 4);
   EXPECT_THROW(read_finetune_config(node), Error);
   ConfigNode typo;
-  typo.set("epoch", ConfigNode(std::int64_t{4}));
+  typo.set("epoch", 4);
   EXPECT_THROW(read_finetune_config(typo), Error);
 }
 

@@ -18,7 +18,7 @@ class TextPassesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ModelConfig config = testing::small_body(ModelKind::decoder, "vanilla");
-    config.router.parts["load-balance"].set("coefficient", ConfigNode(2.0));
+    config.router.parts["load-balance"].set("coefficient", 2.0);
     torch::manual_seed(3);
     classifier_ = std::make_shared<Classifier>(
         make_model(config, 1), std::make_shared<ClassifierHead>(32, 2, 0.1, 0.5, 1));

@@ -22,7 +22,7 @@ TEST(ConfigJson, GoesToANodeAndBack) {
 
 TEST(ConfigJson, WhatCannotBeReadIsRefusedWithTheFile) {
   const testing::TempDirectory folder;
-  const std::string path = (folder.path() / "config.json").string();
+  const std::string path = folder.path("config.json");
   const auto refusal = [&](const std::string& text) {
     std::ofstream(path) << text;
     return testing::error_of([&] { read_json(path); });

@@ -118,7 +118,7 @@ TEST_F(MoeRanks, ComputeTheSharedExpertMeanwhile) {
 TEST_F(MoeRanks, AreWhereATokenIsAtHome) {
   const auto options = [](const dist::ProcessGroup& group) {
     MoeOptions out = options_of("locmoe", group);
-    out.router.parts["locality"].set("coefficient", ConfigNode(0.3));
+    out.router.parts["locality"].set("coefficient", 0.3);
     return out;
   };
   testing::on_ranks(2, [&](const dist::ProcessGroup& group) {

@@ -46,7 +46,7 @@ class CheckpointFolder {
     save_tensors(real_file_system(), folder_.path() / name, weights);
   }
   std::string path() const { return folder_.path().string(); }
-  std::string operator/(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string operator/(const std::string& name) const { return folder_.path(name); }
 
  private:
   TempDirectory folder_;

@@ -28,7 +28,7 @@ ModelConfig config_of(const std::string& method, ModelKind architecture) {
     out.xl.dropout = 0.3;
   else
     out.moe.shared_width = 8;
-  if (method == "lory") out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  if (method == "lory") out.router.parts["lory"].set("segment_length", 4);
   return out.resolved();
 }
 

@@ -111,7 +111,7 @@ TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
   for (const std::string controller : {"paper", "hold"}) {
     ModelConfig config = two_layers("remoe");
     config.router.scorer = "mixture";
-    config.router.parts["adaptive-l1"].set("controller", ConfigNode(controller));
+    config.router.parts["adaptive-l1"].set("controller", controller);
     torch::manual_seed(3);
     const auto model = make_model(config, 1);
     const at::Tensor unbiased = hidden(*model);

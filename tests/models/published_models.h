@@ -39,7 +39,7 @@ inline ModelConfig transformer_xl_small() {
   config.moe.experts = 16;
   config.router.method = "topk";
   config.router.k = 2;
-  config.router.parts["linear"].set("bias", ConfigNode(true));
+  config.router.parts["linear"].set("bias", true);
   return config;
 }
 

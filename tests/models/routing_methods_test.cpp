@@ -25,7 +25,7 @@ ModelConfig three_layers(const std::string& method) {
   if (router.traits.has_k) config.router.k = 2;
   if (router.selector == "lory") {
     ConfigNode options;
-    options.set("segment_length", ConfigNode(std::int64_t{4}));
+    options.set("segment_length", 4);
     config.router.parts["lory"] = options;
   }
   return config;
@@ -84,7 +84,7 @@ TEST(RoutingMethods, AHypernetworkForAllLayersIsSavedOnce) {
   const auto networks = [](bool share) {
     ModelConfig config = three_layers("hyperrouter");
     ConfigNode options;
-    options.set("share", ConfigNode(share));
+    options.set("share", share);
     config.router.parts["hypernetwork"] = options;
     torch::manual_seed(1);
     Decoder model(config), other(config);

@@ -53,7 +53,7 @@ ModelConfig small_config(const std::string& method) {
     out.moe.shared_gate = true;
     out.moe.dense_layers = 1;
   }
-  if (method == "lory") out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  if (method == "lory") out.router.parts["lory"].set("segment_length", 4);
   return out.resolved();
 }
 

@@ -34,8 +34,8 @@ ModelConfig small_xl() {
   config.router.method = "topk";
   config.router.k = 2;
   config.router.balancers.emplace();
-  config.router.parts["linear"].set("bias", ConfigNode(true));
-  config.router.parts["topk"].set("softmax", ConfigNode(std::string("after")));
+  config.router.parts["linear"].set("bias", true);
+  config.router.parts["topk"].set("softmax", "after");
   return config;
 }
 

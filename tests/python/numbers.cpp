@@ -27,8 +27,7 @@ MoeOptions options_of(const std::string& method) {
   options.router.method = method;
   options.router.k = 2;
   if (resolve(options.router).traits.merges)
-    options.router.parts[resolve(options.router).selector].set("segment_length",
-                                                               ConfigNode(std::int64_t{8}));
+    options.router.parts[resolve(options.router).selector].set("segment_length", 8);
   return options;
 }
 

@@ -172,7 +172,7 @@ TEST(Conformance, OptionsMakeUnitGates) {
   const auto unit = [](const std::string& method, const std::string& part, const std::string& key,
                        ConfigNode::Value value) {
     ConfigNode options;
-    options.set(key, ConfigNode(std::move(value)));
+    options.set(key, std::move(value));
     return resolve({.method = method, .parts = {{part, options}}}).traits.unit_gates;
   };
   EXPECT_TRUE(unit("topk", "topk", "renormalise", true));

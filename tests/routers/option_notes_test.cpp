@@ -20,7 +20,7 @@ TEST(OptionNotes, AreOfWhatTheConfigItselfGives) {
   RouterConfig config{.method = "hyperrouter"};  // the method's own schedule starts at 2
   config.parts["topk"] = node({{"schedule.kind", std::string("constant")}});
   EXPECT_EQ(option_notes(config, shape, 100), Names());
-  config.parts["topk"].set("schedule.start", ConfigNode(std::int64_t{2}));
+  config.parts["topk"].set("schedule.start", 2);
   EXPECT_EQ(option_notes(config, shape, 100),
             Names{"model.router.topk.schedule.start = 2: nothing reads this, because "
                   "model.router.topk.schedule.kind = \"constant\"; \"linear\" and \"cosine\" read "

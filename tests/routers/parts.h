@@ -18,7 +18,7 @@ using Options = std::map<std::string, ConfigNode::Value>;
 
 inline ConfigNode node(const Options& options) {
   ConfigNode out{ConfigNode::Table{}};
-  for (const auto& [key, value] : options) out.set(key, ConfigNode(value));
+  for (const auto& [key, value] : options) out.set(key, value);
   return out;
 }
 

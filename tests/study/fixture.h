@@ -14,9 +14,7 @@ namespace penstock::study::testing {
 /// A new directory that is removed at the end of its scope.
 class TemporaryDirectory {
  public:
-  std::string path(const std::string& below = "") const {
-    return (directory_.path() / below).string();
-  }
+  std::string path(const std::string& below = "") const { return directory_.path(below); }
 
  private:
   penstock::testing::TempDirectory directory_;

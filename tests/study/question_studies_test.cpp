@@ -51,7 +51,7 @@ TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
     const Recipe with = read_recipe(variant_of(study, router + "-distilled").recipe);
     Recipe without = read_recipe(variant_of(study, router + "-drawn").recipe);
     EXPECT_EQ(resolve(with.model.router).traits.distillation, 1);
-    without.model.router.parts["topk"].set("distil", ConfigNode(1.0));
+    without.model.router.parts["topk"].set("distil", 1.0);
     EXPECT_EQ(to_toml(written_out(without)), to_toml(written_out(with))) << router;
   }
 }
@@ -84,9 +84,9 @@ TEST(QuestionStudies, LeaksDifferInTheLeakAlone) {
     EXPECT_EQ(recipe.notes, std::vector<std::string>()) << name;
     const ResolvedRouter router = resolve(recipe.model.router);
     EXPECT_EQ(std::get<double>(option(router, "relu", "leak").value()), leak);
-    recipe.model.router.parts["relu"].set("leak", ConfigNode(0.0));
+    recipe.model.router.parts["relu"].set("leak", 0.0);
     Recipe without = none;
-    without.model.router.parts["relu"].set("leak", ConfigNode(0.0));
+    without.model.router.parts["relu"].set("leak", 0.0);
     EXPECT_EQ(to_toml(written_out(recipe)), to_toml(written_out(without))) << name;
   }
 }
@@ -147,7 +147,7 @@ TEST(QuestionStudies, Question3VariesGatesCapAndController) {
     ConfigNode rest = variant.recipe;
     ConfigNode::Table model = rest.find("model")->table();
     model.erase("router");
-    rest.set("model", ConfigNode(ConfigNode::Value(std::move(model))));
+    rest.set("model", std::move(model));
     others.insert(config_hash(rest, ""));
   }
   EXPECT_EQ(others.size(), 1u);  // the variants differ only in routers

@@ -26,7 +26,7 @@ class TrainedStudy : public ::testing::Test {
                    "lr = 3e-3\nfinal_eval_tokens = 512\n" +
                    train + "[run]\nthreads = 1\nreport = false\ntensorboard = false\n");
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  std::string path(const std::string& name) const { return directory_.path(name); }
   /// Trains and measures the runs of study.toml.
   StudyResults run() const {
     return run_study(read_study(path("study.toml")), {.output = path("out")},

@@ -59,7 +59,7 @@ class BigramModel : public ::testing::Test {
   }
 
   EvaluatedTask evaluate(const std::string& task, const std::string& rows) {
-    const std::string file = (directory_.path() / "t.jsonl").string();
+    const std::string file = directory_.path("t.jsonl");
     std::ofstream(file) << rows;
     return evaluate(load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), {.file = file}));
   }
@@ -153,7 +153,7 @@ TEST_F(BigramModel, SaysItsAnswer) {
 }
 
 TEST_F(BigramModel, RecordsAnswersThatAreNoText) {
-  const std::string file = (directory_.path() / "t.jsonl").string();
+  const std::string file = directory_.path("t.jsonl");
   std::ofstream(file) << R"({"q": "?", "a": "b"})";
   const auto loaded =
       load_task(parse_task(parse_toml(kAnswers, "t.toml"), "t.toml"), {.file = file});
@@ -164,7 +164,7 @@ TEST_F(BigramModel, RecordsAnswersThatAreNoText) {
 
 TEST_F(BigramModel, RecordsEveryRequest) {
   const std::string row = R"({"q": "q", "c": ["b", "a"], "g": 1})";
-  const std::string file = (directory_.path() / "t.jsonl").string();
+  const std::string file = directory_.path("t.jsonl");
   std::ofstream(file) << row;
   const auto loaded =
       load_task(parse_task(parse_toml(kChoices, "t.toml"), "t.toml"), {.file = file});

@@ -88,8 +88,8 @@ TEST(EvaluationSettings, RecipesAndCommandsShareTheKeys) {
     EXPECT_TRUE(command.help.starts_with(meaning)) << command.help;
   }
   ConfigNode node;
-  node.set("split", ConfigNode(std::string("test")));
-  node.set("streams", ConfigNode(std::int64_t{3}));
+  node.set("split", "test");
+  node.set("streams", 3);
   const auto wish = read_config<EvaluationWish>(node, "options");
   EXPECT_EQ(wish.split, Split::kTest);
   EXPECT_EQ(wish.keys.streams, 3);

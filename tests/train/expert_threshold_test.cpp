@@ -31,7 +31,7 @@ class ExpertThresholdTraining : public testing::SmallCorpusTest<> {
 TEST_F(ExpertThresholdTraining, AboutAsManyExpertsWorkAsInTraining) {
   Recipe recipe = small_recipe("expert-choice", 8, 32);
   recipe.model.router.k = 2;
-  recipe.model.router.parts["expert-threshold"].set("rate", ConfigNode(0.1));
+  recipe.model.router.parts["expert-threshold"].set("rate", 0.1);
   Trainer trainer(recipe, *corpus_);
   double last = 0;
   while (trainer.step() < 40) last = trainer.advance().report.active_experts;

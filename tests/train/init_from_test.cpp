@@ -45,17 +45,17 @@ struct InitFrom : ::testing::Test {
 
   ConfigNode recipe(const std::string& method, std::int64_t steps) const {
     ConfigNode node = testing::small_recipe_node(method, 4, 16, corpus);
-    node.set("train.steps", ConfigNode(steps));
-    node.set("run.threads", ConfigNode(std::int64_t{1}));
-    node.set("run.tensorboard", ConfigNode(false));
-    node.set("run.report", ConfigNode(false));
+    node.set("train.steps", steps);
+    node.set("run.threads", 1);
+    node.set("run.tensorboard", false);
+    node.set("run.report", false);
     return node;
   }
   /// A recipe that continues the model, without a [model] table of its own.
   ConfigNode continued(std::int64_t steps) const {
     ConfigNode node, whole = recipe("topk", steps);
     for (const char* table : {"train", "data", "run"}) node.set(table, *whole.find(table));
-    node.set("train.init_from", ConfigNode(model.string()));
+    node.set("train.init_from", model.string());
     return node;
   }
   void run(const ConfigNode& node, const std::string& name) const {
@@ -136,10 +136,10 @@ TEST_F(InitFrom, EachRankHasItsSlicesOfTheModel) {
 
 TEST_F(InitFrom, ARankReadsNoMoreThanItsPart) {
   ConfigNode node = recipe("topk", 4);
-  node.set("model.layers", ConfigNode(std::int64_t{8}));
+  node.set("model.layers", 8);
   run(node, "deep");
   node = continued(4);
-  node.set("train.init_from", ConfigNode((folder / "deep/checkpoints/step-4").string()));
+  node.set("train.init_from", (folder / "deep/checkpoints/step-4").string());
   const Recipe recipe = with_vocabulary(read_recipe(node), Corpus::open(corpus));
   const auto bytes_of = [](const LanguageModel& model) {
     std::int64_t out = 0;
@@ -173,9 +173,9 @@ TEST_F(InitFrom, ARankNamesATensorOfItsPartThatIsNotFinite) {
 
 TEST_F(InitFrom, AStoppedRunGoesOnBitwise) {
   ConfigNode node = continued(6);
-  node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
-  node.set("train.checkpoint_every", ConfigNode(std::int64_t{2}));
-  node.set("train.keep_last", ConfigNode(std::int64_t{9}));
+  node.set("model.router.load-balance.coefficient", 0.5);
+  node.set("train.checkpoint_every", 2);
+  node.set("train.keep_last", 9);
   run(node, "whole");
   fs::create_directories(folder / "part/checkpoints");
   fs::copy(folder / "whole/config.toml", folder / "part/config.toml");
@@ -210,7 +210,7 @@ TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
   };
   ConfigNode node = continued(4);
   const StepReport before = first_step(node);
-  node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
+  node.set("model.router.load-balance.coefficient", 0.5);
   const StepReport after = first_step(node);
   EXPECT_EQ(after.loss, before.loss);
   const double usual = before.auxiliary_losses.at("load-balance");
@@ -233,7 +233,7 @@ TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
 TEST_F(InitFrom, NothingElseOfTheRouterMayChange) {
   const auto error_of = [&](const std::string& key, ConfigNode::Value value) {
     ConfigNode node = continued(4);
-    node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
+    node.set("model.router.load-balance.coefficient", 0.5);
     node.set(key, ConfigNode(std::move(value), "r.toml:3"));
     return testing::error_or("", [&] { read_recipe(node); });
   };
@@ -252,13 +252,13 @@ TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
   options.tokenizer = "words";
   prepare_corpus(options);
   ConfigNode node = continued(4);
-  node.set("data.corpus", ConfigNode(options.out));
+  node.set("data.corpus", options.out);
   testing::expect_error([&] { run(node, "other"); }, {"was made with another tokenizer"});
 }
 
 TEST_F(InitFrom, WhatIsNoModelIsToldWithItsKey) {
   ConfigNode node = continued(4);
-  node.set("train.init_from", ConfigNode((folder / "nowhere").string()));
+  node.set("train.init_from", (folder / "nowhere").string());
   const std::string said = testing::error_of([&] { read_recipe(node); });
   EXPECT_TRUE(said.starts_with("train.init_from: ")) << said;
   testing::expect_says(said, {"nowhere"});
@@ -312,7 +312,7 @@ TEST_F(InitFrom, ARunIsNotTakenUpWithAnotherModelInItsPlace) {
 TEST_F(InitFrom, ARunWithoutACheckpointIsAnErrorThatNamesIt) {
   fs::create_directories(folder / "empty/checkpoints");
   ConfigNode node = continued(4);
-  node.set("train.init_from", ConfigNode((folder / "empty").string()));
+  node.set("train.init_from", (folder / "empty").string());
   testing::expect_error([&] { read_recipe(node); }, {"empty: has no complete checkpoint yet"});
 }
 
@@ -322,7 +322,7 @@ TEST_F(InitFrom, ItsContentIsTheRunAndItsPlaceIsNot) {
   const fs::path moved = folder / "moved";
   fs::copy(model, moved, fs::copy_options::recursive);
   ConfigNode node = continued(4);
-  node.set("train.init_from", ConfigNode(moved.string()));
+  node.set("train.init_from", moved.string());
   EXPECT_EQ(difference(before, read(node)), "");
   std::fstream file(moved / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end).put('\1');
@@ -332,10 +332,10 @@ TEST_F(InitFrom, ItsContentIsTheRunAndItsPlaceIsNot) {
 
 TEST_F(InitFrom, ARouterMayLearnAtARateOfItsOwn) {
   ConfigNode node = recipe("topk", 1);
-  node.set("train.weight_decay", ConfigNode(0.0));
-  node.set("train.warmup_steps", ConfigNode(std::int64_t{0}));
+  node.set("train.weight_decay", 0.0);
+  node.set("train.warmup_steps", 0);
   const auto moved = [&](double scale) {
-    node.set("model.router.lr_scale", ConfigNode(scale));
+    node.set("model.router.lr_scale", scale);
     Trainer trainer(read_recipe(node), Corpus::open(corpus));
     const auto value = [&](const char* name) { return trainer.model_tensors().at(name).clone(); };
     const auto router = value("model.layers.0.mlp.gate.weight"),

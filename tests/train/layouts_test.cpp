@@ -93,8 +93,7 @@ ModelConfig config_of(const std::string& method) {
     recipe.model.moe.shared_width = 16;
     recipe.model.moe.shared_gate = true;
   }
-  if (method == "lory")
-    recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
+  if (method == "lory") recipe.model.router.parts["lory"].set("segment_length", 8);
   return recipe.model.resolved();
 }
 
@@ -226,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Layouts, ::testing::ValuesIn(method_registry()
 TEST(DistilledLayouts, HaveTheNumbersOfOneProcess) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   ModelConfig config = config_of("topk");
-  config.router.parts["topk"].set("distil", ConfigNode(0.5));
+  config.router.parts["topk"].set("distil", 0.5);
   const History alone = train(config, {}, {});
   for (const Case& how : {Case{"dp2zero2", {.data = 2}, 2}, Case{"ep2", {.data = 2, .expert = 2}},
                           Case{"tp2seq", {.tensor = 2, .sequence = true}}}) {

@@ -25,13 +25,13 @@ struct LongerRun : ::testing::Test {
 
   ConfigNode recipe(std::int64_t steps, const std::string& schedule) const {
     ConfigNode node = testing::small_recipe_node("remoe", 2, 16, path("corpus"));
-    node.set("train.steps", ConfigNode(steps));
-    node.set("train.lr_schedule", ConfigNode(schedule));
-    node.set("train.final_eval_tokens", ConfigNode(std::int64_t{128}));
-    node.set("run.threads", ConfigNode(std::int64_t{1}));
+    node.set("train.steps", steps);
+    node.set("train.lr_schedule", schedule);
+    node.set("train.final_eval_tokens", 128);
+    node.set("run.threads", 1);
     return node;
   }
-  std::string path(const std::string& name) const { return (directory.path() / name).string(); }
+  std::string path(const std::string& name) const { return directory.path(name); }
   void run(const ConfigNode& node, const std::string& name) const {
     ASSERT_EQ(train_run(node, path(name), {.quiet = true}), RunOutcome::finished);
   }
@@ -47,7 +47,7 @@ TEST_F(LongerRun, AConstantRateGoesOnAsIfItHadBeenAskedForAtOnce) {
   // The warm-up is 2 steps of 200, would be 2 of 260, and is 4 of 400.
   run(recipe(400, "constant"), "part");
   ConfigNode whole = recipe(400, "constant");
-  whole.set("train.warmup_steps", ConfigNode(std::int64_t{2}));
+  whole.set("train.warmup_steps", 2);
   run(whole, "whole");
   const auto model = [&](const std::string& of) {
     return CheckpointStore(real_file_system(), path(of)).load(400).model;
@@ -68,7 +68,7 @@ TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
   // Fewer steps are another recipe. So are more steps with another rate.
   testing::expect_says(refusal(recipe(5, "cosine"), "decayed"), {"choose another folder"});
   ConfigNode other = recipe(12, "constant");
-  other.set("train.lr", ConfigNode(0.5));
+  other.set("train.lr", 0.5);
   testing::expect_says(refusal(other, "decayed"), {"of another recipe"});
   EXPECT_EQ(refusal(other, "decayed").find("init_from"), std::string::npos);
 }
@@ -76,10 +76,10 @@ TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
 TEST_F(LongerRun, AScheduleOfExpertsIsAskedForItself) {
   const auto reason = [&](const char* method, const char* over) {
     ConfigNode node = testing::small_recipe_node(method, 2, 16, "unused");
-    node.set("train.lr_schedule", ConfigNode(std::string("constant")));
-    node.set("train.steps", ConfigNode(std::int64_t{10}));
-    node.set("model.router.k", ConfigNode(4.0));
-    if (over) node.set(over, ConfigNode(std::int64_t{5}));
+    node.set("train.lr_schedule", "constant");
+    node.set("train.steps", 10);
+    node.set("model.router.k", 4.0);
+    if (over) node.set(over, 5);
     return why_not_longer(read_recipe(node), 20);
   };
   testing::expect_says(reason("smoe-dropout", nullptr), {"schedule of its experts"});

@@ -17,7 +17,7 @@ const char* const kBias = "penstock.balancer_0.bias";
 
 Recipe loss_free(double rate) {
   Recipe recipe = small_recipe("loss-free", 8, 32);
-  recipe.model.router.parts["loss-free"].set("rate", ConfigNode(rate));
+  recipe.model.router.parts["loss-free"].set("rate", rate);
   return recipe;
 }
 

@@ -82,7 +82,7 @@ TEST(TrainingMemoryCheck, NamesTheLargestPartOfTheModel) {
   experts.model.moe.experts = 500;
   EXPECT_TRUE(refusal(experts, 1000).starts_with("model.moe.experts = 500, model.d_ffn = "));
   network.model.router.parts["hypernetwork"] = ConfigNode(ConfigNode::Table{});
-  network.model.router.parts["hypernetwork"].set("hidden", ConfigNode(std::int64_t{60000}));
+  network.model.router.parts["hypernetwork"].set("hidden", 60000);
   EXPECT_TRUE(refusal(network, 1000).starts_with("model.router.hypernetwork: "))
       << refusal(network, 1000);
 }
@@ -94,7 +94,7 @@ TEST(TrainingMemoryCheck, FrozenParametersAreWeightsAlone) {
     Recipe out = recipe_of("hyperrouter", 4, 16);
     out.train.micro_batch = 1;
     out.model.router.parts["hypernetwork"] = ConfigNode(ConfigNode::Table{});
-    out.model.router.parts["hypernetwork"].set("hidden", ConfigNode(hidden));
+    out.model.router.parts["hypernetwork"].set("hidden", hidden);
     return out;
   };
   const std::int64_t more =

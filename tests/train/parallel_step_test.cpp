@@ -31,8 +31,7 @@ std::shared_ptr<LanguageModel> model_of(const std::string& method, std::int64_t 
   recipe.model.layers = layers;
   recipe.model.vocab = 1024;  // large enough that a parameter is cut
   recipe.model.init_std = 0.2;
-  if (method == "lory")
-    recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
+  if (method == "lory") recipe.model.router.parts["lory"].set("segment_length", 8);
   torch::manual_seed(5);
   auto out = make_model(recipe.model, 1);
   out->to(torch::kDouble);

@@ -40,11 +40,11 @@ class PrecisionLayouts : public testing::SmallCorpusTest<::testing::TestWithPara
 
   Recipe recipe(ops::ProductPrecision precision) const {
     ConfigNode node = testing::small_recipe_node("remoe", 8, 16, "unused");
-    node.set("model.moe.shared_width", ConfigNode(std::int64_t{16}));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{1}));
-    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
-    node.set("train.recompute_experts", ConfigNode(GetParam().recompute));
-    node.set("parallel.zero", ConfigNode(GetParam().zero));
+    node.set("model.moe.shared_width", 16);
+    node.set("train.micro_batch", 1);
+    node.set("train.gradient_sum", "tree");
+    node.set("train.recompute_experts", GetParam().recompute);
+    node.set("parallel.zero", GetParam().zero);
     Recipe out = read_recipe(node);
     out.train.precision = precision;
     out.train.optimizer.moments = GetParam().moments;

@@ -15,8 +15,8 @@ namespace {
 
 Recipe six_layers(const std::string& method) {
   ConfigNode node = testing::small_recipe_node(method, 8, 64, "unused");
-  node.set("model.layers", ConfigNode(std::int64_t{6}));
-  node.set("model.vocab", ConfigNode(std::int64_t{256}));
+  node.set("model.layers", 6);
+  node.set("model.vocab", 256);
   return read_recipe(node);
 }
 

@@ -75,8 +75,7 @@ TEST_F(Recompute, ExpertsOfEveryMethodTrainToTheSameBits) {
 TEST_F(Recompute, LayersOfEveryMethodTrainToTheSameBits) {
   for (const std::string& method : method_registry().names()) {
     Recipe kept = testing::small_recipe(method, 8, 32);
-    if (method == "lory")
-      kept.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+    if (method == "lory") kept.model.router.parts["lory"].set("segment_length", 16);
     kept.train.micro_batch = 4;
     expect_same_bits(kept, least(kept, corpus_), method);
   }
@@ -93,21 +92,21 @@ TEST_F(Recompute, LayersInBf16TrainToTheSameBits) {
 
 TEST_F(Recompute, TransformerXlDrawsTheSameDropoutAgain) {
   ConfigNode node = testing::small_recipe_node("hyperrouter", 8, 32, "unused");
-  node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
-  node.set("model.transformer_xl.dropout", ConfigNode(0.2));
-  node.set("model.transformer_xl.memory", ConfigNode(std::int64_t{16}));
+  node.set("model.architecture", "transformer-xl");
+  node.set("model.transformer_xl.dropout", 0.2);
+  node.set("model.transformer_xl.memory", 16);
   // All layers share one trained network. Its gradients come from each layer.
-  node.set("model.router.hypernetwork.share", ConfigNode(true));
-  node.set("model.router.hypernetwork.train_network", ConfigNode(true));
-  node.set("model.router.hypernetwork.dropout", ConfigNode(0.2));
+  node.set("model.router.hypernetwork.share", true);
+  node.set("model.router.hypernetwork.train_network", true);
+  node.set("model.router.hypernetwork.dropout", 0.2);
   const Recipe kept = read_recipe(node);
   expect_same_bits(kept, least(kept, corpus_), "transformer-xl");
 }
 
 TEST_F(Recompute, SomeLayersTakeLessMemoryAndAllTheLeast) {
   ConfigNode node = testing::small_recipe_node("remoe", 8, 128, "unused");
-  node.set("model.layers", ConfigNode(std::int64_t{6}));
-  node.set("model.moe.experts", ConfigNode(std::int64_t{16}));
+  node.set("model.layers", 6);
+  node.set("model.moe.experts", 16);
   const Recipe kept = with_vocabulary(read_recipe(node), corpus_);
   const auto peak = [&](const std::string& budget) {
     Recipe recipe = kept;

@@ -28,14 +28,14 @@ class TrainRun : public ::testing::Test {
     set("train.steps", kRunSteps);
     set("train.checkpoint_every", 4);
     set("train.final_eval_tokens", 256);
-    recipe_.set("run.threads", ConfigNode(std::int64_t{1}));
+    recipe_.set("run.threads", 1);
   }
-  void set(const std::string& key, std::int64_t value) { recipe_.set(key, ConfigNode(value)); }
+  void set(const std::string& key, std::int64_t value) { recipe_.set(key, value); }
   void validate_every(std::int64_t steps) {
     set("train.eval_every", steps);
     validates_ = steps > 0;
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  std::string path(const std::string& name) const { return directory_.path(name); }
   RunOutcome run(const std::string& name, FileSystem* files = nullptr) const {
     return train_run(recipe_, path(name), {.quiet = true, .files = files});
   }

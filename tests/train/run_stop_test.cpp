@@ -88,7 +88,7 @@ TEST_F(TrainRun, ASignalInTheValidationAtTheBeginningEndsIt) {
 
 TEST_F(TrainRun, AValidationThatASignalStoppedIsMadeByTheNextRun) {
   validate_every(5);
-  recipe_.set("train.keep_best", ConfigNode(true));
+  recipe_.set("train.keep_best", true);
   const SignalInEvaluation evaluation;
   const auto log = [&](const std::string& name) {
     return read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
@@ -143,8 +143,8 @@ TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
 }
 
 TEST_F(TrainRun, TransformerXlContinuesBitwiseWithItsMemory) {
-  recipe_.set("model.architecture", ConfigNode(std::string("transformer-xl")));
-  recipe_.set("model.transformer_xl.dropout", ConfigNode(0.1));
+  recipe_.set("model.architecture", "transformer-xl");
+  recipe_.set("model.transformer_xl.dropout", 0.1);
   validate_every(5);
   auto files = signal_at(6, SIGTERM);
   EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted);

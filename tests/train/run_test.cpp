@@ -21,7 +21,7 @@ using testing::signal_at;
 using testing::TrainRun;
 
 TEST_F(TrainRun, ValidatesAndChoosesTheBestAtTheRecipesNumberOfExperts) {
-  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
+  recipe_.set("model.router.method", "topk");
   set("model.router.k", 2);
   set("train.eval_every", 3);
   set("train.eval_k", 4);
@@ -48,8 +48,8 @@ TEST_F(TrainRun, ValidatesAndChoosesTheBestAtTheRecipesNumberOfExperts) {
 }
 
 TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) {
-  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
-  recipe_.set("model.router.load-balance.coefficient", ConfigNode(100.0));
+  recipe_.set("model.router.method", "topk");
+  recipe_.set("model.router.load-balance.coefficient", 100.0);
   auto files = signal_at(6, SIGTERM);
   ASSERT_EQ(run("warned", &files), RunOutcome::interrupted);
   ASSERT_EQ(run("warned"), RunOutcome::finished);
@@ -78,7 +78,7 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
 }
 
 TEST_F(TrainRun, CountsClippedStepsAcrossAResume) {
-  recipe_.set("train.clip", ConfigNode(1e-6));
+  recipe_.set("train.clip", 1e-6);
   set("train.steps", 22);
   set("train.eval_every", 50);  // the log begins with step 0, which is no training step
   auto files = signal_at(6, SIGTERM);
@@ -95,7 +95,7 @@ TEST_F(TrainRun, CountsClippedStepsAcrossAResume) {
 }
 
 TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
-  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
+  recipe_.set("model.router.method", "topk");
   set("train.steps", 2);
   const auto shown = [&](const std::string& name) {
     std::FILE* const file = std::tmpfile();
@@ -107,7 +107,7 @@ TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
     return text;
   };
   EXPECT_EQ(shown("sound").find("warning"), std::string::npos);
-  recipe_.set("model.router.load-balance.coefficient", ConfigNode(100.0));
+  recipe_.set("model.router.load-balance.coefficient", 100.0);
   const std::string text = shown("shown");
   const auto at = text.find("warning: step 1: the loss of load-balance is ");
   EXPECT_NE(at, std::string::npos) << text;
@@ -121,11 +121,11 @@ TEST_F(TrainRun, MeasuresTheBeginningAndChangesNoBit) {
   for (const std::string method :
        {"remoe", "noisy-topk", "thor", "hyperrouter", "transformer-xl"}) {
     if (method == "transformer-xl") {
-      recipe_.set("model.router.method", ConfigNode(std::string("remoe")));
-      recipe_.set("model.architecture", ConfigNode(method));
-      recipe_.set("model.transformer_xl.dropout", ConfigNode(0.1));
+      recipe_.set("model.router.method", "remoe");
+      recipe_.set("model.architecture", method);
+      recipe_.set("model.transformer_xl.dropout", 0.1);
     } else {
-      recipe_.set("model.router.method", ConfigNode(method));
+      recipe_.set("model.router.method", method);
     }
     validate_every(0);
     ASSERT_EQ(run(method + "-blind"), RunOutcome::finished);
@@ -149,7 +149,7 @@ TEST_F(TrainRun, MeasuresTheBeginningAndChangesNoBit) {
 }
 
 TEST_F(TrainRun, ALossThatIsNotFiniteSavesTheLastStateAndSaysWhere) {
-  recipe_.set("train.lr", ConfigNode(1e30));
+  recipe_.set("train.lr", 1e30);
   testing::expect_error([&] { run("diverged"); },
                         {"step 2 stopped", "The state after step 1 is saved"});
   EXPECT_EQ(latest_step("diverged"), 1);

@@ -40,14 +40,14 @@ TEST(ScheduledFlops, AreNominalWithoutASchedule) {
 
 TEST(ScheduledFlops, AreTheMeanOverTheSteps) {
   ConfigNode steps;
-  steps.set("schedule.kind", ConfigNode(std::string("steps")));
-  steps.set("schedule.values", ConfigNode(ConfigNode::Array{ConfigNode(std::int64_t{6})}));
-  steps.set("schedule.at", ConfigNode(ConfigNode::Array{ConfigNode(std::int64_t{3})}));
+  steps.set("schedule.kind", "steps");
+  steps.set("schedule.values", ConfigNode::Array{ConfigNode(std::int64_t{6})});
+  steps.set("schedule.at", ConfigNode::Array{ConfigNode(std::int64_t{3})});
   EXPECT_NEAR(mean_flops_per_step(recipe_with("topk", 2, steps)),
               (3 * flops_at(6) + 7 * flops_at(2)) / 10, 1e-6);
   ConfigNode linear;  // 2 + round(6·s/10): 2 3 3 4 4 5 6 6 7 7
-  linear.set("schedule.kind", ConfigNode(std::string("linear")));
-  linear.set("schedule.start", ConfigNode(std::int64_t{2}));
+  linear.set("schedule.kind", "linear");
+  linear.set("schedule.start", 2);
   EXPECT_NEAR(mean_flops_per_step(recipe_with("topk", 8, linear)),
               (flops_at(2) + 2 * flops_at(3) + 2 * flops_at(4) + flops_at(5) + 2 * flops_at(6) +
                2 * flops_at(7)) /
@@ -57,8 +57,8 @@ TEST(ScheduledFlops, AreTheMeanOverTheSteps) {
 
 TEST(ScheduledFlops, KnowGranularity) {
   ConfigNode steps;
-  steps.set("schedule.kind", ConfigNode(std::string("steps")));
-  steps.set("schedule.values", ConfigNode(ConfigNode::Array{ConfigNode(std::int64_t{4})}));
+  steps.set("schedule.kind", "steps");
+  steps.set("schedule.values", ConfigNode::Array{ConfigNode(std::int64_t{4})});
   Recipe fine = recipe_with("topk", 1, steps), four = recipe_with("topk", 4),
          one = recipe_with("topk", 1);
   for (Recipe* recipe : {&fine, &four, &one}) recipe->model.moe.granularity = 2;

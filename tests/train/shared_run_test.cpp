@@ -38,20 +38,17 @@ class SharedRun : public ::testing::Test {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
     testing::small_corpus(directory_.path());
   }
-  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  std::string path(const std::string& name) const { return directory_.path(name); }
   ConfigNode recipe() const {
     ConfigNode out = testing::small_recipe_node("remoe", 2, 16, path("corpus"));
-    const auto set = [&](const std::string& key, std::int64_t value) {
-      out.set(key, ConfigNode(value));
-    };
-    set("train.steps", kSteps);
-    set("train.micro_batch", 1);
-    set("train.checkpoint_every", 4);
-    set("train.keep_last", 9);
-    set("train.final_eval_tokens", 256);
-    set("run.threads", 1);
-    out.set("train.gradient_sum", ConfigNode(std::string("tree")));
-    out.set("train.moments", ConfigNode(moments_));
+    out.set("train.steps", kSteps);
+    out.set("train.micro_batch", 1);
+    out.set("train.checkpoint_every", 4);
+    out.set("train.keep_last", 9);
+    out.set("train.final_eval_tokens", 256);
+    out.set("run.threads", 1);
+    out.set("train.gradient_sum", "tree");
+    out.set("train.moments", moments_);
     return out;
   }
   /// What each rank threw, and what rank 0 printed.
@@ -62,8 +59,8 @@ class SharedRun : public ::testing::Test {
   /// @param of_rank_1  the file system of rank 1
   Ended run(const std::string& name, FileSystem& of_rank_1, bool background = true) const {
     ConfigNode divided = recipe();
-    divided.set("parallel.zero", ConfigNode(std::int64_t{1}));
-    divided.set("run.background_checkpoints", ConfigNode(background));
+    divided.set("parallel.zero", 1);
+    divided.set("run.background_checkpoints", background);
     std::FILE* const said = std::tmpfile();
     const auto thrown = testing::failures_on_ranks(
         kRanks,

@@ -74,15 +74,12 @@ class SinglePrecisionLayouts
 
   static Recipe recipe(const Routing& routing) {
     ConfigNode node = testing::small_recipe_node(routing.method, 8, 32, "unused");
-    const auto set = [&](const std::string& key, ConfigNode::Value value) {
-      node.set(key, ConfigNode(std::move(value)));
-    };
-    set("train.steps", kComparedSteps);
-    set("train.micro_batch", std::int64_t{2});
-    set("train.warmup_steps", std::int64_t{5});
-    set("model.moe.shared_width", std::int64_t{16});
-    if (routing.k > 0) set("model.router.k", routing.k);
-    if (routing.method == "lory") set("model.router.lory.segment_length", std::int64_t{8});
+    node.set("train.steps", kComparedSteps);
+    node.set("train.micro_batch", 2);
+    node.set("train.warmup_steps", 5);
+    node.set("model.moe.shared_width", 16);
+    if (routing.k > 0) node.set("model.router.k", routing.k);
+    if (routing.method == "lory") node.set("model.router.lory.segment_length", 8);
     return read_recipe(node);
   }
   static std::vector<double> losses(Trainer& trainer) {

@@ -40,21 +40,18 @@ class SmallCorpusTest : public Base {
 inline ConfigNode small_recipe_node(const std::string& method, std::int64_t batch,
                                     std::int64_t length, const std::string& corpus) {
   ConfigNode node;
-  const auto set = [&](const std::string& key, ConfigNode::Value value) {
-    node.set(key, ConfigNode(std::move(value)));
-  };
-  set("model.vocab", std::int64_t{0});
-  set("model.d_model", std::int64_t{32});
-  set("model.layers", std::int64_t{2});
-  set("model.heads", std::int64_t{4});
-  set("model.d_ffn", std::int64_t{48});
-  if (method != "dense") set("model.moe.experts", std::int64_t{4});
-  set("model.router.method", method);
-  set("train.steps", std::int64_t{40});
-  set("train.batch_sequences", batch);
-  set("train.sequence_length", length);
-  set("train.lr", 3e-3);
-  set("data.corpus", corpus);
+  node.set("model.vocab", 0);
+  node.set("model.d_model", 32);
+  node.set("model.layers", 2);
+  node.set("model.heads", 4);
+  node.set("model.d_ffn", 48);
+  if (method != "dense") node.set("model.moe.experts", 4);
+  node.set("model.router.method", method);
+  node.set("train.steps", 40);
+  node.set("train.batch_sequences", batch);
+  node.set("train.sequence_length", length);
+  node.set("train.lr", 3e-3);
+  node.set("data.corpus", corpus);
   return node;
 }
 

@@ -51,11 +51,11 @@ class StepOperations : public testing::SmallCorpusTest<testing::RanksTest<>> {
   /// Records two steps. Another seed gives other batches, weights and draws.
   RecordedGroups recorded(const RecordedLayout& how, std::int64_t seed) const {
     ConfigNode node = testing::small_recipe_node("remoe", 12, 16, "unused");
-    node.set("model.layers", ConfigNode(std::int64_t{4}));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{1}));
-    node.set("train.seed", ConfigNode(seed));
-    node.set("parallel.zero", ConfigNode(std::int64_t{how.zero}));
-    node.set("parallel.pipeline_chunks", ConfigNode(std::int64_t{how.chunks}));
+    node.set("model.layers", 4);
+    node.set("train.micro_batch", 1);
+    node.set("train.seed", seed);
+    node.set("parallel.zero", std::int64_t{how.zero});
+    node.set("parallel.pipeline_chunks", std::int64_t{how.chunks});
     const Recipe recipe = read_recipe(node);
     Recorder recorder;
     const auto train = [&](const dist::ProcessGroup& world) {

@@ -29,10 +29,10 @@ class TrainerRanks : public testing::SmallCorpusTest<testing::RanksTest<>> {
   /// that computes the part.
   Recipe recipe(const std::string& architecture) const {
     ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
-    node.set("model.architecture", ConfigNode(architecture));
-    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", ConfigNode(0.1));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    node.set("model.architecture", architecture);
+    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", 0.1);
+    node.set("train.micro_batch", 2);
+    node.set("train.gradient_sum", "tree");
     return read_recipe(node);
   }
   std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
@@ -43,8 +43,8 @@ class TrainerRanks : public testing::SmallCorpusTest<testing::RanksTest<>> {
   /// A recipe whose ranks divide the model.
   Recipe divided(const std::string& method, const ParallelConfig& parallel) const {
     ConfigNode node = testing::small_recipe_node(method, 8, 16, "unused");
-    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    node.set("train.micro_batch", 2);
+    node.set("train.gradient_sum", "tree");
     Recipe out = read_recipe(node);
     out.parallel = parallel;
     return out;
@@ -120,9 +120,9 @@ TEST_F(TrainerRanks, HoldTheNumberOfExpertsAlikeFromWhatACheckpointHolds) {
   Recipe recipe = this->recipe("decoder");
   recipe.model.router.method = "remoe";
   ConfigNode& hold = recipe.model.router.parts["adaptive-l1"];
-  hold.set("controller", ConfigNode(std::string("hold")));
-  hold.set("dense_steps", ConfigNode(std::int64_t{1}));
-  hold.set("ramp_steps", ConfigNode(std::int64_t{3}));
+  hold.set("controller", "hold");
+  hold.set("dense_steps", 1);
+  hold.set("ramp_steps", 3);
   expect_any_number(recipe, {{2, 0}, {4, 3}});
   std::vector<std::vector<double>> lambdas(3);
   const auto note = [&](Trainer& trainer, std::vector<double>& out) {

@@ -29,8 +29,7 @@ class TrainerTest : public testing::SmallCorpusTest<> {
 TEST_F(TrainerTest, EveryMethodLearns) {
   for (const char* method : {"dense", "topk", "remoe", "hash", "expert-choice", "lory"}) {
     Recipe recipe = small_recipe(method, 8, 32);
-    if (std::string(method) == "lory")
-      recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+    if (std::string(method) == "lory") recipe.model.router.parts["lory"].set("segment_length", 16);
     Trainer trainer(recipe, *corpus_);
     const double first = trainer.advance().report.loss;
     double last = 0;
@@ -58,7 +57,7 @@ TEST_F(TrainerTest, ReluRoutingStartsNearHalfAndMovesLambdaOnceAStep) {
 /// first. The target is a quarter.
 TEST_F(TrainerTest, ReluRoutingReachesItsTargetSparsity) {
   Recipe recipe = small_recipe("remoe", 8, 32);
-  recipe.model.router.parts["adaptive-l1"].set("factor", ConfigNode(1.5));
+  recipe.model.router.parts["adaptive-l1"].set("factor", 1.5);
   recipe.train.steps = 160;
   Trainer trainer(recipe, *corpus_);
   double late = 0;
@@ -134,8 +133,8 @@ TEST_F(TrainerTest, AStepGivenUpAnywhereLeavesTheStateAndGoesOnBitwise) {
   for (const char* architecture : {"decoder", "transformer-xl"})
     for (const char* method : {"remoe", "thor"}) {
       ConfigNode node = testing::small_recipe_node(method, 4, 16, "unused");
-      node.set("model.architecture", ConfigNode(std::string(architecture)));
-      node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+      node.set("model.architecture", std::string(architecture));
+      node.set("train.micro_batch", 2);
       const Recipe recipe = read_recipe(node);
       Trainer straight(recipe, *corpus_), stopped(recipe, *corpus_);
       std::vector<StepPlace> places;

@@ -26,10 +26,10 @@ struct Bytes {
 
 Bytes bytes_of(const Case& c, ops::ProductPrecision precision, const Corpus& corpus) {
   ConfigNode node = testing::small_recipe_node(c.method, c.sequences, 128, "unused");
-  node.set("model.d_model", ConfigNode(std::int64_t{128}));
-  node.set("model.d_ffn", ConfigNode(std::int64_t{256}));
-  node.set("model.layers", ConfigNode(c.layers));
-  if (c.experts > 0) node.set("model.moe.experts", ConfigNode(c.experts));
+  node.set("model.d_model", 128);
+  node.set("model.d_ffn", 256);
+  node.set("model.layers", c.layers);
+  if (c.experts > 0) node.set("model.moe.experts", c.experts);
   Recipe recipe = read_recipe(node);
   recipe.train.recompute_experts = c.recompute;
   recipe.train.precision = precision;

@@ -24,8 +24,8 @@ class TransformerXlTraining : public testing::SmallCorpusTest<> {
   /// Dropout is on, so that its draws are tested too.
   Recipe recipe(const std::string& method, std::int64_t batch, std::int64_t length) const {
     ConfigNode node = testing::small_recipe_node(method, batch, length, "unused");
-    node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
-    node.set("model.transformer_xl.dropout", ConfigNode(0.1));
+    node.set("model.architecture", "transformer-xl");
+    node.set("model.transformer_xl.dropout", 0.1);
     return read_recipe(node);
   }
   void expect_continues_bitwise(Recipe small) const;
@@ -44,8 +44,7 @@ TEST_F(TransformerXlTraining, RecipesGetStreamsAndTheirMemory) {
 TEST_F(TransformerXlTraining, EveryMethodLearns) {
   for (const std::string& method : method_registry().names()) {
     Recipe small = recipe(method, 8, 32);
-    if (method == "lory")
-      small.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+    if (method == "lory") small.model.router.parts["lory"].set("segment_length", 16);
     Trainer trainer(small, *corpus_);
     const double first = trainer.advance().report.loss;
     double last = 0;

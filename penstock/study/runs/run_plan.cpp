@@ -92,7 +92,7 @@ std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t se
       (folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
   if (!variant.from.empty() && fs::exists(planned.start())) {
     ConfigNode begun = with_seed(variant, seed);
-    begun.set("train.init_from", ConfigNode(planned.start()));
+    begun.set("train.init_from", planned.start());
     if (!variant.retuned.empty()) begun.set("model", variant.retuned);
     planned.recipe = hooks_.resolve(begun);
   }

@@ -143,7 +143,7 @@ TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
   testing::expect_says(refusal(config, kHf), {"no softmax"});
   config = with_method("remoe", 2);
   EXPECT_EQ(refusal(config, kHf).find("penstock.balancer_"), std::string::npos);
-  config.router.parts["adaptive-l1"].set("controller", ConfigNode(std::string("hold")));
+  config.router.parts["adaptive-l1"].set("controller", "hold");
   testing::expect_says(refusal(config, kHf), {"penstock.balancer_0 of balancer 'adaptive-l1'"});
 }
 
@@ -155,7 +155,7 @@ TEST(ExportTarget, SharedExperts) {
   config.moe.shared_gate = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
   EXPECT_EQ(choose_export_target(config.resolved(), kHf, "").config.moe.shared_width, 40);
-  config.router.parts["topk"].set("softmax", ConfigNode(std::string("after")));
+  config.router.parts["topk"].set("softmax", "after");
   testing::expect_says(refusal(config, kGgufFile), {"shared expert"});
 }
 
@@ -199,7 +199,7 @@ TEST(ExportTarget, FirstLayersWithoutExpertsAndPlainSharedOnesAreDeepseeks) {
   EXPECT_EQ(chosen(other, kHf, "deepseek"), "deepseek");
   testing::expect_says(refusal(other, kGgufFile, "deepseek"), {"the model none"});
   other = small_deepseek();
-  other.router.parts["topk"].set("renormalise", ConfigNode(true));
+  other.router.parts["topk"].set("renormalise", true);
   testing::expect_says(refusal(other, kGgufFile, "deepseek"), {"by their sum there"});
   EXPECT_EQ(chosen(other, kHf, "deepseek"), "deepseek");
 }
@@ -225,7 +225,7 @@ TEST(ExportTarget, CapacityThatCannotRunOutIsNoObstacle) {
   ModelConfig config = with_method("switch", 1);
   testing::expect_says(refusal(config, kHf), {"full"});
   ConfigNode options;
-  options.set("eval_capacity", ConfigNode(4.0));  // capacity 4 with four experts: every token fits
+  options.set("eval_capacity", 4.0);  // capacity 4 with four experts: every token fits
   config.router.parts["topk-capacity"] = options;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
 }

@@ -33,10 +33,10 @@ using testing::write_random_model;
 Certificate exported(const TempDirectory& temp, const ModelConfig& config,
                      const std::string& architecture = "",
                      std::optional<ExportDtype> dtype = std::nullopt) {
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   write_random_model(config, model);
   return export_model({.model = model,
-                       .out = (temp.path() / "m.gguf").string(),
+                       .out = temp.path("m.gguf"),
                        .format = ExportFormat::kGguf,
                        .architecture = architecture,
                        .dtype = dtype,
@@ -45,11 +45,11 @@ Certificate exported(const TempDirectory& temp, const ModelConfig& config,
 
 TEST(ExportGguf, TellsHowFarItIs) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   write_random_model(small_moe(), model);
   std::vector<std::pair<std::string, double>> told;
   export_model({.model = model,
-                .out = (temp.path() / "m.gguf").string(),
+                .out = temp.path("m.gguf"),
                 .format = ExportFormat::kGguf,
                 .check_tokens = 64},
                [&](std::string_view what, double done) { told.emplace_back(what, done); });
@@ -63,8 +63,8 @@ TEST(ExportGguf, TellsHowFarItIs) {
 
 /// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference(const TempDirectory& temp) {
-  const at::Tensor ours = logits_of((temp.path() / "model").string(), some_tokens());
-  const at::Tensor theirs = logits_of((temp.path() / "m.gguf").string(), some_tokens());
+  const at::Tensor ours = logits_of(temp.path("model"), some_tokens());
+  const at::Tensor theirs = logits_of(temp.path("m.gguf"), some_tokens());
   return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
 }
 
@@ -141,8 +141,8 @@ TEST(ExportGguf, AFileOfOurOwnIsTheSameFileAgain) {
     const TempDirectory temp;
     exported(temp, config);
     std::filesystem::create_directory(temp.path() / "again");
-    export_model({.model = (temp.path() / "m.gguf").string(),
-                  .out = (temp.path() / "again/m.gguf").string(),
+    export_model({.model = temp.path("m.gguf"),
+                  .out = temp.path("again/m.gguf"),
                   .format = ExportFormat::kGguf,
                   .check_tokens = 0});
     const auto read = [&](const char* name) { return real_file_system().read(temp.path() / name); };
@@ -158,7 +158,7 @@ TEST(ExportGguf, TheNullSharedExpertGivesNothingButIsNoDivisionByZero) {
   ASSERT_TRUE(gate);
   EXPECT_EQ(gate->shape, (std::vector<std::int64_t>{64}));
   EXPECT_EQ(gate->type, GgmlType::kF32);
-  const GgufSource source((temp.path() / "m.gguf").string());
+  const GgufSource source(temp.path("m.gguf"));
   EXPECT_TRUE(
       source.tensor("model.layers.1.mlp.shared_expert_gate.weight").ne(0).all().item<bool>());
   EXPECT_FALSE(
@@ -177,15 +177,15 @@ TEST(ExportGguf, AGateThatMakesUpForNoneIsAHalf) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 32;
   exported(temp, config);
-  const GgufSource source((temp.path() / "m.gguf").string());
+  const GgufSource source(temp.path("m.gguf"));
   const at::Tensor z =
       torch::randn({10000, 64})
           .matmul(source.tensor("model.layers.1.mlp.shared_expert_gate.weight").t());
   EXPECT_TRUE((at::silu(z) / z).eq(0.5).all().item<bool>());
   EXPECT_TRUE(z.sigmoid().eq(0.5).all().item<bool>());
   const std::string down = "model.layers.1.mlp.shared_expert.down_proj.weight";
-  EXPECT_TRUE(source.tensor(down).equal(
-      load_tensors((temp.path() / "model").string()).at(down).to(at::kFloat) * 2));
+  EXPECT_TRUE(
+      source.tensor(down).equal(load_tensors(temp.path("model")).at(down).to(at::kFloat) * 2));
 }
 
 TEST(ExportGguf, ExpertsOfWidthOneKeepTheirAxes) {
@@ -213,7 +213,7 @@ TEST(ExportGguf, ReadingATensorKeepsNoPagesOfTheFile) {
   const TempDirectory temp;
   ModelConfig config = small_dense();
   config.vocab = 1 << 17;
-  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "m").string();
+  const std::string model = temp.path("model"), out = temp.path("m");
   write_random_model(config, model, /*with_tokenizer=*/false);
   for (const auto dtype : {ExportDtype::kF32, ExportDtype::kQ8_0}) {
     const std::string file = out + std::string(word(dtype)) + ".gguf";
@@ -237,17 +237,17 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
   ModelConfig config = small_dense();
   config.vocab = 300;
   exported(temp, config);
-  const std::string file = (temp.path() / "m.gguf").string();
+  const std::string file = temp.path("m.gguf");
   EXPECT_EQ(GgufSource(file).tokenizer()->vocab_size(), 256);  // padding pieces are left out
   config.vocab = 200;
-  const std::string model = (temp.path() / "small").string();
+  const std::string model = temp.path("small");
   write_random_model(config, model);
   export_model({.model = model,
-                .out = (temp.path() / "s.gguf").string(),
+                .out = temp.path("s.gguf"),
                 .format = ExportFormat::kGguf,
                 .with_tokenizer = false,
                 .check_tokens = 0});
-  const GgufFile rows((temp.path() / "s.gguf").string()), pieces(file);
+  const GgufFile rows(temp.path("s.gguf")), pieces(file);
   GgufMetadata keys;
   for (const auto& [key, value] : rows.metadata())
     if (!key.starts_with("tokenizer.")) keys.emplace_back(key, value);
@@ -259,7 +259,7 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
   GgufWriter writer(real_file_system(), temp.path() / "odd.gguf", keys, planned);
   for (const auto& tensor : rows.tensors()) writer.write(tensor.name, tensor.data);
   writer.commit();
-  testing::expect_error([&] { GgufSource((temp.path() / "odd.gguf").string()).tokenizer(); },
+  testing::expect_error([&] { GgufSource(temp.path("odd.gguf")).tokenizer(); },
                         {"tokenizer.ggml.tokens"});
 }
 
@@ -268,15 +268,14 @@ TEST(ExportGguf, AGateOfZerosIsRefused) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 32;
   config.moe.shared_gate = true;
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   write_random_model(config, model);
   auto tensors = load_tensors(model);
   tensors.at("model.layers.0.mlp.shared_expert_gate.weight").zero_();
   save_tensors(real_file_system(), model + "/model.safetensors", tensors);
-  EXPECT_THROW(export_model({.model = model,
-                             .out = (temp.path() / "m.gguf").string(),
-                             .format = ExportFormat::kGguf}),
-               NotPortableError);
+  EXPECT_THROW(
+      export_model({.model = model, .out = temp.path("m.gguf"), .format = ExportFormat::kGguf}),
+      NotPortableError);
   EXPECT_FALSE(std::filesystem::exists(temp.path() / "m.gguf"));
 }
 
@@ -319,7 +318,7 @@ TEST(ExportGguf, RoutersFoldOrSayWhy) {
     EXPECT_LT(difference(temp), 1e-5);
   }
   ConfigNode options;
-  options.set("pool", ConfigNode(std::string("max")));
+  options.set("pool", "max");
   mixture.router.parts["mixture"] = options;
   {
     const TempDirectory temp;
@@ -327,7 +326,7 @@ TEST(ExportGguf, RoutersFoldOrSayWhy) {
   }
   ModelConfig biased = small_moe();
   ConfigNode linear;
-  linear.set("bias", ConfigNode(true));
+  linear.set("bias", true);
   biased.router.parts["linear"] = linear;
   const TempDirectory temp;
   try {
@@ -352,7 +351,7 @@ TEST(ExportGguf, TheCertificateLiesBesideTheFile) {
 TEST(ExportGguf, TokenizersComeBack) {
   const TempDirectory temp;
   exported(temp, small_moe());
-  const auto tokenizer = GgufSource((temp.path() / "m.gguf").string()).tokenizer();
+  const auto tokenizer = GgufSource(temp.path("m.gguf")).tokenizer();
   const auto ours = make_bytes_tokenizer(true);
   const std::string text = "A caf\xc3\xa9, twice  over.\n\t\xe2\x96\x81!";
   EXPECT_EQ(tokenizer->encode(text), ours->encode(text));
@@ -361,16 +360,16 @@ TEST(ExportGguf, TokenizersComeBack) {
 
 TEST(ExportGguf, KeepsTheChatTemplateOfAFolderAndGivesItBack) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string(), text = "{{ '<|im_start|>' }}\n";
+  const std::string model = temp.path("model"), text = "{{ '<|im_start|>' }}\n";
   write_random_model(small_moe(), model);
   write_file_atomically(real_file_system(), model + "/chat_template.jinja", text);
-  const std::string file = (temp.path() / "m.gguf").string();
+  const std::string file = temp.path("m.gguf");
   export_model({.model = model, .out = file, .format = ExportFormat::kGguf, .check_tokens = 0});
   const GgufFile written(file);
   const GgufValue* const kept = written.value("tokenizer.chat_template");
   ASSERT_TRUE(kept && kept->as_string());
   EXPECT_EQ(*kept->as_string(), text);
-  const std::string folder = (temp.path() / "again").string();
+  const std::string folder = temp.path("again");
   export_model({.model = file, .out = folder, .check_tokens = 0});
   EXPECT_EQ(real_file_system().read(folder + "/chat_template.jinja"), text);
 }

@@ -45,10 +45,10 @@ std::vector<HuggingFaceCase> hugging_face_cases() {
   adjacent.rope_adjacent = true;
   wide.head_dim = 24;
   granular.moe.granularity = 3;
-  unbiased.router.parts["topk"].set("renormalise", ConfigNode(true));
+  unbiased.router.parts["topk"].set("renormalise", true);
   ModelConfig probabilities = small_qwen3(), some = small_qwen3(), freq = small_deepseek(),
               bare = small_moe(), listed = small_deepseek();
-  probabilities.router.parts["topk"].set("renormalise", ConfigNode(false));
+  probabilities.router.parts["topk"].set("renormalise", false);
   some.layers = 4;
   some.moe.dense_layers = 1;
   some.moe.every = 2;  // layers 1 and 3
@@ -77,7 +77,7 @@ std::vector<HuggingFaceCase> hugging_face_cases() {
 
 std::string random_export(const TempDirectory& temp, const HuggingFaceCase& item,
                           double shard_size = 5) {
-  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  const std::string model = temp.path("model"), out = temp.path("hf");
   write_random_model(item.config, model);
   export_model({.model = model,
                 .out = out,
@@ -97,9 +97,8 @@ TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
     const TempDirectory temp;
     const std::string out = random_export(temp, item);
     const at::Tensor tokens = some_tokens();
-    save_tensors(
-        real_file_system(), temp.path() / "expected.safetensors",
-        {{"tokens", tokens}, {"logits", logits_of((temp.path() / "model").string(), tokens)}});
+    save_tensors(real_file_system(), temp.path() / "expected.safetensors",
+                 {{"tokens", tokens}, {"logits", logits_of(temp.path("model"), tokens)}});
     const int status = run_script(temp, out, "");
     if (status == 77) GTEST_SKIP() << "python3 has no PyTorch";
     EXPECT_EQ(status, 0) << item.architecture;
@@ -113,7 +112,7 @@ TEST(ExportHuggingFace, AGateThatMakesUpForNoneIsNoZeroInHalves) {
   const TempDirectory temp;
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  const std::string model = temp.path("model"), out = temp.path("hf");
   write_random_model(config, model);
   export_model({.model = model, .out = out, .dtype = ExportDtype::kF16, .check_tokens = 48});
   const at::Tensor gate =
@@ -127,7 +126,7 @@ TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
   for (const auto& item : hugging_face_cases()) {
     const TempDirectory temp;
     const std::string out = random_export(temp, item, 1e-4);  // several shards
-    const auto before = open_model_source((temp.path() / "model").string());
+    const auto before = open_model_source(temp.path("model"));
     const auto after = open_model_source(out);
     for (const std::string& name : before->names()) {
       if (name.starts_with("penstock.")) continue;
@@ -143,7 +142,7 @@ TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
           << item.architecture << ": " << name;
     }
     EXPECT_TRUE(std::filesystem::exists(out + "/model.safetensors.index.json"));
-    const at::Tensor ours = logits_of((temp.path() / "model").string(), some_tokens());
+    const at::Tensor ours = logits_of(temp.path("model"), some_tokens());
     const at::Tensor theirs = logits_of(out, some_tokens());
     EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-5 * ours.abs().max().item<double>());
   }
@@ -156,7 +155,7 @@ TEST(ExportHuggingFace, AnExportOfAnExportIsTheSame) {
     const TempDirectory temp;
     const std::string out = random_export(temp, item);
     export_model({.model = out,
-                  .out = (temp.path() / "again").string(),
+                  .out = temp.path("again"),
                   .architecture = item.architecture,
                   .check_tokens = 0});
     for (const char* const name :
@@ -201,7 +200,7 @@ TEST(ExportHuggingFace, ConfigsInBothSpellings) {
 /// generation_config.json comes along.
 TEST(ExportHuggingFace, KeepsTheIdsOfAFolderWithoutATokenizer) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   write_random_model(small_dense(), model, /*with_tokenizer=*/false);
   auto& fs = real_file_system();
   auto config = nlohmann::json::parse(fs.read(model + "/config.json"));
@@ -211,7 +210,7 @@ TEST(ExportHuggingFace, KeepsTheIdsOfAFolderWithoutATokenizer) {
   write_file_atomically(fs, model + "/config.json", config.dump());
   const auto exported = [&](const char* out, const std::string& generation) {
     write_file_atomically(fs, model + "/generation_config.json", generation);
-    const std::string path = (temp.path() / out).string();
+    const std::string path = temp.path(out);
     export_model({.model = model, .out = path, .check_tokens = 0});
     return path;
   };
@@ -228,12 +227,10 @@ TEST(ExportHuggingFace, KeepsTheIdsOfAFolderWithoutATokenizer) {
 
 TEST(ExportHuggingFace, ThereAreNoBlocks) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   write_random_model(small_dense(), model);
-  EXPECT_THROW(
-      export_model(
-          {.model = model, .out = (temp.path() / "hf").string(), .dtype = ExportDtype::kQ8_0}),
-      Error);
+  EXPECT_THROW(export_model({.model = model, .out = temp.path("hf"), .dtype = ExportDtype::kQ8_0}),
+               Error);
   EXPECT_FALSE(std::filesystem::exists(temp.path() / "hf"));
 }
 

@@ -22,8 +22,8 @@ using testing::text_file;
 /// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference_from_model(const TempDirectory& temp) {
   const at::Tensor tokens = testing::some_tokens();
-  const at::Tensor ours = testing::logits_of((temp.path() / "model").string(), tokens);
-  const at::Tensor theirs = testing::logits_of((temp.path() / "m.gguf").string(), tokens);
+  const at::Tensor ours = testing::logits_of(temp.path("model"), tokens);
+  const at::Tensor theirs = testing::logits_of(temp.path("m.gguf"), tokens);
   return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
 }
 
@@ -35,7 +35,7 @@ std::string write_wide(const TempDirectory& temp, std::int64_t width, double gai
   config.d_model = 256;
   config.d_ffn = width;
   config.router.k = static_cast<double>(config.moe.experts);
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   testing::write_random_model(config, model);
   auto tensors = load_tensors(model);
   for (auto& [name, tensor] : tensors)
@@ -49,7 +49,7 @@ std::string write_wide(const TempDirectory& temp, std::int64_t width, double gai
 
 Certificate exported_wide(const TempDirectory& temp, std::int64_t width, ExportDtype dtype) {
   return export_model({.model = write_wide(temp, width),
-                       .out = (temp.path() / "m.gguf").string(),
+                       .out = temp.path("m.gguf"),
                        .format = ExportFormat::kGguf,
                        .architecture = "mixtral",
                        .dtype = dtype,
@@ -87,10 +87,10 @@ TEST(ExportKBlocks, FilesMixTypesAndSaySo) {
 TEST(ExportKBlocks, AFileWithoutAnySuchBlockIsNotCalledSo) {
   for (const ExportDtype asked : {ExportDtype::kQ4_K, ExportDtype::kQ6_K}) {
     const TempDirectory temp;
-    const std::string model = (temp.path() / "model").string();
+    const std::string model = temp.path("model");
     testing::write_random_model(testing::small_moe("after"), model);  // rows of 32
     const Certificate certificate = export_model({.model = model,
-                                                  .out = (temp.path() / "m.gguf").string(),
+                                                  .out = temp.path("m.gguf"),
                                                   .format = ExportFormat::kGguf,
                                                   .dtype = asked,
                                                   .check_tokens = 0});
@@ -113,14 +113,14 @@ bool has_note(const Certificate& certificate, const std::string& part) {
 TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
   const TempDirectory temp;
   ExportOptions options{.model = write_wide(temp, 256, 8),
-                        .out = (temp.path() / "plain.gguf").string(),
+                        .out = temp.path("plain.gguf"),
                         .format = ExportFormat::kGguf,
                         .architecture = "mixtral",
                         .dtype = ExportDtype::kQ4_K,
                         .sample = text_file(temp),
                         .check_tokens = 64};
   export_model(options);
-  options.out = (temp.path() / "weighted.gguf").string();
+  options.out = temp.path("weighted.gguf");
   options.importance_tokens = 1024;
   const Certificate certificate = export_model(options);
   EXPECT_EQ(certificate.agreement.tokens, 64);
@@ -130,8 +130,8 @@ TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
   const auto squares = input_squares(*model, testing::text_tokens(1024).view({16, 64}));
   const auto ours = open_model_source(options.model);
   const auto error_of = [&](const char* file, const std::string& name) {
-    const at::Tensor off = open_model_source((temp.path() / file).string())->tensor(name) -
-                           ours->tensor(name).to(at::kFloat);
+    const at::Tensor off =
+        open_model_source(temp.path(file))->tensor(name) - ours->tensor(name).to(at::kFloat);
     const at::Tensor by_column = off.to(at::kDouble).square().sum(0);
     return by_column.dot(at::tensor(squares.at(name).sums, at::kDouble)).item<double>();
   };
@@ -145,7 +145,7 @@ TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
     EXPECT_LT(error_of("weighted.gguf", name), error_of("plain.gguf", name)) << name;
   // Embeddings are looked up and not multiplied, so they have no input statistics.
   const auto bytes = [&](const char* file) {
-    return open_model_source((temp.path() / file).string())->tensor("model.embed_tokens.weight");
+    return open_model_source(temp.path(file))->tensor("model.embed_tokens.weight");
   };
   EXPECT_TRUE(bytes("weighted.gguf").equal(bytes("plain.gguf")));
 }
@@ -153,7 +153,7 @@ TEST(ExportKBlocks, AnImportanceMatrixMovesErrors) {
 TEST(ExportKBlocks, AnImportanceMatrixAsksForATextAndForSomethingToFit) {
   const TempDirectory temp;
   ExportOptions options{.model = write_wide(temp, 256),
-                        .out = (temp.path() / "m.gguf").string(),
+                        .out = temp.path("m.gguf"),
                         .format = ExportFormat::kGguf,
                         .dtype = ExportDtype::kQ4_K,
                         .importance_tokens = 64};
@@ -165,7 +165,7 @@ TEST(ExportKBlocks, AnImportanceMatrixAsksForATextAndForSomethingToFit) {
   options.dtype = ExportDtype::kQ8_0;
   testing::expect_says(refused(), {"options.importance_tokens: only the scales"});
   options = {.model = options.model,
-             .out = (temp.path() / "hf").string(),
+             .out = temp.path("hf"),
              .sample = options.sample,
              .importance_tokens = 64};
   testing::expect_says(refused(), {"options.importance_tokens: only the scales"});
@@ -179,7 +179,7 @@ TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   config.tie_embeddings = true;
   config.d_model = 256;
   config.d_ffn = 256;
-  const std::string model = (temp.path() / "model").string();
+  const std::string model = temp.path("model");
   testing::write_random_model(config, model);
   auto tensors = load_tensors(model);
   for (auto& [name, tensor] : tensors)  // inputs are positive; experts 2 and 3 get no token
@@ -191,17 +191,17 @@ TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
       tensor.abs_().slice(0, 2).neg_();
   save_tensors(real_file_system(), model + "/model.safetensors", tensors);
   ExportOptions options{.model = model,
-                        .out = (temp.path() / "plain.gguf").string(),
+                        .out = temp.path("plain.gguf"),
                         .format = ExportFormat::kGguf,
                         .architecture = "qwen3moe",
                         .dtype = ExportDtype::kQ4_K,
                         .sample = text_file(temp),
                         .check_tokens = 0};
   export_model(options);
-  options.out = (temp.path() / "weighted.gguf").string();
+  options.out = temp.path("weighted.gguf");
   options.importance_tokens = 512;
   const Certificate certificate = export_model(options);
-  const auto plain = open_model_source((temp.path() / "plain.gguf").string()),
+  const auto plain = open_model_source(temp.path("plain.gguf")),
              weighted = open_model_source(options.out);
   const auto same = [&](const std::string& name) {
     return plain->tensor(name).equal(weighted->tensor(name));

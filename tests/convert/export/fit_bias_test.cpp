@@ -22,7 +22,7 @@ using namespace testing;
 std::string biased_model(const TempDirectory& temp) {
   ModelConfig config = small_moe();
   config.router = {.method = "hyperrouter", .k = 2};
-  const std::string path = (temp.path() / "model").string();
+  const std::string path = temp.path("model");
   write_random_model(config, path);
   const torch::NoGradGuard no_grad;
   auto tensors = load_tensors(path);
@@ -60,7 +60,7 @@ TEST(FitBias, TheDirectionIsThatOfLeastSquares) {
 TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   const TempDirectory temp;
   const std::string model = biased_model(temp), text = text_file(temp);
-  ExportOptions options{.model = model, .out = (temp.path() / "hf").string(), .sample = text};
+  ExportOptions options{.model = model, .out = temp.path("hf"), .sample = text};
   try {
     export_model(options);
     FAIL() << "the model was exported though the format has no tensor for the bias";
@@ -103,14 +103,13 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
 
 TEST(FitBias, AsksForTextAndForABias) {
   const TempDirectory temp;
-  ExportOptions options{
-      .model = biased_model(temp), .out = (temp.path() / "hf").string(), .fit_bias = true};
+  ExportOptions options{.model = biased_model(temp), .out = temp.path("hf"), .fit_bias = true};
   const auto refused = [&] {
     return testing::error_or("exported", [&] { export_model(options); });
   };
   testing::expect_says(refused(), {"give the text"});
   options.sample = text_file(temp);
-  options.model = (temp.path() / "plain").string();
+  options.model = temp.path("plain");
   write_random_model(small_moe(), options.model);
   testing::expect_says(refused(), {"add no bias"});
 }

@@ -33,7 +33,7 @@ ModelConfig small_relu(bool bias = false) {
   ModelConfig config = small_dense();
   config.moe.experts = 4;
   config.router.method = "remoe";
-  if (bias) config.router.parts["linear"].set("bias", ConfigNode(true));
+  if (bias) config.router.parts["linear"].set("bias", true);
   return config;
 }
 
@@ -85,7 +85,7 @@ int run_class(const TempDirectory& temp, const std::string& directory, const std
 TEST(OwnClass, ComputesOurLogits) {
   for (const OwnCase& item : own_cases()) {
     const TempDirectory temp;
-    const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+    const std::string model = temp.path("model"), out = temp.path("hf");
     write_random_model(item.config, model);
     const Certificate certificate =
         export_model({.model = model, .out = out, .architecture = "penstock", .check_tokens = 48});
@@ -121,7 +121,7 @@ TEST(OwnClass, FoldsWhatIsNoMatrix) {
   const TempDirectory temp;
   ModelConfig config = small_relu();
   config.router.scorer = "mixture";
-  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  const std::string model = temp.path("model"), out = temp.path("hf");
   write_random_model(config, model);
   const Certificate certificate = export_model({.model = model, .out = out, .check_tokens = 48});
   EXPECT_EQ(certificate.architecture, "penstock");
@@ -153,7 +153,7 @@ TEST(OwnClass, RefusesOtherGatesAndFiles) {
 
 TEST(OwnClass, ConfigNamesTheFoldersOwnFiles) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  const std::string model = temp.path("model"), out = temp.path("hf");
   write_random_model(small_deepseek(), model);
   export_model({.model = model,
                 .out = out,

@@ -116,24 +116,24 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
 /// Only the first 16 bytes per token of a long file are read: an "a" and seven and a half "é".
 TEST(SampleWindows, DoNotCutACharacter) {
   const testing::TempDirectory temp;
-  testing::write_parent(temp.path().string() + "/model", testing::tiny_config());
-  const std::string text = temp.path().string() + "/text";
+  testing::write_parent(temp.path("model"), testing::tiny_config());
+  const std::string text = temp.path("text");
   std::string letters = "a";
   for (int i = 0; i < 20; ++i) letters += "\xc3\xa9";
   write_file_atomically(real_file_system(), text, std::string_view(letters));
-  const auto source = open_model_source(temp.path().string() + "/model");
+  const auto source = open_model_source(temp.path("model"));
   const at::Tensor ids = sample_windows(text, *source, {.tokens = 1, .length = 100});
   EXPECT_EQ(ids.sizes(), (std::vector<std::int64_t>{1, 15}));
 }
 
 TEST(SampleWindows, AreSpreadEvenly) {
   const testing::TempDirectory temp;
-  testing::write_parent(temp.path().string() + "/model", testing::tiny_config());
-  const std::string text = temp.path().string() + "/text";
+  testing::write_parent(temp.path("model"), testing::tiny_config());
+  const std::string text = temp.path("text");
   std::string letters;
   for (int i = 0; i < 100; ++i) letters += static_cast<char>('A' + i % 26);
   write_file_atomically(real_file_system(), text, std::string_view(letters));
-  const auto source = open_model_source(temp.path().string() + "/model");
+  const auto source = open_model_source(temp.path("model"));
   const auto ids = source->tokenizer()->encode(letters);
   const at::Tensor some = sample_windows(text, *source, {.tokens = 30, .length = 10});
   ASSERT_EQ(some.sizes(), (std::vector<std::int64_t>{3, 10}));
@@ -141,14 +141,14 @@ TEST(SampleWindows, AreSpreadEvenly) {
     for (int t = 0; t < 10; ++t)
       EXPECT_EQ(some[row][t].item<std::int64_t>(), ids[static_cast<std::size_t>(begin + t)]);
   EXPECT_EQ(sample_windows(text, *source, {}).sizes(), (std::vector<std::int64_t>{3, 32}));
-  EXPECT_THROW(sample_windows(temp.path().string() + "/none", *source, {}), Error);
+  EXPECT_THROW(sample_windows(temp.path("none"), *source, {}), Error);
 }
 
 /// Ids of another tokenizer can lie within the model's vocabulary and mean other text.
 TEST(SampleWindows, RefuseACorpusOfAnotherTokenizer) {
   const testing::TempDirectory temp;
-  const std::string model = temp.path().string() + "/model", text = temp.path().string() + "/text",
-                    corpus = temp.path().string() + "/corpus";
+  const std::string model = temp.path("model"), text = temp.path("text"),
+                    corpus = temp.path("corpus");
   testing::write_parent(model, testing::tiny_config());
   write_file_atomically(real_file_system(), text, std::string_view("the weir and the gate\n"));
   PrepareOptions options{.inputs = {{.path = text}}, .split = "1,0,0", .out = corpus};

@@ -26,7 +26,7 @@ class Stories : public ::testing::Test {
                          "the park.\" Lily was sad and didn't know what to do. She said, \"I want "
                          "to play with your ball, but I can't find it.\"\n"));
   }
-  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+  std::string path(const std::string& name) const { return temp_.path(name); }
 
   testing::TempDirectory temp_;
   std::string dense_;

@@ -21,7 +21,7 @@ class UpcycleTest : public ::testing::Test {
     write_parent(path("dense"), tiny_config());
     write_text(path("text"));
   }
-  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+  std::string path(const std::string& name) const { return temp_.path(name); }
   UpcycleOptions options(const std::string& method) const {
     UpcycleOptions out{.method = method};
     if (method == "switch") out.k = 1;

@@ -33,7 +33,7 @@ TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
             ExportVerdict::exact);
   UpcycleOptions asked = options("hyperrouter");
   ConfigNode bias, parts;
-  bias.set("bias", ConfigNode(true));
+  bias.set("bias", true);
   parts.set("hypernetwork", bias);
   asked.router_options = parts;
   make(asked, "biased");

@@ -75,9 +75,8 @@ TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
               how.correct_gain = true;
             }).find("options.grouping and options.correct_gain are for Router Upcycling"),
             std::string::npos);
-  EXPECT_EQ(
-      error([](UpcycleOptions& how) { how.router_options.set("k", ConfigNode(std::int64_t{9})); }),
-      "model.router.k = 9 is above options.experts = 8");
+  EXPECT_EQ(error([](UpcycleOptions& how) { how.router_options.set("k", 9); }),
+            "model.router.k = 9 is above options.experts = 8");
 }
 
 }  // namespace

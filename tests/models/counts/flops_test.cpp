@@ -48,7 +48,7 @@ TEST(Flops, CountsARouterPerSegmentAndTheBlend) {
   const double topk = useful_training_flops(config.resolved(), 512, 0, 0);
   config.router.method = "lory";
   config.router.parts["lory"] = ConfigNode(ConfigNode::Table{});
-  config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{128}));
+  config.router.parts["lory"].set("segment_length", 128);
   const double logits = 64.0 * 8, blend = 8 * 3 * 64.0 * 256, segments = 4;
   EXPECT_DOUBLE_EQ(useful_training_flops(config.resolved(), 512, 0, 0) - topk,
                    6 * 2 * (segments * (logits + blend) - 512 * logits));

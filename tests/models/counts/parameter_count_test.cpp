@@ -70,7 +70,7 @@ TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
   EXPECT_EQ(counts.total, 19505356 + 16448);
   EXPECT_EQ(counts.router, 16448);
   // A frozen router counts in the router's part, and not as trained.
-  config.router.parts["linear"].set("frozen", ConfigNode(true));
+  config.router.parts["linear"].set("frozen", true);
   EXPECT_EQ(count_parameters(config.resolved()).by_part.router, 16448);
   EXPECT_EQ(count_parameters(config.resolved()).router, 0);
   EXPECT_EQ(count_parameters(config.resolved()).frozen, 16448);

@@ -13,7 +13,7 @@ namespace {
 TEST(ModelHashes, ReadEachPlaceOnce) {
   const testing::TempDirectory temp;
   const auto write = [&](const char* name, const char* text) {
-    const std::string path = (temp.path() / name).string();
+    const std::string path = temp.path(name);
     std::ofstream(path) << text;
     return path;
   };

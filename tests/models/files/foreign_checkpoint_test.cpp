@@ -13,7 +13,7 @@ namespace {
 
 void expect_logits_of_script(const std::string& type) {
   const testing::TempDirectory temp;
-  const std::string directory = (temp.path() / type).string();
+  const std::string directory = temp.path(type);
   const std::string command = std::string("/usr/bin/python3 ") + PENSTOCK_SOURCE_DIR +
                               "/tests/models/files/foreign_checkpoint.py " + type + " " + directory;
   const int status = std::system(command.c_str()) / 256;

@@ -124,7 +124,7 @@ TEST(ModelDirectory, RefusesWhatIsNoModel) {
   testing::expect_says(loading_error(temp.path().string()), {"'gpt2'"});
   write_file_atomically(real_file_system(), temp.path() / "config.json", "{\"penstock\": 1}");
   testing::expect_says(loading_error(temp.path().string()), {"\"penstock\""});
-  testing::expect_says(loading_error((temp.path() / "config.json").string()), {"no model"});
+  testing::expect_says(loading_error(temp.path("config.json")), {"no model"});
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ void expect_block(const std::string& name, MoeOptions options) {
 TEST(PublicCheckpoints, AMixtralBlockGivesItsOutput) {
   MoeOptions options{.d_ffn = 128};
   options.router.method = "topk";
-  options.router.parts["topk"].set("softmax", ConfigNode(std::string("after")));
+  options.router.parts["topk"].set("softmax", "after");
   expect_block("mixtral_layer0", options);
 }
 

@@ -88,7 +88,7 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
   for (const auto& [name, config] : configs())
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const TempDirectory temp;
-      const std::string model = (temp.path() / name).string();
+      const std::string model = temp.path(name);
       testing::write_random_model(config, model);
       auto tensors = load_tensors(model);
       for (auto& [key, tensor] : tensors)
@@ -103,7 +103,7 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
 TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
   for (const char* const other : {"down_proj", "up_proj"}) {
     const TempDirectory temp;
-    const std::string model = (temp.path() / "model").string();
+    const std::string model = temp.path("model");
     testing::write_random_model(testing::small_moe(), model);
     auto tensors = load_tensors(model);
     for (auto& [key, tensor] : tensors)
@@ -116,7 +116,7 @@ TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
 
 TEST(StoredModel, FindsWhatIsNotFinite) {
   const TempDirectory temp;
-  const std::string path = (temp.path() / "model").string();
+  const std::string path = temp.path("model");
   testing::write_random_model(testing::small_dense(), path);
   auto tensors = load_tensors(path);
   check_finite(*open_model_source(path));
@@ -147,8 +147,7 @@ TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
   for (const ExportDtype dtype : {ExportDtype::kF32, ExportDtype::kF16, ExportDtype::kBF16,
                                   ExportDtype::kQ8_0, ExportDtype::kQ6_K, ExportDtype::kQ4_K}) {
     const TempDirectory temp;
-    const std::string model = (temp.path() / "model").string(),
-                      file = (temp.path() / "m.gguf").string();
+    const std::string model = temp.path("model"), file = temp.path("m.gguf");
     ModelConfig config = testing::small_moe("after");
     config.d_model = 256;  // the numbers in a larger block
     config.d_ffn = 256;
@@ -166,7 +165,7 @@ TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
 
 TEST(StoredModel, HoldsNoNumbersOfWhatItsFileHolds) {
   const TempDirectory temp;
-  const std::string path = (temp.path() / "model").string();
+  const std::string path = temp.path("model");
   testing::write_random_model(testing::small_moe(), path);
   const auto model = open_model(open_model_source(path));
   std::int64_t held = 0;
@@ -183,12 +182,12 @@ TEST(StoredModel, HoldsNoNumbersOfWhatItsFileHolds) {
 
 TEST(StoredModel, BlendedExpertsAreNumbers) {
   const TempDirectory temp;
-  const std::string path = (temp.path() / "model").string();
+  const std::string path = temp.path("model");
   ModelConfig config = testing::small_moe();
   config.router = {};
   config.router.method = "lory";
   ConfigNode segments;
-  segments.set("segment_length", ConfigNode(std::int64_t{16}));
+  segments.set("segment_length", 16);
   config.router.parts["lory"] = segments;
   testing::write_random_model(config.resolved(), path);
   const auto source = std::shared_ptr<const ModelSource>(open_model_source(path));
@@ -197,7 +196,7 @@ TEST(StoredModel, BlendedExpertsAreNumbers) {
 
 TEST(StoredModel, WhatIsCopiedMustBeFinite) {
   const TempDirectory temp;
-  const std::string path = (temp.path() / "model").string();
+  const std::string path = temp.path("model");
   testing::write_random_model(testing::small_dense(), path);
   auto tensors = load_tensors(path);
   tensors.at("model.norm.weight")[3] = NAN;

@@ -22,8 +22,8 @@ using testing::TempDirectory;
 
 /// Writes a random model as a GGUF file. @return its path
 std::string moe_file(const TempDirectory& temp) {
-  const std::string model = (temp.path() / "model").string();
-  const std::string out = (temp.path() / "m.gguf").string();
+  const std::string model = temp.path("model");
+  const std::string out = temp.path("m.gguf");
   testing::write_random_model(testing::small_moe(), model);
   export_model({.model = model, .out = out, .format = ExportFormat::kGguf, .check_tokens = 64});
   return out;
@@ -96,7 +96,7 @@ void write_quantised(const GgufFile& file, const std::string& path, const std::s
 
 TEST(GgufSource, AnExpertOfAQuantisedTensorIsItsBlocksNumbers) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string(), path = (temp.path() / "q").string();
+  const std::string model = temp.path("model"), path = temp.path("q");
   ModelConfig config = testing::small_moe();
   config.d_ffn = 256;  // the length of the rows of ffn_down_exps
   testing::write_random_model(config, model);
@@ -128,7 +128,7 @@ TEST(GgufSource, AnExpertOfAQuantisedTensorIsItsBlocksNumbers) {
 /// numbers is a part of 32 rows.
 TEST(GgufSource, BlocksThatAreNoRowsAreReadAsNumbers) {
   const TempDirectory temp;
-  const std::string model = (temp.path() / "model").string(), path = (temp.path() / "m").string();
+  const std::string model = temp.path("model"), path = temp.path("m");
   ModelConfig config = testing::small_dense();
   config.d_ffn = 1;
   testing::write_random_model(config, model);
@@ -154,7 +154,7 @@ TEST(GgufSource, BlocksThatAreNoRowsAreReadAsNumbers) {
 TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
   const TempDirectory temp;
   const GgufFile file(moe_file(temp));
-  const std::string path = (temp.path() / "scaled.gguf").string();
+  const std::string path = temp.path("scaled.gguf");
   const auto opens = [&](const char* key, float factor) {
     GgufMetadata metadata = file.metadata();
     metadata.emplace_back(key, GgufValue::f32(factor));

@@ -29,7 +29,7 @@ std::string written(const std::string& path, std::vector<LazyTensor> tensors) {
 
 TEST(LazyTensors, AreTheSameFileAsTensorsWrittenWhole) {
   const testing::TempDirectory temp;
-  const std::string path = temp.path().string() + "/lazy";
+  const std::string path = temp.path("lazy");
   const at::Tensor a = torch::randn({3, 4}), b = torch::randn({5}).to(at::kBFloat16),
                    transposed = torch::randn({2, 6}).t();
   int made = 0;
@@ -44,7 +44,7 @@ TEST(LazyTensors, AreTheSameFileAsTensorsWrittenWhole) {
 
 TEST(LazyTensors, RefuseWhatDoesNotFit) {
   const testing::TempDirectory temp;
-  const std::string path = temp.path().string() + "/lazy";
+  const std::string path = temp.path("lazy");
   int made = 0;
   const at::Tensor large = torch::tensor({1e5f});
   EXPECT_THROW(written(path, {lazy("large", large, at::kHalf, made)}), Error);

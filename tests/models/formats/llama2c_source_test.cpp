@@ -64,7 +64,7 @@ ModelConfig bin_config(bool tied) {
 }
 
 std::string written(const testing::TempDirectory& folder, const std::string& bytes) {
-  const std::string path = (folder.path() / "model.bin").string();
+  const std::string path = folder.path("model.bin");
   write_file_atomically(real_file_system(), path, bytes);
   return path;
 }

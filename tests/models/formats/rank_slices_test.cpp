@@ -173,7 +173,7 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   testing::expect_says(refusal(norms, {.tensor = 2}), {"model.qk_norm"});
   ModelConfig shared = config("hyperrouter");
   EXPECT_EQ(refusal(shared, {.pipeline = 2}), "accepted");
-  shared.router.parts["hypernetwork"].set("share", ConfigNode(true));
+  shared.router.parts["hypernetwork"].set("share", true);
   testing::expect_says(refusal(shared, {.pipeline = 2}), {"parameters in common"});
   testing::expect_says(refusal(config("dense"), {.data = 2, .expert = 2}), {"no experts"});
 }

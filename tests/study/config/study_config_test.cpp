@@ -262,9 +262,9 @@ TEST_F(StudyScales, RefusesWhatIsNotThere) {
 TEST(ConfigHash, LeavesOutWhatChangesNoResult) {
   const auto node = [](const std::string& corpus, std::int64_t threads, std::int64_t steps) {
     ConfigNode out;
-    out.set("data.corpus", ConfigNode(corpus));
-    out.set("run.threads", ConfigNode(threads));
-    out.set("train.steps", ConfigNode(steps));
+    out.set("data.corpus", corpus);
+    out.set("run.threads", threads);
+    out.set("train.steps", steps);
     return out;
   };
   const std::string hash = config_hash(node("a", 1, 5), "abc");

@@ -15,10 +15,10 @@ struct StudyTextSamples : ::testing::Test {
   std::string run(const std::string& method, std::int64_t context = 0) {
     penstock::testing::small_corpus(folder.path());
     ConfigNode recipe = penstock::testing::small_recipe_node(method, 2, 16, folder.path("corpus"));
-    recipe.set("train.steps", ConfigNode(std::int64_t{2}));
-    recipe.set("train.final_eval_tokens", ConfigNode(std::int64_t{64}));
-    recipe.set("run.threads", ConfigNode(std::int64_t{1}));
-    if (context > 0) recipe.set("model.context", ConfigNode(context));
+    recipe.set("train.steps", 2);
+    recipe.set("train.final_eval_tokens", 64);
+    recipe.set("run.threads", 1);
+    if (context > 0) recipe.set("model.context", context);
     const std::string directory = folder.path(method);
     EXPECT_EQ(train_run(recipe, directory, {.quiet = true}), RunOutcome::finished);
     return directory;

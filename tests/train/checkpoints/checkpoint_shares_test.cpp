@@ -21,9 +21,9 @@ namespace {
 
 ModelConfig model(std::int64_t layers = 4) {
   ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
-  node.set("model.vocab", ConfigNode(std::int64_t{256}));
-  node.set("model.layers", ConfigNode(layers));
-  node.set("model.d_model", ConfigNode(std::int64_t{64}));
+  node.set("model.vocab", 256);
+  node.set("model.layers", layers);
+  node.set("model.d_model", 64);
   return read_recipe(node).model.resolved();
 }
 

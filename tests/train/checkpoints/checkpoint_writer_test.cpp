@@ -149,7 +149,7 @@ class GatheringTask : public CountingTask {
 
 class CheckpointsBeside : public ::testing::Test {
  protected:
-  std::string run_directory() const { return (directory_.path() / "run").string(); }
+  std::string run_directory() const { return directory_.path("run"); }
   RunOutcome run(CountingTask& task, FileSystem* files = nullptr) const {
     return run_task(task, run_directory(), {.quiet = true, .files = files});
   }
@@ -364,7 +364,7 @@ TEST_F(TrainRun, ACheckpointWrittenBesideTrainingHasTheBitsOfItsStep) {
     return bytes;
   });
   ASSERT_EQ(run("beside", &files), RunOutcome::finished);
-  recipe_.set("run.background_checkpoints", ConfigNode(false));
+  recipe_.set("run.background_checkpoints", false);
   Lines waiting;
   auto watched = held_up(waiting, [&](std::size_t bytes) {
     EXPECT_EQ(waiting.after_a_while(), 4);

@@ -31,7 +31,7 @@ class LiveRun : public ::testing::Test {
     CheckpointStore(real_file_system(), run(), {.keep_last = 1, .keep_best = true})
         .save(step, contents(), loss);
   }
-  std::string run() const { return (directory_.path() / "run").string(); }
+  std::string run() const { return directory_.path("run"); }
   Model choose() const {
     return {chosen_checkpoint(real_file_system(), run()).found->directory.string()};
   }

@@ -42,18 +42,17 @@ class SharedCheckpoints : public testing::SmallCorpusTest<testing::RanksTest<>> 
  protected:
   ConfigNode node(const std::string& method) const {
     ConfigNode out = testing::small_recipe_node(method, 8, 16, "unused");
-    out.set("model.layers", ConfigNode(std::int64_t{4}));
+    out.set("model.layers", 4);
     // Large enough to divide a matrix's moments.
-    out.set("model.d_model", ConfigNode(std::int64_t{64}));
-    out.set("train.micro_batch", ConfigNode(std::int64_t{1}));
-    out.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    out.set("model.d_model", 64);
+    out.set("train.micro_batch", 1);
+    out.set("train.gradient_sum", "tree");
     return out;
   }
   std::unique_ptr<Trainer> trainer(ConfigNode node, const Settings& settings,
                                    const dist::ProcessGroup& group = {}) {
     for (const auto& [key, value] : settings)
-      key == "parallel.whole_experts" ? node.set(key, ConfigNode(value != 0))
-                                      : node.set(key, ConfigNode(value));
+      key == "parallel.whole_experts" ? node.set(key, value != 0) : node.set(key, value);
     const Recipe recipe = read_recipe(node);
     const dist::Mesh mesh = dist::make_mesh(group, layout_of(recipe, group.size()));
     return std::make_unique<Trainer>(recipe, *corpus_, mesh);
@@ -177,7 +176,7 @@ TEST_F(SharedCheckpoints, GoOnToTheSameBits) {
 
 TEST_F(SharedCheckpoints, KeepTheMemoryOfAllParts) {
   ConfigNode memory = node("topk");
-  memory.set("model.architecture", ConfigNode(std::string("transformer-xl")));
+  memory.set("model.architecture", "transformer-xl");
   const Written expected = written(memory, kDivided[3]);
   const CheckpointContents found = store().load(2);
   EXPECT_TRUE(found.optimizer.contains("memory.7.0"));

@@ -90,14 +90,12 @@ TEST_F(SamePasses, HaveEqualThreadsWhereRanksMakeTheSameSums) {
 TEST_F(SamePasses, AreComparedBeforeTheFirstStepOfARun) {
   const testing::TempDirectory directory;
   const Corpus corpus = testing::small_corpus(directory.path());
-  ConfigNode node =
-      testing::small_recipe_node("topk", 2, 16, (directory.path() / "corpus").string());
-  const auto set = [&](const char* key, std::int64_t value) { node.set(key, ConfigNode(value)); };
-  set("train.micro_batch", 1);
-  set("train.steps", 2);
-  set("run.threads", 1);
-  set("parallel.tensor", 2);
-  node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+  ConfigNode node = testing::small_recipe_node("topk", 2, 16, directory.path("corpus"));
+  node.set("train.micro_batch", 1);
+  node.set("train.steps", 2);
+  node.set("run.threads", 1);
+  node.set("parallel.tensor", 2);
+  node.set("train.gradient_sum", "tree");
   Recipe counted = with_vocabulary(read_recipe(node), corpus);
   counted.train.memory_budget = "1";
   const double least = count_training(counted, {.tensor = 2}).recomputation.least_bytes;
@@ -106,8 +104,8 @@ TEST_F(SamePasses, AreComparedBeforeTheFirstStepOfARun) {
       [&](const dist::ProcessGroup& group) {
         ConfigNode mine = node;
         if (group.rank() == 1)
-          mine.set("train.memory_budget", ConfigNode(concat(std::llround(std::ceil(least)))));
-        train_run(mine, (directory.path() / "run").string(),
+          mine.set("train.memory_budget", concat(std::llround(std::ceil(least))));
+        train_run(mine, directory.path("run"),
                   {.quiet = true, .group = group, .processes_here = 2});
       },
       {.check = true});

@@ -27,11 +27,11 @@ class LocalStepsTrainer : public testing::SmallCorpusTest<testing::RanksTest<>> 
  protected:
   Recipe recipe(const std::string& architecture, const std::string& method = "topk") const {
     ConfigNode node = testing::small_recipe_node(method, 8, 16, "unused");
-    node.set("model.architecture", ConfigNode(architecture));
-    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", ConfigNode(0.1));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
-    node.set("parallel.local_steps", ConfigNode(kLocal));
+    node.set("model.architecture", architecture);
+    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", 0.1);
+    node.set("train.micro_batch", 2);
+    node.set("train.gradient_sum", "tree");
+    node.set("parallel.local_steps", kLocal);
     return read_recipe(node);
   }
   /// The states of a training at `steps`, begun from the state `from` or from the beginning.

@@ -30,8 +30,8 @@ class RankSeconds : public testing::SmallCorpusTest<> {
  protected:
   void SetUp() override {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-    node_.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-    node_.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    node_.set("train.micro_batch", 2);
+    node_.set("train.gradient_sum", "tree");
   }
   ConfigNode node_ = testing::small_recipe_node("topk", 8, 16, "unused");
 };
@@ -77,8 +77,8 @@ StepOutcome step_with_sleep(Trainer& trainer, std::int64_t layer, double& slept)
 /// The ranks share no memory, so that a thread gathers a layer's weights while a pass is in the
 /// layer before. A rank's own sleep and its communication are never at the same time.
 TEST_F(RankSeconds, CountAsCommunicationWhatAPassWaitsForAlone) {
-  node_.set("model.layers", ConfigNode(std::int64_t{4}));
-  node_.set("parallel.zero", ConfigNode(std::int64_t{3}));
+  node_.set("model.layers", 4);
+  node_.set("parallel.zero", 3);
   // Rank 1 sleeps in layer 0. In the first step rank 0 sleeps in layer 1, while its thread waits
   // for rank 1 to gather layer 2. In the second step rank 0 has nothing to do but wait.
   testing::on_ranks(2,

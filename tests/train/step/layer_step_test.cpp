@@ -23,7 +23,7 @@ class LayerStepTest : public ::testing::Test {
     torch::manual_seed(4);
     MoeOptions options{.d_model = 6, .d_ffn = 8, .experts = 4, .init_std = 0.5, .output_std = 0.5};
     options.router.method = "switch";
-    options.router.parts["load-balance"].set("coefficient", ConfigNode(0.5));
+    options.router.parts["load-balance"].set("coefficient", 0.5);
     layer_ = std::make_shared<MoeLayer>(options);
     layer_->initialize(InitialDraws(1));
     layer_->to(torch::kDouble);

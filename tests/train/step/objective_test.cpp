@@ -90,7 +90,7 @@ TEST(TrainingObjective, IsTheMethods) {
   ModelConfig config = thor_config(ModelKind::decoder);
   EXPECT_EQ(training_objective(config.traits()).passes, 2);
   EXPECT_EQ(training_objective(config.traits()).weight, 5);  // as in the released code
-  config.router.parts["thor"].set("consistency", ConfigNode(0.5));
+  config.router.parts["thor"].set("consistency", 0.5);
   EXPECT_EQ(training_objective(config.traits()).weight, 0.5);
   config.moe.first_layers = 0;
   EXPECT_EQ(training_objective(config.traits()).passes, 1);
@@ -105,7 +105,7 @@ TEST(TrainingObjective, IsTheMethods) {
 
 TEST(TrainingObjective, OthersRefuseItsOption) {
   RouterConfig router{.method = "topk"};
-  router.parts["thor"].set("consistency", ConfigNode(1.0));
+  router.parts["thor"].set("consistency", 1.0);
   EXPECT_THROW(resolve(router), Error);
 }
 
@@ -243,7 +243,7 @@ class Distilled : public TwoPasses {
     ModelConfig out = thor_config(ModelKind::transformer_xl);
     out.router.method = "topk";
     out.router.k = 1;
-    out.router.parts["topk"].set("distil", ConfigNode(weight));
+    out.router.parts["topk"].set("distil", weight);
     return out;
   }
   void SetUp() override {
@@ -330,7 +330,7 @@ TEST(TrainingDistilled, EvaluatesWithTheWeightsAfterTheUpdate) {
   const Corpus corpus = testing::small_corpus(directory.path());
   Recipe recipe = testing::small_recipe("hyperrouter", 8, 32);
   recipe.model.router.k = 3;  // the schedule begins at 2
-  recipe.model.router.parts["topk"].set("distil", ConfigNode(0.5));
+  recipe.model.router.parts["topk"].set("distil", 0.5);
   Trainer trainer(recipe, corpus);
   const EvaluateOptions options{.sequence_length = 32, .max_tokens = 1024};
   for (int step = 0; step < 3; ++step) {
@@ -351,9 +351,9 @@ TEST(TrainingTwoPasses, ContinuesBitwise) {
   const testing::TempDirectory directory;
   const Corpus corpus = testing::small_corpus(directory.path());
   ConfigNode node = testing::small_recipe_node("thor", 8, 32, "unused");
-  node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
-  node.set("model.transformer_xl.dropout", ConfigNode(0.1));
-  node.set("train.micro_batch", ConfigNode(std::int64_t{4}));
+  node.set("model.architecture", "transformer-xl");
+  node.set("model.transformer_xl.dropout", 0.1);
+  node.set("train.micro_batch", 4);
   const Recipe recipe = read_recipe(node);
   Trainer straight(recipe, corpus), before(recipe, corpus), after(recipe, corpus);
   for (int i = 0; i < 5; ++i) straight.advance();

@@ -41,8 +41,7 @@ struct Case {
     out.init_std = 0.2;
     out.layers = layers;
     out.tie_embeddings = tied;
-    if (method == "lory")
-      out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+    if (method == "lory") out.router.parts["lory"].set("segment_length", 4);
     return out.resolved();
   }
   /// The model in f64: this rank's part of it, or the whole model without a mesh.

@@ -30,10 +30,10 @@ TEST(PipelineTrainer, SavesAndGoesOnAsOneProcess) {
   const Corpus corpus = testing::small_corpus(directory.path());
   for (const bool tied : {false, true}) {
     ConfigNode node = testing::small_recipe_node("remoe", 8, 16, "unused");
-    node.set("model.tie_embeddings", ConfigNode(tied));
-    node.set("model.layers", ConfigNode(std::int64_t{4}));
-    node.set("parallel.pipeline_chunks", ConfigNode(std::int64_t{tied ? 2 : 1}));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{1}));
+    node.set("model.tie_embeddings", tied);
+    node.set("model.layers", 4);
+    node.set("parallel.pipeline_chunks", std::int64_t{tied ? 2 : 1});
+    node.set("train.micro_batch", 1);
     const Recipe recipe = read_recipe(node);
     const auto steps = [&](Trainer& trainer, std::int64_t last) {
       while (trainer.step() < last) EXPECT_EQ(trainer.advance().failure, "");

@@ -61,7 +61,7 @@ TEST_F(ProductPrecisionTest, LearnsAsFp32Does) {
     Recipe recipe = bf16_recipe(method), plain = small_recipe(method, 8, 32);
     if (std::string(method) == "lory")
       for (Recipe* each : {&recipe, &plain})
-        each->model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+        each->model.router.parts["lory"].set("segment_length", 16);
     Trainer rounded(recipe, *corpus_), exact(plain, *corpus_);
     const double first = rounded.advance().report.loss, wanted = exact.advance().report.loss;
     EXPECT_NE(first, wanted) << method;

@@ -73,7 +73,7 @@ std::shared_ptr<LanguageModel> model_of(const Router& router) {
   recipe.model.router.selector = router.selector;
   recipe.model.router.balancers = std::vector<std::string>{router.balancer};
   for (const auto& [key, value] : router.options)
-    recipe.model.router.parts[router.balancer].set(key, ConfigNode(value));
+    recipe.model.router.parts[router.balancer].set(key, value);
   auto out = make_model(recipe.model, 1);
   out->to(torch::kDouble);
   out->train();

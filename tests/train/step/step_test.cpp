@@ -48,7 +48,7 @@ class AccumulatedStep : public ::testing::Test {
     Recipe recipe = testing::small_recipe(method, 6, 8);
     recipe.model.vocab = 256;
     recipe.model.init_std = 0.3;
-    recipe.model.router.parts[part].set(option, ConfigNode(value));
+    recipe.model.router.parts[part].set(option, value);
     torch::manual_seed(5);
     model_ = make_model(recipe.model, 1);
     model_->to(torch::kDouble);
