@@ -76,7 +76,7 @@ class Analyst {
         chosen_(with_model(options.model, read_whole)),
         argument_(chosen_.argument),
         is_run_(argument_.path != options.model),
-        said_(run_settings(argument_.path)),
+        run_recipe_(run_settings(argument_.path)),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // else a damaged token would be scored silently
@@ -137,8 +137,8 @@ class Analyst {
 
   /// The run's model before its first step, made again from the run's seed.
   void add_initial() {
-    if (!said_) return;
-    Recipe recipe = *said_;
+    if (!run_recipe_) return;
+    Recipe recipe = *run_recipe_;
     try {
       recipe = with_initial_hash(std::move(recipe));
     } catch (const Error& error) {
@@ -158,18 +158,19 @@ class Analyst {
       if (progress_.due()) progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
     };
     out_.snapshots.push_back(
-        {step, analysis::measure(model, corpus_,
-                                 {.reading = std::move(reading),
-                                  .by_token = chosen,
-                                  .gradient_tokens = kGradientTokens,
-                                  .step = step.value_or(0),
-                                  .total_steps = step && said_ ? said_->train.steps : 0})});
+        {step,
+         analysis::measure(model, corpus_,
+                           {.reading = std::move(reading),
+                            .by_token = chosen,
+                            .gradient_tokens = kGradientTokens,
+                            .step = step.value_or(0),
+                            .total_steps = step && run_recipe_ ? run_recipe_->train.steps : 0})});
     if (is_run_ && out_.refused.load.empty()) add_flips(model, step.value_or(0));
   }
 
   /// The evaluation settings of the run, changed by the command line's options.
   EvaluateOptions reading_of(const ModelConfig& config) const {
-    return evaluation_settings(config, said_ ? &*said_ : nullptr, options_.wish);
+    return evaluation_settings(config, run_recipe_ ? &*run_recipe_ : nullptr, options_.wish);
   }
 
   /// Compares the chosen experts with those of the previous snapshot.
@@ -217,8 +218,8 @@ class Analyst {
   Chosen chosen_;
   const ModelArgument& argument_;
   bool is_run_;
-  std::optional<Recipe> said_;  // the run's recipe, for its evaluation settings
-  at::Tensor active_;           // active experts of the previous snapshot, [L, T, E]
+  std::optional<Recipe> run_recipe_;  // the run's recipe, for its evaluation settings
+  at::Tensor active_;                 // active experts of the previous snapshot, [L, T, E]
   std::int64_t active_step_ = 0;
   Corpus corpus_;
   ProgressLine progress_;

@@ -111,10 +111,10 @@ std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
                                            const std::vector<LoadedTask>& loaded,
                                            std::initializer_list<const TaskModel*> models) {
   if (options.items.empty()) return nullptr;
-  std::vector<tasks::Asked> asked;
+  std::vector<tasks::AskedTask> asked;
   for (const TaskModel* model : models)
     for (std::size_t i = 0; model && i < loaded.size(); ++i)
-      asked.push_back(asked_of(loaded[i], model->requests[i], model->identity));
+      asked.push_back(asked_task(loaded[i], model->requests[i], model->identity));
   auto out = std::make_unique<tasks::AnswerLog>(kept_answers(options), asked);
   if (out->taken_up() > 0)
     print_line(stderr,

@@ -1,4 +1,4 @@
-#include "penstock/cli/results_places.h"
+#include "penstock/cli/results_endpoints.h"
 
 #include <memory>
 
@@ -9,7 +9,8 @@
 
 namespace penstock {
 
-std::map<std::string, std::function<serve::Reply()>> results_places(const std::string& directory) {
+std::map<std::string, std::function<serve::Reply()>> results_endpoints(
+    const std::string& directory) {
   constexpr const char* kHtml = "text/html; charset=utf-8";
   const auto curves = std::make_shared<report::LiveCurves>(directory);
   return {{"/runs", [] { return serve::Reply{.type = kHtml, .body = std::string(serve::runs)}; }},

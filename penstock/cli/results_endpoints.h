@@ -10,6 +10,7 @@
 namespace penstock {
 
 /// Makes the answers to GET: /runs (the page of the curves), /v1/runs (its data) and /report.
-std::map<std::string, std::function<serve::Reply()>> results_places(const std::string& directory);
+std::map<std::string, std::function<serve::Reply()>> results_endpoints(
+    const std::string& directory);
 
 }  // namespace penstock

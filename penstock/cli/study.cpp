@@ -18,7 +18,7 @@
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
-#include "penstock/cli/results_places.h"
+#include "penstock/cli/results_endpoints.h"
 #include "penstock/cli/serving.h"
 #include "penstock/cli/study_arguments.h"
 #include "penstock/cli/study_jobs.h"
@@ -73,7 +73,7 @@ struct LivePage {
 
  private:
   static std::map<std::string, std::function<serve::Reply()>> places_of(const std::string& output) {
-    auto out = results_places(output);
+    auto out = results_endpoints(output);
     out["/"] = out.at("/runs");
     return out;
   }

@@ -18,14 +18,14 @@ std::string named(const study::RunKey& run) { return concat(run.first, ", seed "
 
 class Pool {
  public:
-  Pool(const StudyJobs& how, const std::vector<study::RunToTrain>& runs)
-      : how_(how), all_(runs.size()) {
+  Pool(const StudyJobs& options, const std::vector<study::RunToTrain>& runs)
+      : options_(options), all_(runs.size()) {
     for (const study::RunToTrain& run : runs) waiting_.push_back(run.key);
   }
 
   bool finish() {
     while (!running_.empty() || (!waiting_.empty() && goes_on())) {
-      while (goes_on() && !waiting_.empty() && std::ssize(running_) < how_.jobs) start();
+      while (goes_on() && !waiting_.empty() && std::ssize(running_) < options_.jobs) start();
       const int signal = signals_.next();
       if (signal != 0 && signal != SIGCHLD) {
         interrupted_ = true;
@@ -40,12 +40,12 @@ class Pool {
  private:
   bool goes_on() const { return !interrupted_ && failed_.empty(); }
 
-  void say(const std::string& line) const { print_line(how_.progress, line); }
+  void say(const std::string& line) const { print_line(options_.progress, line); }
 
   void start() {
     const study::RunKey run = waiting_.front();
     waiting_.pop_front();
-    auto command = how_.command;
+    auto command = options_.command;
     command.insert(command.end(), {"--only", concat(run.first, ":", run.second)});
     say(fmt::format("[{}/{}] {}: begun", all_ - waiting_.size(), all_, named(run)));
     running_[start_program(std::move(command), own_environment(), signals_)] = run;
@@ -77,7 +77,7 @@ class Pool {
     failed_ += "; the same command goes on with what is missing";
   }
 
-  const StudyJobs& how_;
+  const StudyJobs& options_;
   std::deque<study::RunKey> waiting_;
   std::size_t all_;
   WaitedSignals signals_;
@@ -88,8 +88,8 @@ class Pool {
 
 }  // namespace
 
-bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs) {
-  return Pool(how, runs).finish();
+bool train_side_by_side(const StudyJobs& options, const std::vector<study::RunToTrain>& runs) {
+  return Pool(options, runs).finish();
 }
 
 }  // namespace penstock

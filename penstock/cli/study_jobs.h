@@ -20,6 +20,6 @@ struct StudyJobs {
 /// Trains the runs, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop the running
 /// ones, which save their state. After such a signal or a failed run, no further run begins.
 /// @return false if interrupted. Throws Error that names the first failed run.
-bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs);
+bool train_side_by_side(const StudyJobs& options, const std::vector<study::RunToTrain>& runs);
 
 }  // namespace penstock

@@ -7,7 +7,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/commands.h"
-#include "penstock/cli/results_places.h"
+#include "penstock/cli/results_endpoints.h"
 #include "penstock/cli/serving.h"
 #include "penstock/ops/dispatch.h"
 
@@ -42,7 +42,7 @@ int run_view(ViewArguments arguments) {
                  serving.model, ": is neither a run nor a study; `penstock serve` takes models");
   ops::set_threads(static_cast<int>(serving.threads));
   ServedModels served = models_of(arguments);
-  served.places.merge(results_places(serving.model));
+  served.places.merge(results_endpoints(serving.model));
   if (served.models.empty()) served.places["/"] = served.places.at("/runs");
   serve::Api api(served.models,
                  {.hosts = own_names(serving.http.host), .places = std::move(served.places)});

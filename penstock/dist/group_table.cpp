@@ -62,7 +62,7 @@ void GroupTable::begin_heartbeat() {
 
 void GroupTable::set_names(std::vector<std::string> names) { names_ = std::move(names); }
 
-std::string GroupTable::name(const Lost& lost) const {
+std::string GroupTable::name(const RankLoss& lost) const {
   const int rank = lost.rank.value_or(0);  // who keeps the table
   const auto at = static_cast<std::size_t>(rank);
   return at < names_.size() ? names_[at] : concat("rank ", rank);

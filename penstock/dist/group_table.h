@@ -56,7 +56,7 @@ class GroupTable {
   KeyClientOptions client_options(std::string prefix = "") const;
 
  private:
-  std::string name(const Lost& lost) const;
+  std::string name(const RankLoss& lost) const;
 
   Identity identity_;
   std::chrono::seconds silence_;

@@ -44,7 +44,7 @@ void Heartbeat::stop() {
   thread_.join();
 }
 
-std::optional<Lost> Heartbeat::lost() const {
+std::optional<RankLoss> Heartbeat::lost() const {
   const std::scoped_lock lock(mutex_);
   return lost_;
 }
@@ -97,7 +97,7 @@ void Heartbeat::judge(const SilentRank& silent) {
   }
 }
 
-void Heartbeat::lose(const Lost& lost) {
+void Heartbeat::lose(const RankLoss& lost) {
   const std::scoped_lock lock(mutex_);
   lost_ = lost;
 }

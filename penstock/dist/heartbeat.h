@@ -16,7 +16,7 @@
 namespace penstock::dist {
 
 /// A lost rank.
-struct Lost {
+struct RankLoss {
   std::optional<int> rank;  ///< nothing: the rank that keeps the table
   RankState how = RankState::gone;
   std::chrono::seconds silent{0};  ///< the length of the silence, if it was given up
@@ -49,7 +49,7 @@ class Heartbeat {
   /// Tells that an operation lost some other rank.
   void lost_another() { lost_another_ = true; }
   /// The first lost rank. It may be this rank, if the others gave it up. Thread-safe.
-  std::optional<Lost> lost() const;
+  std::optional<RankLoss> lost() const;
 
  private:
   void run();
@@ -57,7 +57,7 @@ class Heartbeat {
   /// Waits until the next beat is due.  @return false if there is no further beat
   bool next();
   void judge(const SilentRank& silent);
-  void lose(const Lost& lost);
+  void lose(const RankLoss& lost);
   /// Calls options_.lost repeatedly until the heartbeat is stopped.
   void end_exchanges();
   void say_end() noexcept;
@@ -69,7 +69,7 @@ class Heartbeat {
   int wake_;
   std::atomic<bool> done_ = false, lost_another_ = false;
   mutable std::mutex mutex_;
-  std::optional<Lost> lost_;
+  std::optional<RankLoss> lost_;
   std::thread thread_;  // last: it uses the others
 };
 

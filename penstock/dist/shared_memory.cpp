@@ -134,8 +134,8 @@ using Segments = std::array<Segment, 2>;
 
 class SharedMemory : public Transport {
  public:
-  SharedMemory(std::shared_ptr<Transport> carrier, int rank, int size)
-      : carrier_(std::move(carrier)), rank_(rank), size_(size) {}
+  SharedMemory(std::shared_ptr<Transport> transport, int rank, int size)
+      : transport_(std::move(transport)), rank_(rank), size_(size) {}
 
   /// Whether every rank reads every other's files.
   bool connect() {
@@ -175,7 +175,7 @@ class SharedMemory : public Transport {
       if (rank != me) place = join(sent[rank], place);
     }
     const at::Tensor mine = at::tensor(said, at::kLong), theirs = at::empty_like(mine);
-    const auto told = carrier_->start_all_to_all(by_rank(theirs), by_rank(mine));
+    const auto told = transport_->start_all_to_all(by_rank(theirs), by_rank(mine));
     return [this, received, own = sent[me], theirs, told] {
       told();
       const std::int64_t* said_by = theirs.data_ptr<std::int64_t>();
@@ -192,7 +192,7 @@ class SharedMemory : public Transport {
   void all_gather(std::vector<Pieces> received, Pieces sent) override {
     std::int64_t most = 0;
     for (const Pieces& of_rank : received) most = std::max(most, total_bytes(of_rank));
-    if (most < kLarge) return carrier_->all_gather(std::move(received), std::move(sent));
+    if (most < kLarge) return transport_->all_gather(std::move(received), std::move(sent));
     Segment& segment = own_[turn_];
     segment.grow(kHead + total_bytes(sent));
     join(sent, segment.begin() + kHead);
@@ -228,9 +228,11 @@ class SharedMemory : public Transport {
         memory->begin() + kHead, {bytes}, [memory](void*) {}, at::kByte);
   }
   std::function<void()> start_send(at::Tensor values, int to) override {
-    return carrier_->start_send(std::move(values), to);
+    return transport_->start_send(std::move(values), to);
   }
-  void receive(at::Tensor values, int from) override { carrier_->receive(std::move(values), from); }
+  void receive(at::Tensor values, int from) override {
+    transport_->receive(std::move(values), from);
+  }
 
  private:
   /// Three numbers for each rank.
@@ -253,7 +255,7 @@ class SharedMemory : public Transport {
     const at::Tensor all = at::empty({size_, count}, at::kLong);
     std::vector<Pieces> received;
     for (int rank = 0; rank < size_; ++rank) received.push_back({all[rank].view(at::kByte)});
-    carrier_->all_gather(received, {sent.view(at::kByte)});
+    transport_->all_gather(received, {sent.view(at::kByte)});
     std::vector<Numbers> out;
     for (const at::Tensor& theirs : all.unbind())
       out.emplace_back(theirs.data_ptr<std::int64_t>(), theirs.data_ptr<std::int64_t>() + count);
@@ -273,7 +275,7 @@ class SharedMemory : public Transport {
     return segment.begin();
   }
 
-  std::shared_ptr<Transport> carrier_;
+  std::shared_ptr<Transport> transport_;
   int rank_, size_;
   Segments own_;
   std::vector<Segments> others_;  // by rank
@@ -282,11 +284,11 @@ class SharedMemory : public Transport {
 
 }  // namespace
 
-std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> carrier, int rank,
+std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> transport, int rank,
                                               int size) {
-  auto out = std::make_shared<SharedMemory>(carrier, rank, size);
+  auto out = std::make_shared<SharedMemory>(transport, rank, size);
   if (out->connect()) return out;
-  return carrier;
+  return transport;
 }
 
 }  // namespace penstock::dist

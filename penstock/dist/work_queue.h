@@ -13,15 +13,15 @@
 namespace penstock::dist {
 
 /// Gives each number from 0 to count − 1 to one rank, in the order of asking. Rank 0 keeps the
-/// count; its Deal must outlive the others.
-class Deal {
+/// count; its WorkQueue must outlive the others.
+class WorkQueue {
  public:
   /// Every rank of the group constructs it.
-  Deal(const ProcessGroup& group, std::int64_t count);
+  WorkQueue(const ProcessGroup& group, std::int64_t count);
   /// The next number, or nothing if all are given out. Any rank may call it at any time. Throws
   /// LostRank if rank 0 is gone.
   std::optional<std::int64_t> next();
-  /// Ends the deal; no number is given out any more.
+  /// Ends the queue; no number is given out any more.
   void close();
 
  private:
@@ -29,7 +29,7 @@ class Deal {
   std::int64_t add(std::int64_t value);
 
   std::int64_t count_ = 0, taken_ = 0;  // taken_: used with one process
-  std::string keeper_;
+  std::string keeper_name_;
   std::shared_ptr<GroupTable> ranks_;
   std::optional<KeyServer> server_;
   std::unique_ptr<KeyClient> table_;

@@ -66,9 +66,10 @@ at::Tensor handed_out(const at::Tensor& logits, const at::Tensor& mask, std::int
 }
 
 /// A scorer whose logits are permuted so that the experts of a mask are chosen.
-class ToldScorer : public Scorer {
+class ForcedScorer : public Scorer {
  public:
-  ToldScorer(std::shared_ptr<Scorer> scorer, std::int64_t k) : scorer_(std::move(scorer)), k_(k) {}
+  ForcedScorer(std::shared_ptr<Scorer> scorer, std::int64_t k)
+      : scorer_(std::move(scorer)), k_(k) {}
 
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
     Scores scores = scorer_->score(hidden, context);
@@ -93,26 +94,26 @@ class ToldScorer : public Scorer {
 
 /// During its life, the choices of a model's routers can be set by masks, and the model is in
 /// evaluation mode.
-class ToldModel {
+class ForcedModel {
  public:
-  ToldModel(LanguageModel& model, std::int64_t k) : model_(model), measuring_(model) {
+  ForcedModel(LanguageModel& model, std::int64_t k) : model_(model), measuring_(model) {
     for (MoeLayer* const layer : model.moe_layers())
       layer->router().wrap_scorer([this, k](std::shared_ptr<Scorer> scorer) {
-        return told_.emplace_back(std::make_shared<ToldScorer>(std::move(scorer), k));
+        return forced_.emplace_back(std::make_shared<ForcedScorer>(std::move(scorer), k));
       });
   }
-  ~ToldModel() {
-    for (std::size_t l = 0; l < told_.size(); ++l)
+  ~ForcedModel() {
+    for (std::size_t l = 0; l < forced_.size(); ++l)
       model_.moe_layers()[l]->router().wrap_scorer(
-          [&](const std::shared_ptr<Scorer>&) { return told_[l]->own(); });
+          [&](const std::shared_ptr<Scorer>&) { return forced_[l]->own(); });
   }
-  ToldModel(const ToldModel&) = delete;
-  ToldModel& operator=(const ToldModel&) = delete;
+  ForcedModel(const ForcedModel&) = delete;
+  ForcedModel& operator=(const ForcedModel&) = delete;
 
-  std::size_t layers() const { return told_.size(); }
-  at::Tensor& mask(std::size_t layer) { return told_[layer]->mask; }
+  std::size_t layers() const { return forced_.size(); }
+  at::Tensor& mask(std::size_t layer) { return forced_[layer]->mask; }
   void forget() {
-    for (const auto& told : told_) told->mask = at::Tensor();
+    for (const auto& forced : forced_) forced->mask = at::Tensor();
   }
   /// −ln p of each target, [B, T] f64.
   at::Tensor nats(const BatchTensors& batch, const RoutingContext& context) {
@@ -124,7 +125,7 @@ class ToldModel {
  private:
   LanguageModel& model_;
   EvaluationMode measuring_;
-  std::vector<std::shared_ptr<ToldScorer>> told_;
+  std::vector<std::shared_ptr<ForcedScorer>> forced_;
 };
 
 /// For each row, the `changed` positions with the highest gains; `share` of them, rounded up.
@@ -137,7 +138,7 @@ at::Tensor highest(const at::Tensor& changed, const at::Tensor& gain, double sha
 /// Runs the oracle on one batch.
 class BatchOracle {
  public:
-  BatchOracle(ToldModel& model, BatchTensors batch, const RoutingContext& context,
+  BatchOracle(ForcedModel& model, BatchTensors batch, const RoutingContext& context,
               const at::Tensor& choices)
       : model_(model), batch_(std::move(batch)), context_(context), choices_(choices) {
     model_.forget();
@@ -186,7 +187,7 @@ class BatchOracle {
     return settled.to(at::kDouble).mean().item<double>();
   }
 
-  ToldModel& model_;
+  ForcedModel& model_;
   BatchTensors batch_;
   const RoutingContext& context_;
   const at::Tensor& choices_;
@@ -260,17 +261,17 @@ OracleRouting oracle_routing(LanguageModel& model, const Corpus& corpus,
        .max_tokens =
            options.max_tokens > 0 ? std::min(options.max_tokens, kOracleTokens) : kOracleTokens,
        .isolate_documents = options.isolate_documents});
-  ToldModel told(model, k);
+  ForcedModel forced(model, k);
   OracleRouting out{.k = k, .choices = choices.size(0)};
-  for (std::size_t l = told.layers(); l-- > 0;)
+  for (std::size_t l = forced.layers(); l-- > 0;)
     out.layers.push_back({.layer = static_cast<std::int64_t>(l),
-                          .exact = l + 1 == told.layers() && config.is_moe(config.layers - 1)});
+                          .exact = l + 1 == forced.layers() && config.is_moe(config.layers - 1)});
   const auto all = static_cast<double>(windows.batches() * std::ssize(out.layers));
   double done = 0;
   for (std::int64_t i = 0; i < windows.batches(); ++i) {
     const Batch batch = windows.batch(i);
     const std::int64_t bytes = bytes_of(batch, corpus.token_bytes());
-    BatchOracle oracle(told, to_tensors(batch, model.parameters().front().device()),
+    BatchOracle oracle(forced, to_tensors(batch, model.parameters().front().device()),
                        options.context, choices);
     add(out.own, oracle.nats, bytes);
     for (OracleLayer& layer : out.layers) {

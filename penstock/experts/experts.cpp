@@ -56,7 +56,8 @@ void Experts::initialize(double std, double down_std, const InitialDraws& draws)
 }
 
 at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
-                            std::optional<std::int64_t> dropout_seed, const Meanwhile& meanwhile) {
+                            std::optional<std::int64_t> dropout_seed,
+                            const OverlappedWork& meanwhile) {
   PENSTOCK_CHECK(hidden.dim() == 2 && hidden.size(1) == gate_up_.size(2),
                  "experts take hidden [T, ", gate_up_.size(2), "], not ", hidden.sizes());
   PENSTOCK_CHECK(plan.tokens == hidden.size(0) && plan.experts == count(), "a plan for ",

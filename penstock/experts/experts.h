@@ -20,7 +20,7 @@ namespace penstock {
 
 /// Computations of a layer to run while rows travel between ranks; each is called once. Their
 /// backward passes run while gradients travel (exchange_rows.h).
-struct Meanwhile {
+struct OverlappedWork {
   std::function<void()> rows_leave, results_return;
 };
 
@@ -62,7 +62,7 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
   /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan,
                      std::optional<std::int64_t> dropout_seed = std::nullopt,
-                     const Meanwhile& meanwhile = {});
+                     const OverlappedWork& meanwhile = {});
   /// Whether the rows of the plan travel between ranks.
   bool sends_rows(const Plan& plan) const { return group_.size() > 1 && !plan.merges(); }
 

@@ -16,7 +16,7 @@ struct Batcher::Text {
   GenerationListener listener;
   Job job;
   Completion completion;
-  Writing writing;
+  GeneratedText generated;
   std::int64_t place = -1;
   std::int64_t read = 0;           // tokens of the prompt that are read
   std::vector<TokenScore> scores;  // of the prompt's tokens 1, 2, ...
@@ -30,7 +30,7 @@ struct Batcher::Text {
         listener{.text = [this](const Completion&, std::string_view more) { piece += more; }},
         job(with_prompt(make_job(config, tokenizer, order.options, listener), capacity)),
         completion{.sample = order.sample},
-        writing(completion, job) {}
+        generated(completion, job) {}
 
   const std::vector<TokenId>& prompt() const { return job.prompts[0]; }
   bool reads_prompt() const { return read < std::ssize(prompt()); }
@@ -114,7 +114,7 @@ void Batcher::admit() {
   for (auto it = waiting_.begin(); it != waiting_.end() && running() < reader_->places();) {
     Text& text = **it;
     const std::int64_t length = std::ssize(text.prompt());
-    const std::int64_t most = length + text.writing.left();
+    const std::int64_t most = length + text.generated.left();
     auto begun = reader_->begin(
         text.prompt(), most, text.order.choice,
         mix64(text.order.options.sampling.seed + static_cast<std::uint64_t>(text.order.sample)),
@@ -136,7 +136,7 @@ std::vector<std::pair<Batcher::Text*, PassPart>> Batcher::plan() {
   for (const auto& text : running_)
     if (!text->reads_prompt())
       out.emplace_back(text.get(), PassPart{.place = text->place,
-                                            .tokens = std::span(text->writing.tokens()).last(1),
+                                            .tokens = std::span(text->generated.tokens()).last(1),
                                             .asks = true});
   std::int64_t left = options_.prompt_tokens;
   for (const auto& text : running_) {
@@ -212,7 +212,7 @@ bool Batcher::advance_prompt(Text& text, std::int64_t count) {
     if (!text.reads_prompt() && order.prompt_scores) order.prompt_scores(text.scores);
   }
   if (text.reads_prompt() || !order.reads_only) return true;
-  text.writing.finish(Finish::length);
+  text.generated.finish(Finish::length);
   if (order.done) order.done(text.completion, text.piece);
   return false;
 }
@@ -221,7 +221,7 @@ bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routi
   const std::size_t before = text.completion.tokens.size();
   bool goes_on = false;
   try {
-    goes_on = text.writing.take(logits);
+    goes_on = text.generated.take(logits);
   } catch (const Error& error) {
     if (text.order.failed) text.order.failed(error.what());
     return false;
@@ -231,9 +231,9 @@ bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routi
   if (written) ++counts_.written_tokens;
   if (written || end_shown) {
     // The end is not among the completion's tokens. The same draw chooses it again.
-    WrittenToken token{
-        .token = written ? text.completion.tokens.back() : text.writing.choose(logits),
-        .offset = written ? text.writing.last_begin() : text.writing.characters(),
+    GeneratedToken token{
+        .token = written ? text.completion.tokens.back() : text.generated.choose(logits),
+        .offset = written ? text.generated.last_begin() : text.generated.characters(),
         .routing = std::move(routing)};
     token.piece = std::exchange(text.piece, {});
     if (text.order.likeliest >= 0)
@@ -253,7 +253,7 @@ void Batcher::cancel(Id id) {
   for (Texts* const list : {&waiting_, &running_})
     for (const auto& text : *list) {
       if (text->id != id) continue;
-      text->writing.finish(Finish::interrupted);
+      text->generated.finish(Finish::interrupted);
       if (text->order.done) text->order.done(text->completion, text->piece);
       if (list == &running_) reader_->end(text->place);
       list->remove_if([&](const auto& one) { return one->id == id; });

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "penstock/infer/completion.h"
+#include "penstock/infer/generated_text.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/infer/token_routing.h"
 #include "penstock/infer/token_score.h"
-#include "penstock/infer/writing.h"
 
 namespace penstock {
 
 /// A token as it comes.
-struct WrittenToken {
+struct GeneratedToken {
   TokenId token = -1;
   std::string piece;        ///< the text that is certain by now; may be empty
   std::int64_t offset = 0;  ///< number of characters that the tokens before it spell
@@ -44,7 +44,7 @@ struct TextOrder {
   RoutingChoice choice = {};  ///< in place of the model's own
   /// The scores of the prompt's tokens 1, 2, ..., once the prompt is read. May be null.
   std::function<void(const std::vector<TokenScore>&)> prompt_scores;
-  std::function<void(const WrittenToken&)> token;  ///< may be null
+  std::function<void(const GeneratedToken&)> token;  ///< may be null
   /// The text with what ended it; `rest` is text that had waited. Called once, unless the batcher
   /// goes before. May be null.
   std::function<void(const Completion&, const std::string& rest)> done;

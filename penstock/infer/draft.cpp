@@ -7,21 +7,21 @@
 
 namespace penstock {
 
-Draft::Draft(const Job& job, std::int64_t capacity) : job_(job), most_(capacity) {
+Draft::Draft(const Job& job, std::int64_t capacity) : job_(job), max_length_(capacity) {
   const std::shared_ptr<LanguageModel>& model = job.options.draft;
-  if (model->config().context > 0) most_ = std::min(most_, model->config().context);
-  session_ = make_rewindable_session(
-      model, {.capacity = std::max<std::int64_t>(1, most_), .seed = job.options.sampling.seed});
+  if (model->config().context > 0) max_length_ = std::min(max_length_, model->config().context);
+  session_ = make_rewindable_session(model, {.capacity = std::max<std::int64_t>(1, max_length_),
+                                             .seed = job.options.sampling.seed});
 }
 
-void Draft::begin(const Writing& text) {
+void Draft::begin(const GeneratedText& text) {
   read_.clear();
-  if (std::ssize(text.prompt()) > most_) return;
+  if (std::ssize(text.prompt()) > max_length_) return;
   session_->begin(0, text.prompt());
   read_ = text.prompt();
 }
 
-std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
+std::vector<TokenId> Draft::propose(const GeneratedText& text, std::int64_t count) {
   std::vector<TokenId> out;
   // `unread` points into this vector, so it must not reallocate.
   out.reserve(static_cast<std::size_t>(count));
@@ -36,7 +36,7 @@ std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
   std::span<const TokenId> unread = std::span(written).subspan(common);
   read_.resize(prompt + common);
   session_->rewind(0, std::ssize(read_));
-  while (std::ssize(out) < count && std::ssize(read_) + std::ssize(unread) <= most_) {
+  while (std::ssize(out) < count && std::ssize(read_) + std::ssize(unread) <= max_length_) {
     const at::Tensor logits = session_->read(0, unread);
     read_.insert(read_.end(), unread.begin(), unread.end());
     out.push_back(text.choose(row_of(logits, std::ssize(unread) - 1, job_), std::ssize(out)));
@@ -45,8 +45,8 @@ std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
   return out;
 }
 
-bool write_drafted(RewindableSession& session, Draft& draft, Writing& text, const Job& job,
-                   GenerationSpeed& speed) {
+bool generate_drafted(RewindableSession& session, Draft& draft, GeneratedText& text, const Job& job,
+                      GenerationSpeed& speed) {
   if (job.interrupted()) return false;
   Stopwatch watch;
   at::Tensor logits = session.begin(0, text.prompt());

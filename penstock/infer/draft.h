@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/infer/generated_text.h"
 #include "penstock/infer/session.h"
-#include "penstock/infer/writing.h"
 
 namespace penstock {
 
@@ -16,15 +16,15 @@ class Draft {
   /// REQUIRES: check_draft(). `capacity`: most tokens of a text.
   Draft(const Job& job, std::int64_t capacity);
   /// Begins another text.
-  void begin(const Writing& text);
+  void begin(const GeneratedText& text);
   /// Up to `count` tokens to follow the text: chosen by this model's logits, each by the draw with
   /// which the large model will choose. Fewer where the text outgrows this model's context.
-  std::vector<TokenId> propose(const Writing& text, std::int64_t count);
+  std::vector<TokenId> propose(const GeneratedText& text, std::int64_t count);
 
  private:
   const Job& job_;
   std::unique_ptr<RewindableSession> session_;
-  std::int64_t most_;          ///< largest number of tokens that the model reads
+  std::int64_t max_length_;    ///< largest number of tokens that the model reads
   std::vector<TokenId> read_;  ///< tokens that it has read
 };
 
@@ -34,7 +34,7 @@ class Draft {
 /// whatever the draft proposes. (Leviathan et al., arXiv:2211.17192, keep the distribution by
 /// rejection; here both models choose with the same draw and the text itself is kept. Where
 /// temperature is 0 both are the same.)
-bool write_drafted(RewindableSession& session, Draft& draft, Writing& text, const Job& job,
-                   GenerationSpeed& speed);
+bool generate_drafted(RewindableSession& session, Draft& draft, GeneratedText& text, const Job& job,
+                      GenerationSpeed& speed);
 
 }  // namespace penstock

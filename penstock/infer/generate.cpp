@@ -9,17 +9,17 @@
 #include "penstock/data/utf8.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/infer/draft.h"
+#include "penstock/infer/generated_text.h"
 #include "penstock/infer/session.h"
 #include "penstock/infer/stopwatch.h"
-#include "penstock/infer/writing.h"
 
 namespace penstock {
 namespace {
 
-/// Writes the texts of a group in one batch; false if the listener stops the writing.
-bool write_group(Session& session, std::span<Completion> group, const Job& job,
-                 GenerationSpeed& speed) {
-  std::vector<Writing> texts;
+/// Generates the texts of a group in one batch; false if the listener stops it.
+bool generate_group(Session& session, std::span<Completion> group, const Job& job,
+                    GenerationSpeed& speed) {
+  std::vector<GeneratedText> texts;
   for (Completion& completion : group) texts.emplace_back(completion, job);
   std::vector<std::int64_t> rows;
   std::vector<TokenId> tokens;
@@ -29,7 +29,7 @@ bool write_group(Session& session, std::span<Completion> group, const Job& job,
   };
   for (std::int64_t row = 0; row < std::ssize(texts); ++row) {
     if (job.interrupted()) return false;
-    Writing& text = texts[static_cast<std::size_t>(row)];
+    GeneratedText& text = texts[static_cast<std::size_t>(row)];
     const Stopwatch watch;
     const at::Tensor logits = session.begin(row, text.prompt());
     speed.prompt_seconds += watch.seconds();
@@ -57,9 +57,9 @@ bool write_group(Session& session, std::span<Completion> group, const Job& job,
   return true;
 }
 
-/// Writes the texts of a group; false if the listener stops the writing.
-bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completion> group,
-                 const Job& job, GenerationSpeed& speed) {
+/// Generates the texts of a group; false if the listener stops it.
+bool generate_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completion> group,
+                    const Job& job, GenerationSpeed& speed) {
   std::int64_t longest = 0;
   for (const Completion& completion : group)
     longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
@@ -71,10 +71,10 @@ bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completi
       .sequences = std::ssize(group),
       .capacity = capacity,
       .seed = mix64(job.options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))};
-  if (!job.options.draft) return write_group(*make_session(model, options), group, job, speed);
+  if (!job.options.draft) return generate_group(*make_session(model, options), group, job, speed);
   Draft draft(job, capacity);
-  Writing text(group[0], job);
-  return write_drafted(*make_rewindable_session(model, options), draft, text, job, speed);
+  GeneratedText text(group[0], job);
+  return generate_drafted(*make_rewindable_session(model, options), draft, text, job, speed);
 }
 
 /// Writes all texts, group by group.
@@ -89,7 +89,7 @@ Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job
     const std::span<Completion> group =
         std::span(out.completions)
             .subspan(first, std::min(largest, out.completions.size() - first));
-    if (!write_texts(model, group, job, out.speed)) break;
+    if (!generate_texts(model, group, job, out.speed)) break;
   }
   return out;
 }

@@ -1,4 +1,4 @@
-#include "penstock/infer/writing.h"
+#include "penstock/infer/generated_text.h"
 
 #include <algorithm>
 
@@ -48,24 +48,24 @@ void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document) {
   job.drops_first_space.push_back(job.spaced && begins_document);
 }
 
-Writing::Writing(Completion& completion, const Job& job)
+GeneratedText::GeneratedText(Completion& completion, const Job& job)
     : out_(completion),
       job_(job),
       stream_(job.options.stop),
       length_(std::ssize(job.prompts[completion.prompt])) {}
 
-std::int64_t Writing::left() const {
+std::int64_t GeneratedText::left() const {
   const std::int64_t wanted = job_.options.max_tokens - std::ssize(out_.tokens);
   // One more token is chosen after the context's last token.
   return job_.context > 0 ? std::min(wanted, job_.context + 1 - length_) : wanted;
 }
 
-TokenId Writing::choose(std::span<const float> logits, std::int64_t ahead) const {
+TokenId GeneratedText::choose(std::span<const float> logits, std::int64_t ahead) const {
   return sample(logits, job_.options.sampling, static_cast<std::uint64_t>(out_.sample),
                 static_cast<std::uint64_t>(std::ssize(out_.tokens) + ahead));
 }
 
-bool Writing::take(std::span<const float> logits) {
+bool GeneratedText::take(std::span<const float> logits) {
   const bool first = out_.tokens.empty();
   const TokenId token = choose(logits);
   if (std::ranges::find(job_.ends, token) != job_.ends.end()) {
@@ -87,13 +87,13 @@ bool Writing::take(std::span<const float> logits) {
          !ends(job_.context > 0 && length_ > job_.context, Finish::context);
 }
 
-void Writing::finish(Finish why) {
+void GeneratedText::finish(Finish why) {
   out_.finish = why;
   emit(stream_.finish());
   if (job_.listener.done) job_.listener.done(out_);
 }
 
-void Writing::emit(const std::string& piece) {
+void GeneratedText::emit(const std::string& piece) {
   if (piece.empty()) return;
   out_.text += piece;
   if (job_.listener.text) job_.listener.text(out_, piece);

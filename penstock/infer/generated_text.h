@@ -37,9 +37,9 @@ Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const Genera
 void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document);
 
 /// A text during generation.
-class Writing {
+class GeneratedText {
  public:
-  Writing(Completion& completion, const Job& job);
+  GeneratedText(Completion& completion, const Job& job);
 
   const std::vector<TokenId>& prompt() const { return job_.prompts[out_.prompt]; }
   /// The tokens generated so far.

@@ -10,7 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/infer/prefix_slots.h"
 #include "penstock/infer/session.h"
-#include "penstock/models/writing_check.h"
+#include "penstock/models/generation_check.h"
 #include "penstock/ops/rows_alone.h"
 
 namespace penstock {
@@ -132,7 +132,7 @@ std::string one_at_a_time(const LanguageModel& model) {
 
 std::unique_ptr<PassReader> make_pass_reader(std::shared_ptr<LanguageModel> model,
                                              const PassReaderOptions& options) {
-  check_writes(model->config().router.method, model->config().traits());
+  check_generates(model->config().router.method, model->config().traits());
   if (!one_at_a_time(*model).empty()) return std::make_unique<SessionReader>(std::move(model));
   return std::make_unique<CacheReader>(std::move(model), options);
 }

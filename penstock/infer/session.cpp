@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/models/writing_check.h"
+#include "penstock/models/generation_check.h"
 
 namespace penstock {
 namespace {
@@ -140,14 +140,14 @@ class MemorySession : public Session {
 
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options) {
-  check_writes(model->config().router.method, model->config().traits());
+  check_generates(model->config().router.method, model->config().traits());
   if (model->caches()) return std::make_unique<CacheSession>(std::move(model), options);
   return std::make_unique<MemorySession>(std::move(model), options);
 }
 
 std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,
                                                            const SessionOptions& options) {
-  check_writes(model->config().router.method, model->config().traits());
+  check_generates(model->config().router.method, model->config().traits());
   PENSTOCK_CHECK(model->caches(), "Transformer-XL's memory cannot take back what it has read");
   return std::make_unique<CacheSession>(std::move(model), options);
 }

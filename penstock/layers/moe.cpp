@@ -159,10 +159,11 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
     plan = plan_of_tokens(plan, tokens);
   }
   at::Tensor inner, of_all;  // the shared expert's activations and output
-  const Meanwhile shared_expert{.rows_leave = [&] { inner = shared_expert_->inner(hidden); },
-                                .results_return = [&] { of_all = shared(inner, alike); }};
+  const OverlappedWork shared_expert{.rows_leave = [&] { inner = shared_expert_->inner(hidden); },
+                                     .results_return = [&] { of_all = shared(inner, alike); }};
   const bool overlap = shared_expert_ && options_.overlap && experts_->sends_rows(plan);
-  at::Tensor y = experts_->forward(own, plan, dropout_seed, overlap ? shared_expert : Meanwhile());
+  at::Tensor y =
+      experts_->forward(own, plan, dropout_seed, overlap ? shared_expert : OverlappedWork());
   if (options_.whole_experts)  // 0 for the rows that other ranks compute; leave() sums over ranks
     y = at::constant_pad_nd(y, {0, 0, tokens.first, hidden.size(0) - tokens.last});
   if (shared_expert_ && !overlap) {

@@ -16,7 +16,7 @@ namespace penstock {
 Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
-  if (holds_first()) ends_.register_first(*this, config);
+  if (holds_first()) embedding_and_head_.register_first(*this, config);
   make_shared_balancers();
   std::vector<MoeLayer*> moe;
   std::int64_t moe_index = 0;
@@ -29,11 +29,11 @@ Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     if (layer->moe()) moe.push_back(layer->moe());
   }
   take_moe_layers(std::move(moe));
-  if (holds_last()) ends_.register_last(*this, config);
+  if (holds_last()) embedding_and_head_.register_last(*this, config);
 }
 
 void Decoder::initialize(const InitialDraws& draws) {
-  ends_.initialize(config(), draws);
+  embedding_and_head_.initialize(config(), draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
     if (layers_[i])
       layers_[i]->initialize(config(), draws.of(layer_module(static_cast<std::int64_t>(i))));
@@ -41,16 +41,16 @@ void Decoder::initialize(const InitialDraws& draws) {
 
 at::Tensor Decoder::tied() const {
   const bool apart = holds_first() != holds_last();
-  return config().tie_embeddings && apart ? ends_.embed_tokens : at::Tensor();
+  return config().tie_embeddings && apart ? embedding_and_head_.embed_tokens : at::Tensor();
 }
 
 void Decoder::tie(const at::Tensor& embeddings) {
   PENSTOCK_ASSERT(config().tie_embeddings && holds_last() && !holds_first());
-  ends_.embed_tokens = embeddings;
+  embedding_and_head_.embed_tokens = embeddings;
 }
 
 at::Tensor Decoder::embedded(const at::Tensor& tokens) const {
-  return stored_embeddings_.empty() ? ops::embedding(ends_.embed_tokens, tokens)
+  return stored_embeddings_.empty() ? ops::embedding(embedding_and_head_.embed_tokens, tokens)
                                     : ops::embedding(stored_embeddings_, tokens);
 }
 
@@ -96,7 +96,7 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
     if (routing_tap) routing_tap(moe_index, *routing);
   }
   if (passes(input, layers - 1))
-    out.hidden = ends_.norm->forward(x).view({-1, config().d_model});
+    out.hidden = embedding_and_head_.norm->forward(x).view({-1, config().d_model});
   else
     out.stream = x.sum();
   return out;
@@ -106,7 +106,7 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
                              const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
                  input.tokens.dim(), " axes");
-  const at::Tensor& like = input.stream.defined() ? input.stream : ends_.embed_tokens;
+  const at::Tensor& like = input.stream.defined() ? input.stream : embedding_and_head_.embed_tokens;
   const at::Tensor rotation =
       ops::rotation_table(input.tokens.size(1), config().head_dim, config().rope_base,
                           like.options().requires_grad(false));
@@ -167,7 +167,7 @@ at::Tensor Decoder::logits(const at::Tensor& hidden) const {
 bool Decoder::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
   const bool embeddings = parameter == kEmbeddingsParameter;
   if (!embeddings && parameter != kHeadParameter) return false;
-  give_up(embeddings ? ends_.embed_tokens : ends_.lm_head, matrix);
+  give_up(embeddings ? embedding_and_head_.embed_tokens : embedding_and_head_.lm_head, matrix);
   (embeddings ? stored_embeddings_ : stored_head_) = matrix;
   return true;
 }

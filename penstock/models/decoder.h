@@ -39,7 +39,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   /// The output head's matrix [V, d]; this is the embeddings if they are tied. Losses read it
   /// directly (ops::linear_cross_entropy) and never store the logits.
   const at::Tensor& head() const {
-    return config().tie_embeddings ? ends_.embed_tokens : ends_.lm_head;
+    return config().tie_embeddings ? embedding_and_head_.embed_tokens : embedding_and_head_.lm_head;
   }
   /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of ModelOutput::hidden
   at::Tensor logits(const at::Tensor& hidden) const override;
@@ -69,7 +69,7 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
     return config().tie_embeddings ? stored_embeddings_ : stored_head_;
   }
 
-  DecoderEmbeddingAndHead ends_;
+  DecoderEmbeddingAndHead embedding_and_head_;
   // The matrices in the file that replace the parameters, or empty.
   ops::StoredMatrix stored_embeddings_, stored_head_;
   std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for layers of other processes

@@ -1,4 +1,4 @@
-#include "penstock/models/writing_check.h"
+#include "penstock/models/generation_check.h"
 
 #include "penstock/base/error.h"
 
@@ -13,7 +13,7 @@ std::string not_causal_text(const std::string& method, const RouterTraits& trait
                     : "");
 }
 
-void check_writes(const std::string& method, const RouterTraits& traits) {
+void check_generates(const std::string& method, const RouterTraits& traits) {
   PENSTOCK_CHECK(traits.causal, not_causal_text(method, traits, kNeedsLaterTokens));
 }
 

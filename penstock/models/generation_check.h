@@ -20,6 +20,6 @@ std::string not_causal_text(const std::string& method, const RouterTraits& trait
                             std::string_view consequence);
 
 /// Throws Error with that text if a model with these traits cannot write texts.
-void check_writes(const std::string& method, const RouterTraits& traits);
+void check_generates(const std::string& method, const RouterTraits& traits);
 
 }  // namespace penstock

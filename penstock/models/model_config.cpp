@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/models/writing_check.h"
+#include "penstock/models/generation_check.h"
 
 namespace penstock {
 

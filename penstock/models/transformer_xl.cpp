@@ -28,7 +28,7 @@ at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t len
 TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
-  ends_.register_first(*this, config);
+  embedding_and_head_.register_first(*this, config);
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -39,11 +39,11 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& pl
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
   take_moe_layers(std::move(moe));
-  ends_.register_last(*this, config);
+  embedding_and_head_.register_last(*this, config);
 }
 
 void TransformerXl::initialize(const InitialDraws& draws) {
-  ends_.initialize(config(), draws);
+  embedding_and_head_.initialize(config(), draws);
   for (std::size_t i = 0; i < layers_.size(); ++i)
     layers_[i]->initialize(config().init_std, draws.of(layer_module(static_cast<std::int64_t>(i))));
 }
@@ -58,12 +58,13 @@ at::Tensor TransformerXl::through(std::int64_t index, const at::Tensor& x, const
                                   std::optional<RoutingResult>& routing) {
   TransformerXlLayer& layer = *layers_[static_cast<std::size_t>(index)];
   if (!recomputes_layer(of_layer(recomputed(), index)) || !at::GradMode::is_enabled())
-    return layer.forward(x, memory, distances, ends_.biases, seeds, context, routing);
+    return layer.forward(x, memory, distances, embedding_and_head_.biases, seeds, context, routing);
   std::vector<at::Tensor> parameters = parameters_read_by(layer);
-  for (const at::Tensor& bias : {ends_.biases.content, ends_.biases.position})
+  for (const at::Tensor& bias :
+       {embedding_and_head_.biases.content, embedding_and_head_.biases.position})
     if (bias.defined()) parameters.push_back(bias);
-  return layer.forward_again(x, memory, distances, ends_.biases, seeds, context, parameters,
-                             routing);
+  return layer.forward_again(x, memory, distances, embedding_and_head_.biases, seeds, context,
+                             parameters, routing);
 }
 
 ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext& context,
@@ -86,7 +87,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
   const std::int64_t length = memory_length(input);
   const std::int64_t older = input.memory.empty() ? 0 : input.memory[0].size(1);
   ModelOutput out;
-  at::Tensor x = ops::embedding(ends_.embed_tokens, input.tokens) *
+  at::Tensor x = ops::embedding(embedding_and_head_.embed_tokens, input.tokens) *
                  std::sqrt(static_cast<double>(c.d_model));  // [B, T, d]
   x = seeds.apply(x, DropoutSeeds::kEmbedding);
   const at::Tensor distances = seeds.apply(
@@ -113,13 +114,13 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
 }
 
 at::Tensor TransformerXl::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return ends_.head.loss(hidden, ends_.embed_tokens, targets);
+  return embedding_and_head_.head.loss(hidden, embedding_and_head_.embed_tokens, targets);
 }
 at::Tensor TransformerXl::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return ends_.head.losses(hidden, ends_.embed_tokens, targets);
+  return embedding_and_head_.head.losses(hidden, embedding_and_head_.embed_tokens, targets);
 }
 at::Tensor TransformerXl::logits(const at::Tensor& hidden) const {
-  return ends_.head.log_probabilities(hidden, ends_.embed_tokens);
+  return embedding_and_head_.head.log_probabilities(hidden, embedding_and_head_.embed_tokens);
 }
 
 }  // namespace penstock

@@ -37,7 +37,7 @@ class TransformerXl : public LanguageModel {
                      const at::Tensor& distances, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
 
-  TransformerXlEmbeddingAndHead ends_;
+  TransformerXlEmbeddingAndHead embedding_and_head_;
   std::vector<std::shared_ptr<TransformerXlLayer>> layers_;
 };
 

@@ -11,7 +11,7 @@
 namespace penstock::ops {
 namespace {
 
-thread_local const ProductTap::See* tap = nullptr;
+thread_local const ProductTap::Observer* tap = nullptr;
 
 /// The rows that one expert's output matrix multiplies.  @param rows [n, d].  @return [n, f]
 at::Tensor inner_rows(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& rows) {
@@ -23,9 +23,9 @@ at::Tensor inner_rows(const ExpertProblem& problem, std::int64_t expert, const a
 
 }  // namespace
 
-ProductTap::ProductTap(See see) : see_(std::move(see)) {
-  PENSTOCK_ASSERT(!tap && see_);
-  tap = &see_;
+ProductTap::ProductTap(Observer observer) : observer_(std::move(observer)) {
+  PENSTOCK_ASSERT(!tap && observer_);
+  tap = &observer_;
 }
 ProductTap::~ProductTap() { tap = nullptr; }
 

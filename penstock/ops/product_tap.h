@@ -21,16 +21,16 @@ class ProductTap {
   /// @param rows    [R, in]
   /// @param weight  the tensor that the operator was given: [out, in], or all experts' [E, out, in]
   /// @param matrix  the index of the matrix in [E, out, in]; 0 for [out, in]
-  using See =
+  using Observer =
       std::function<void(const at::Tensor& rows, const at::Tensor& weight, std::int64_t matrix)>;
 
-  explicit ProductTap(See see);
+  explicit ProductTap(Observer observer);
   ~ProductTap();
   ProductTap(const ProductTap&) = delete;
   ProductTap& operator=(const ProductTap&) = delete;
 
  private:
-  See see_;
+  Observer observer_;
 };
 
 /// Operators call these functions to show their operands to this thread's tap, if there is one.

@@ -10,12 +10,12 @@ void Answer::add(AnswerEvent event) {
     if (!event.token && !event.prompt_scores) --open_;
     events_.push_back(std::move(event));
   }
-  came_.notify_one();
+  event_added_.notify_one();
 }
 
 std::vector<AnswerEvent> Answer::take(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  came_.wait_for(lock, patience, [&] { return !events_.empty() || open_ == 0; });
+  event_added_.wait_for(lock, patience, [&] { return !events_.empty() || open_ == 0; });
   std::vector<AnswerEvent> out(std::make_move_iterator(events_.begin()),
                                std::make_move_iterator(events_.end()));
   events_.clear();

@@ -17,7 +17,7 @@ namespace penstock::serve {
 struct AnswerEvent {
   std::size_t text = 0;                                  ///< index among the request's texts
   std::optional<std::vector<TokenScore>> prompt_scores;  ///< the prompt is read;
-  std::optional<WrittenToken> token;                     ///< or a new token;
+  std::optional<GeneratedToken> token;                   ///< or a new token;
   std::optional<Finish> finish;                          ///< or the end of the text, with
   std::string rest;                                      ///< text that was held back;
   std::string failure;                                   ///< or the reason for a failure
@@ -35,7 +35,7 @@ class Answer {
 
  private:
   mutable std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable event_added_;
   std::deque<AnswerEvent> events_;
   std::size_t open_;  // texts that have not ended
 };

@@ -102,7 +102,7 @@ std::string ReplyWriter::spelt(TokenId token) const {
   return out;
 }
 
-void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token, std::int64_t behind) const {
+void ReplyWriter::add_logprobs(Json& to, const GeneratedToken& token, std::int64_t behind) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
     // The best of tokens that are spelt alike keeps its place, so that the largest value is that of
@@ -140,7 +140,7 @@ std::vector<std::string> ReplyWriter::first_chunks() const {
   return out;
 }
 
-Json ReplyWriter::routing_json(const WrittenToken& token, std::int64_t number) const {
+Json ReplyWriter::routing_json(const GeneratedToken& token, std::int64_t number) const {
   Json layers = Json::array(), logits = Json::array();
   for (const LayerRouting& layer : token.routing) {
     layers.push_back(shares_json(layer.experts));

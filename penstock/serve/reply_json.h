@@ -62,12 +62,12 @@ class ReplyWriter {
   /// A chunk with one choice.
   nlohmann::ordered_json chunk_of(nlohmann::ordered_json choice) const;
   nlohmann::ordered_json usage() const;
-  nlohmann::ordered_json routing_json(const WrittenToken& token, std::int64_t number) const;
+  nlohmann::ordered_json routing_json(const GeneratedToken& token, std::int64_t number) const;
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
   /// @param behind  number of characters of an echoed prompt, which are added to the token's offset
-  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token,
+  void add_logprobs(nlohmann::ordered_json& to, const GeneratedToken& token,
                     std::int64_t behind) const;
   /// Begins the text with its prompt.
   void echo(Text& text, const std::vector<TokenId>& prompt) const;

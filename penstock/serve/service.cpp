@@ -42,7 +42,7 @@ void Service::post(std::function<void()> command) {
     if (ended_) return;
     commands_.push_back(std::move(command));
   }
-  came_.notify_one();
+  work_added_.notify_one();
 }
 
 void Service::call(const std::function<void()>& command) {
@@ -61,7 +61,7 @@ void Service::run() {
     std::vector<std::function<void()>> commands;
     {
       std::unique_lock lock(mutex_);
-      came_.wait(lock, [&] { return ended_ || !commands_.empty() || !batcher_.idle(); });
+      work_added_.wait(lock, [&] { return ended_ || !commands_.empty() || !batcher_.idle(); });
       if (ended_) break;
       commands.swap(commands_);
     }
@@ -88,7 +88,7 @@ void Service::add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<An
       order.prompt_scores = [answer, i](const std::vector<TokenScore>& scores) {
         answer->add({.text = i, .prompt_scores = scores});
       };
-      order.token = [answer, i](const WrittenToken& token) {
+      order.token = [answer, i](const GeneratedToken& token) {
         answer->add({.text = i, .token = token});
       };
       order.done = [answer, i](const Completion& completion, const std::string& rest) {
@@ -150,7 +150,7 @@ void Service::stop(std::chrono::milliseconds patience) {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
   }
-  came_.notify_one();
+  work_added_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 

@@ -88,7 +88,7 @@ class Service {
   std::int64_t queue_, capacity_;
   Batcher batcher_;  // only `thread_` uses it once that runs
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable work_added_;
   std::vector<std::function<void()>> commands_;
   std::atomic<bool> stopping_ = false;  // no new request is accepted
   bool ended_ = false;                  // the thread must end, or has ended

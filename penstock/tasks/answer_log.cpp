@@ -19,9 +19,9 @@ std::string line_of(const Row& value) {
   return fmt::format("{:016x} {}\n", xxh64(bytes_of(text)), text);
 }
 
-Row head_of(const std::vector<Asked>& asked) {
+Row head_of(const std::vector<AskedTask>& asked) {
   Row out{{"answers", "penstock 1"}, {"asked", Row::array()}};
-  for (const Asked& one : asked)
+  for (const AskedTask& one : asked)
     out["asked"].push_back({{"model", one.model},
                             {"task", one.task},
                             {"protocol", one.protocol},
@@ -62,7 +62,7 @@ std::string difference(const Row& theirs, const Row& mine) {
 
 }  // namespace
 
-AnswerLog::AnswerLog(std::string path, const std::vector<Asked>& asked)
+AnswerLog::AnswerLog(std::string path, const std::vector<AskedTask>& asked)
     : path_(std::move(path)), lock_(path_) {
   FileSystem& fs = real_file_system();
   const std::string head = line_of(head_of(asked));

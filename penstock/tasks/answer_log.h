@@ -23,7 +23,7 @@ struct Answer {
 };
 
 /// One task for one model. Logged answers are reused only if all of these fields are equal.
-struct Asked {
+struct AskedTask {
   std::string model;  ///< the model's fingerprint and the options it runs with
   std::string task, protocol;
   std::string requests;  ///< the checksum of all request tokens
@@ -34,7 +34,7 @@ class AnswerLog {
   /// Loads the answers in the file at `path`, or creates the file. An incomplete last line is
   /// dropped. Throws Error for a file of other models, tasks or options, naming the difference; for
   /// a damaged file, naming the line; and if another process has locked the file.
-  AnswerLog(std::string path, const std::vector<Asked>& asked);
+  AnswerLog(std::string path, const std::vector<AskedTask>& asked);
 
   /// The number of answers that were in the file.
   std::size_t taken_up() const { return taken_up_; }

@@ -179,7 +179,7 @@ TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
   return out;
 }
 
-Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string model) {
+AskedTask asked_task(const LoadedTask& loaded, const TaskTokens& requests, std::string model) {
   Xxh64 sum;
   const auto add = [&](const auto& value) { sum.update(std::as_bytes(std::span(&value, 1))); };
   for (const std::string& end : loaded.task.until) sum.update(bytes_of(end + '\n'));

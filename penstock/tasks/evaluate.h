@@ -46,7 +46,7 @@ TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
                        const LoadedTask& loaded, const EvaluateTaskOptions& options);
 
 /// The description of a model and its task that the log stores.
-Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string model);
+AskedTask asked_task(const LoadedTask& loaded, const TaskTokens& requests, std::string model);
 
 /// One task's result, with the requests and the answers.
 struct EvaluatedTask {

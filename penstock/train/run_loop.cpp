@@ -211,7 +211,7 @@ class RunLoop {
     warn(line);
     complete(std::move(line));
     display_.smooth(task_.step(), outcome.report);
-    if (monitor.spoke() || progress_.due())
+    if (monitor.has_shown_text() || progress_.due())
       display_.show(task_.step(), outcome, task_.machine(), saver_.wrote());
   }
 

@@ -89,7 +89,7 @@ struct Rank {
         "127.0.0.1", port, 1000ms, KeyClientOptions{.patience = options.needs_table ? 1s : 0s});
     heartbeat.emplace(std::move(table), rank, std::move(options));
   }
-  std::optional<Lost> lost_within(std::chrono::milliseconds time) const {
+  std::optional<RankLoss> lost_within(std::chrono::milliseconds time) const {
     const auto end = Clock::now() + time;
     while (!heartbeat->lost() && Clock::now() < end) std::this_thread::sleep_for(5ms);
     return heartbeat->lost();

@@ -1,6 +1,6 @@
-// Deal gives each number to one rank, in the order of the requests, and nothing after the last
+// WorkQueue gives each number to one rank, in the order of the requests, and nothing after the last
 // number.
-#include "penstock/dist/deal.h"
+#include "penstock/dist/work_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -14,26 +14,26 @@
 namespace penstock {
 namespace {
 
-using dist::Deal;
 using dist::ProcessGroup;
+using dist::WorkQueue;
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Deal, GivesOneProcessAllNumbersInOrder) {
-  Deal deal(ProcessGroup(), 3);
+TEST(WorkQueue, GivesOneProcessAllNumbersInOrder) {
+  WorkQueue queue(ProcessGroup(), 3);
   Numbers taken;
-  while (const auto number = deal.next()) taken.push_back(*number);
+  while (const auto number = queue.next()) taken.push_back(*number);
   EXPECT_EQ(taken, (Numbers{0, 1, 2}));
-  EXPECT_FALSE(deal.next());
+  EXPECT_FALSE(queue.next());
 }
 
-TEST(Deal, GivesEachNumberToOneRank) {
+TEST(WorkQueue, GivesEachNumberToOneRank) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   for (const std::int64_t count : {0, 1, 20}) {
     std::mutex mutex;
     Numbers taken;
     testing::on_ranks(3, [&](const ProcessGroup& group) {
-      Deal deal(group, count);
-      while (const auto number = deal.next()) {
+      WorkQueue queue(group, count);
+      while (const auto number = queue.next()) {
         const std::scoped_lock lock(mutex);
         taken.push_back(*number);
       }
@@ -45,14 +45,14 @@ TEST(Deal, GivesEachNumberToOneRank) {
   }
 }
 
-TEST(Deal, GivesNothingOnceItIsClosed) {
+TEST(WorkQueue, GivesNothingOnceItIsClosed) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   testing::on_ranks(2, [&](const ProcessGroup& group) {
-    Deal deal(group, 1000);
+    WorkQueue queue(group, 1000);
     group.barrier("begin");
-    if (group.rank() == 1) deal.close();
+    if (group.rank() == 1) queue.close();
     group.barrier("closed");
-    EXPECT_FALSE(deal.next());
+    EXPECT_FALSE(queue.next());
     group.barrier("end");
   });
 }

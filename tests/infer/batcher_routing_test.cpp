@@ -34,7 +34,7 @@ TEST(Batcher, LogProbabilitiesAreThoseOfTheLogits) {
   run(batcher);
   std::vector<TokenId> tokens = wanted.prompt;
   ASSERT_EQ(heard.written.size(), 5u);
-  for (const WrittenToken& token : heard.written) {
+  for (const GeneratedToken& token : heard.written) {
     const at::Tensor expected =
         torch::log_softmax(testing::whole(*model, tokens)[-1].to(torch::kDouble), -1);
     EXPECT_NEAR(token.score.logprob, expected[token.token].item<double>(), 1e-5);
@@ -63,7 +63,7 @@ TEST(Batcher, RoutingIsThatOfTheTokenBefore) {
   add(batcher, order(letters(30, 2), 9, 1), heard[2]);
   run(batcher);
   std::vector<TokenId> tokens = wanted.prompt;
-  for (const WrittenToken& token : heard[1].written) {
+  for (const GeneratedToken& token : heard[1].written) {
     ASSERT_EQ(token.routing.size(), 2u);
     std::int64_t layers = 0;
     const torch::NoGradGuard no_grad;

@@ -24,7 +24,7 @@ using testing::tiny;
 /// What a text with scores gives.
 struct Scored {
   std::vector<TokenScore> prompt;
-  std::vector<WrittenToken> written;
+  std::vector<GeneratedToken> written;
   std::optional<Completion> completion;
   std::string failure;
 };
@@ -42,7 +42,7 @@ void add_scored(Batcher& batcher, TextOrder wanted, Scored& out) {
     EXPECT_TRUE(out.prompt.empty() && out.written.empty());  // once, before the first token
     out.prompt = scores;
   };
-  wanted.token = [&out](const WrittenToken& token) { out.written.push_back(token); };
+  wanted.token = [&out](const GeneratedToken& token) { out.written.push_back(token); };
   wanted.done = [&out](const Completion& completion, const std::string&) {
     out.completion = completion;
   };
@@ -190,7 +190,7 @@ TEST(Batcher, TheEndOfADocumentIsShownAmongScores) {
   const auto model = model_of(tiny("topk"));
   Batcher batcher(model, bytes(), small_batcher());
   TextOrder wanted = scored_order(letters(20, 1), 2, false);
-  const WrittenToken first = scored(batcher, wanted).written.at(0);
+  const GeneratedToken first = scored(batcher, wanted).written.at(0);
   wanted.ends = {first.token};
   const Scored ended = scored(batcher, wanted);
   ASSERT_EQ(ended.written.size(), 1u);

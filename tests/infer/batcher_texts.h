@@ -45,13 +45,13 @@ inline TextOrder order(std::vector<TokenId> prompt, std::int64_t tokens, std::ui
 struct Heard {
   std::vector<TokenId> tokens;
   std::string text;
-  std::vector<WrittenToken> written;
+  std::vector<GeneratedToken> written;
   std::optional<Finish> finish;
   std::string failure;
 };
 
 inline Batcher::Id add(Batcher& batcher, TextOrder wanted, Heard& heard) {
-  wanted.token = [&heard](const WrittenToken& token) {
+  wanted.token = [&heard](const GeneratedToken& token) {
     heard.tokens.push_back(token.token);
     heard.text += token.piece;
     heard.written.push_back(token);

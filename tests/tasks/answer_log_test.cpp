@@ -15,7 +15,7 @@
 namespace penstock::tasks {
 namespace {
 
-const std::vector<Asked> kAsked = {
+const std::vector<AskedTask> kAsked = {
     {.model = "m", .task = "piqa@1.0", .protocol = "lm-eval", .requests = "r"},
     {.model = "m", .task = "nq_open@4.0", .protocol = "lm-eval", .requests = "s"}};
 
@@ -37,17 +37,17 @@ class AnswerLogs : public ::testing::Test {
   void write(const std::string& text) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << text;
   }
-  std::string error(const std::vector<Asked>& asked = kAsked) const {
+  std::string error(const std::vector<AskedTask>& asked = kAsked) const {
     return error_of([&] { AnswerLog(path_, asked); });
   }
-  std::string error_of_other(std::string Asked::*field) const {
-    std::vector<Asked> other = kAsked;
+  std::string error_of_other(std::string AskedTask::*field) const {
+    std::vector<AskedTask> other = kAsked;
     other[1].*field = "other";
     return error(other);
   }
 
   testing::TempDirectory folder_;
-  std::string path_ = (folder_.path() / "items.part").string();
+  std::string path_ = folder_.path("items.part");
 };
 
 TEST_F(AnswerLogs, GiveAnswersBackToTheBit) {
@@ -81,12 +81,12 @@ TEST_F(AnswerLogs, DropALineThatWasCutAndGoOnBehindTheOthers) {
 TEST_F(AnswerLogs, RefuseWhatIsOfAnotherEvaluation) {
   const std::string begin = "'" + path_ + "' keeps the answers of another evaluation: ",
                     end = "; finish that one, remove the file, or write to another";
-  EXPECT_EQ(error_of_other(&Asked::model),
+  EXPECT_EQ(error_of_other(&AskedTask::model),
             begin + "another model, or another number of experts per token" + end);
-  EXPECT_EQ(error_of_other(&Asked::task), begin + "another task" + end);
-  EXPECT_EQ(error_of_other(&Asked::protocol), begin + "another protocol" + end);
+  EXPECT_EQ(error_of_other(&AskedTask::task), begin + "another task" + end);
+  EXPECT_EQ(error_of_other(&AskedTask::protocol), begin + "another protocol" + end);
   EXPECT_EQ(
-      error_of_other(&Asked::requests),
+      error_of_other(&AskedTask::requests),
       begin + "other requests of nq_open@4.0 (data, window, tokenizer or few-shot examples)" + end);
   EXPECT_EQ(error({kAsked[0]}), begin + "other tasks or models" + end);
   EXPECT_EQ(AnswerLog(path_, kAsked).taken_up(), 3u);

@@ -13,7 +13,7 @@
 #include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/convert/upcycle/logit_scale.h"
-#include "penstock/convert/upcycle/spherical_means.h"
+#include "penstock/convert/upcycle/spherical_k_means.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
@@ -153,8 +153,8 @@ std::vector<at::Tensor> mean_rows(const ModelSource& parent, const ModelConfig& 
   const double length = random_std(config) * std::sqrt(static_cast<double>(config.d_model));
   std::vector<at::Tensor> out;
   for (std::size_t layer = 0; layer < inputs.size(); ++layer) {
-    const SphericalMeans means = spherical_means(at::cat(inputs[layer]), options.experts,
-                                                 random_bits(options.seed, kMeansStream, layer));
+    const SphericalKMeans means = spherical_k_means(at::cat(inputs[layer]), options.experts,
+                                                    random_bits(options.seed, kMeansStream, layer));
     inputs[layer].clear();
     report.cluster_sizes.push_back(means.sizes);
     out.push_back(means.centres * length);

@@ -1,4 +1,4 @@
-#include "penstock/convert/upcycle/spherical_means.h"
+#include "penstock/convert/upcycle/spherical_k_means.h"
 
 #include <torch/types.h>
 
@@ -65,9 +65,9 @@ at::Tensor means_of_rows(const at::Tensor& x, const at::Tensor& nearest, const a
 
 }  // namespace
 
-SphericalMeans spherical_means(const at::Tensor& rows, std::int64_t count, std::uint64_t seed) {
+SphericalKMeans spherical_k_means(const at::Tensor& rows, std::int64_t count, std::uint64_t seed) {
   const at::Tensor x = unit_rows(rows);
-  SphericalMeans out{.centres = first_centres(x, count, seed)};
+  SphericalKMeans out{.centres = first_centres(x, count, seed)};
   at::Tensor nearest;
   for (int round = 0; round < kMostRounds; ++round) {
     auto [cosine, index] = x.matmul(out.centres.t()).max(1);

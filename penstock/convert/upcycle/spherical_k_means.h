@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-struct SphericalMeans {
+struct SphericalKMeans {
   at::Tensor centres;  ///< [C, d] f64, of length 1
   at::Tensor sizes;    ///< [C] i64, rows that are nearest to each
   double cosine = 0;   ///< mean over rows of that to the nearest centre
@@ -22,6 +22,6 @@ struct SphericalMeans {
 /// @param rows [n, d]; those of length 0 are left out.  @param count C > 0
 /// Throws Error where fewer than C rows differ in direction. Computed in f64; cost: n·C·d a round.
 /// Source: Dhillon and Modha, Machine Learning 42 (2001); Arthur and Vassilvitskii, SODA 2007.
-SphericalMeans spherical_means(const at::Tensor& rows, std::int64_t count, std::uint64_t seed);
+SphericalKMeans spherical_k_means(const at::Tensor& rows, std::int64_t count, std::uint64_t seed);
 
 }  // namespace penstock

@@ -163,8 +163,8 @@ std::string trouble_of(Call call) {
 class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::string model, const std::string& name,
-                         const std::map<std::string, std::string>& beside)
-      : model_(std::move(model)), beside_(beside) {
+                         const std::map<std::string, std::string>& other_files)
+      : model_(std::move(model)), other_files_(other_files) {
     auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
     // A failed check of the library's parser: "Internal: ./src/sentencepiece_processor.cc(232)
     // [ParseFromArray(...)]".
@@ -183,7 +183,7 @@ class SentencePieceTokenizer : public Tokenizer {
     spec_ = lossless_ ? concat(type == 2 ? "bpe:" : "unigram:", vocab_size()) : kSentencePieceFile;
     describe(type == 2);
     read_pieces(name);
-    if (const auto it = beside_.find(kTokenizerConfigFile); it != beside_.end())
+    if (const auto it = other_files_.find(kTokenizerConfigFile); it != other_files_.end())
       read_config(it->second);
   }
 
@@ -221,7 +221,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::map<std::string, std::string> files() const override {
-    auto files = beside_;
+    auto files = other_files_;
     files[kSentencePieceFile] = model_;
     return files;
   }
@@ -310,7 +310,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::string model_, spec_;
-  std::map<std::string, std::string> beside_;
+  std::map<std::string, std::string> other_files_;
   bool prefixes_ = false, normalises_ = false, lossless_ = true;
   Vocabulary described_;
   std::set<int> user_defined_;
@@ -351,8 +351,8 @@ std::shared_ptr<const Tokenizer> train(const std::string& kind, std::int64_t voc
 }
 
 std::shared_ptr<const Tokenizer> load(const std::string& content, const std::string& name,
-                                      const std::map<std::string, std::string>& beside) {
-  return std::make_shared<SentencePieceTokenizer>(content, name, beside);
+                                      const std::map<std::string, std::string>& other_files) {
+  return std::make_shared<SentencePieceTokenizer>(content, name, other_files);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ class Tasks : public Measurement {
          {.help = "few-shot examples before each item; 0: none", .min = 0});
     keys("task_fewshot_seed", seed, {.help = "seed for drawing few-shot examples", .min = 0});
     if (names) names_ = *names;
-    if (names && part == KeysOf::study) named_ = *names;
+    if (names && part == KeysOf::study) task_names_ = *names;
     if (files) files_ = *files;
     if (protocol) settings_.protocol = *protocol;
     if (data) settings_.data = *data;
@@ -143,7 +143,7 @@ class Tasks : public Measurement {
     if (seed) settings_.fewshot_seed = *seed;
   }
   void settle(std::span<const std::string>, const std::string& path) override {
-    for (const Task& task : tasks::find_tasks(named_, settings_.protocol))
+    for (const Task& task : tasks::find_tasks(task_names_, settings_.protocol))
       published_.insert(task.name);
     if (!names_.empty()) {
       tasks_ = tasks::find_tasks(names_, settings_.protocol);
@@ -243,7 +243,7 @@ class Tasks : public Measurement {
   std::vector<std::string> names_, files_;
   /// The tasks that the study names outside its scales. Published values of these tasks are valid
   /// even if the scale asks for no tasks.
-  std::vector<std::string> named_;
+  std::vector<std::string> task_names_;
   std::set<std::string> published_;
   Settings settings_;
   std::vector<Task> tasks_;

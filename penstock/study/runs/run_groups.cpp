@@ -10,7 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/progress.h"
-#include "penstock/dist/deal.h"
+#include "penstock/dist/work_queue.h"
 #include "penstock/train/interrupt.h"
 
 namespace penstock::study {
@@ -106,11 +106,11 @@ RunGroups::Ended RunGroups::train_in_groups(const std::vector<RunToTrain>& runs)
   const int size = runs.front().processes, groups = world_.size() / size;
   const int mine = std::min(world_.rank() / size, groups);  // `groups`: a rank left over
   const dist::ProcessGroup group = world_.split("study", mine, kWaitForFirst);
-  dist::Deal deal(world_, std::ssize(runs));
+  dist::WorkQueue queue(world_, std::ssize(runs));
   Ended ended;
   if (mine < groups && group.rank() == 0) {
-    ended = lead(group, runs, [&] { return deal.next(); });
-    if (!ended.failure.empty()) deal.close();
+    ended = lead(group, runs, [&] { return queue.next(); });
+    if (!ended.failure.empty()) queue.close();
     dismiss(group);
   } else if (mine < groups) {
     train_as_ordered({.group = group, .most = size, .here = here_, .memory = memory_}, force_);

@@ -8,7 +8,7 @@
 #include "penstock/infer/text_stream.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
-#include "penstock/models/writing_check.h"
+#include "penstock/models/generation_check.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/recipe.h"

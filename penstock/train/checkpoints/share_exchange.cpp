@@ -47,7 +47,7 @@ class Turn {
 
   void exchange() {
     world_.start_all_to_all(received_, sent_)();
-    for (const auto& [whole, slice, part] : put_) put(whole, *slice, part);
+    for (const auto& [whole, slice, part] : puts_) put(whole, *slice, part);
   }
 
  private:
@@ -62,7 +62,7 @@ class Turn {
     if (whole.defined()) {
       const bool direct = slice.slice.whole();
       const at::Tensor part = direct ? whole : at::empty(slice.slice.part_shape(), whole.options());
-      if (!direct) put_.push_back({whole, &slice.slice, part});
+      if (!direct) puts_.push_back({whole, &slice.slice, part});
       flat = part.view(-1);
     }
     for (const HeldRange& range : kind == 0 ? slice.weights : slice.moments) {
@@ -86,7 +86,7 @@ class Turn {
   const HeldState& held_;
   CheckpointShare& out_;
   std::vector<dist::Pieces> received_, sent_;
-  std::vector<Put> put_;
+  std::vector<Put> puts_;
 };
 
 }  // namespace

@@ -10,12 +10,12 @@ StepMonitor::Step::Step(StepMonitor& monitor, std::int64_t step, std::int64_t st
     : monitor_(monitor) {
   const std::scoped_lock lock(monitor.mutex_);
   monitor.running_ = true;
-  monitor.spoke_ = false;
+  monitor.has_shown_text_ = false;
   monitor.step_ = step;
   monitor.steps_ = steps;
   monitor.place_.reset();
   monitor.start_ = Clock::now();
-  monitor.next_word_ =
+  monitor.next_text_ =
       monitor.start_ + std::chrono::duration_cast<Clock::duration>(monitor.options_.quiet);
 }
 
@@ -27,7 +27,7 @@ StepMonitor::Step::~Step() {
 StepMonitor::StepMonitor(const InterruptGuard& interrupt, ProgressLine& progress, Options options)
     : interrupt_(interrupt), progress_(progress), options_(std::move(options)) {
   if (!progress.silent())
-    talker_ = std::jthread([this](const std::stop_token& stop) { talk(stop); });
+    text_thread_ = std::jthread([this](const std::stop_token& stop) { show_texts(stop); });
 }
 
 StepMonitor::~StepMonitor() = default;
@@ -44,7 +44,7 @@ std::string StepMonitor::text() const {
                      place_ ? place_text(*place_, options_.part) : "begun", duration_text(seconds));
 }
 
-void StepMonitor::talk(const std::stop_token& stop) {
+void StepMonitor::show_texts(const std::stop_token& stop) {
   // Polls. Steps do not wake the thread, because a wake-up would slow steps of milliseconds.
   using Seconds = std::chrono::duration<double>;
   const Seconds look = std::clamp(options_.quiet, Seconds(0.01), Seconds(1));
@@ -52,11 +52,11 @@ void StepMonitor::talk(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     changed_.wait_for(lock, stop, look, [] { return false; });
     const bool stopping = interrupt_.signal() != 0 && !said_stopping_;
-    if (!running_ || (!stopping && Clock::now() < next_word_)) continue;
+    if (!running_ || (!stopping && Clock::now() < next_text_)) continue;
     said_stopping_ = said_stopping_ || stopping;
     progress_.show((said_stopping_ ? "stopping in " : "") + text());
-    spoke_ = true;
-    next_word_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.pause);
+    has_shown_text_ = true;
+    next_text_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.pause);
   }
 }
 

@@ -39,7 +39,7 @@ class StepMonitor {
     return action([this](const StepPlace& place) { at(place); });
   }
   /// Whether a text was shown in the last step. The caller then also reports the step's end.
-  bool spoke() const { return spoke_; }
+  bool has_shown_text() const { return has_shown_text_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -54,7 +54,7 @@ class StepMonitor {
   };
 
   void at(const StepPlace& place);
-  void talk(const std::stop_token& stop);
+  void show_texts(const std::stop_token& stop);
   std::string text() const;
 
   const InterruptGuard& interrupt_;
@@ -66,9 +66,9 @@ class StepMonitor {
   bool said_stopping_ = false;  // a text has said that a signal stops the run
   std::int64_t step_ = 0, steps_ = 0;
   std::optional<StepPlace> place_;
-  Clock::time_point start_{}, next_word_{};
-  std::atomic<bool> spoke_ = false;
-  std::jthread talker_;  // last member: the thread uses the other members
+  Clock::time_point start_{}, next_text_{};
+  std::atomic<bool> has_shown_text_ = false;
+  std::jthread text_thread_;  // last member: the thread uses the other members
 };
 
 }  // namespace penstock

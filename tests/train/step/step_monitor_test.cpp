@@ -32,7 +32,7 @@ TEST_F(StepMonitorTest, SaysWhatALongStepIsDoing) {
   StepMonitor monitor(interrupt, progress, {.quiet = 0s, .pause = 1h});
   const int result = monitor.during(3, 9, [&](const StepWatch& watch) {
     watch({.part = 1, .parts = 4, .layer = 2, .layers = 8, .direction = PassDirection::backward});
-    while (!monitor.spoke()) std::this_thread::yield();
+    while (!monitor.has_shown_text()) std::this_thread::yield();
     return 5;
   });
   EXPECT_EQ(result, 5);
@@ -47,7 +47,7 @@ TEST_F(StepMonitorTest, SaysNothingOfShortStepsAndBetweenThem) {
     watch({});
     return 0;
   });
-  EXPECT_FALSE(monitor.spoke());
+  EXPECT_FALSE(monitor.has_shown_text());
   EXPECT_EQ(said(), "");
 }
 
@@ -74,7 +74,7 @@ TEST_F(StepMonitorTest, SaysWhereASignalMeetsAStep) {
   monitor.during(3, 9, [&](const StepWatch& watch) {
     watch({.part = 0, .parts = 2, .layer = 6, .layers = 8});
     ::raise(SIGTERM);
-    while (!monitor.spoke()) std::this_thread::yield();
+    while (!monitor.has_shown_text()) std::this_thread::yield();
     return 0;
   });
   const std::string text = said();

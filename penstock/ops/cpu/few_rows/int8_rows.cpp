@@ -44,7 +44,7 @@ PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first, Fetch<
         Int16 begin{};
         if constexpr (Reader::kOffset >= 0)
           begin = std::bit_cast<Int16>(
-              -(lanes_at(o.x.fours(first + r, i + 64 * c)) << Reader::kOffset));
+              -(lanes_at(o.x.sums_of_four(first + r, i + 64 * c)) << Reader::kOffset));
 #pragma GCC unroll 8
         for (int j = 0; j < J; ++j)
           sums[r * J + j] += __builtin_convertvector(Dot::dot(begin, codes[j], x), Vec16) *
@@ -147,18 +147,18 @@ PENSTOCK_INLINE float round_part(const float* x, std::int8_t* codes) {
 }
 
 PENSTOCK_PER_CPU void round_row(const float* x, std::int64_t depth, std::int8_t* codes,
-                                std::int32_t* fours, float* scales) {
+                                std::int32_t* sums_of_four, float* scales) {
   const UInt16 ones = UInt16{} + 0x01010101u;
   for (std::int64_t first = 0; first < depth; first += kGroup, scales += 16) {
     for (std::int64_t part = 0; part < 8; ++part)
       scales[part] = round_part(x + first + part * kPart, codes + first + part * kPart);
     for (std::int64_t at = first; at < first + kGroup; at += 64) {
       const Int16 sums = DotPortably::dot(Int16{}, ones, lanes_at(codes + at));
-      std::memcpy(fours + at / 4, &sums, sizeof(sums));
+      std::memcpy(sums_of_four + at / 4, &sums, sizeof(sums));
     }
     for (std::int64_t part = 0; part < 8; ++part) {
       std::int32_t total = 0;
-      for (int four = 0; four < 8; ++four) total += fours[first / 4 + 8 * part + four];
+      for (int four = 0; four < 8; ++four) total += sums_of_four[first / 4 + 8 * part + four];
       scales[8 + part] = -scales[part] * static_cast<float>(total);
     }
   }
@@ -170,13 +170,13 @@ Int8Rows::Int8Rows(std::int64_t rows, std::int64_t depth)
     : rows_(rows),
       depth_(depth),
       codes_(static_cast<std::size_t>(rows * depth)),
-      fours_(static_cast<std::size_t>(rows * depth / 4)),
+      sums_of_four_(static_cast<std::size_t>(rows * depth / 4)),
       scales_(static_cast<std::size_t>(rows * depth / 16)) {
   PENSTOCK_ASSERT(depth % kGroup == 0);
 }
 
 void Int8Rows::set(std::int64_t row, const float* x) {
-  round_row(x, depth_, codes_.data() + row * depth_, fours_.data() + row * depth_ / 4,
+  round_row(x, depth_, codes_.data() + row * depth_, sums_of_four_.data() + row * depth_ / 4,
             scales_.data() + row * depth_ / 16);
 }
 

@@ -34,8 +34,8 @@ class Int8Rows {
     return codes_.data() + row * depth_ + first;
   }
   /// The sums of four codes each, from number `first` of a row on.
-  const std::int32_t* fours(std::int64_t row, std::int64_t first) const {
-    return fours_.data() + (row * depth_ + first) / 4;
+  const std::int32_t* sums_of_four(std::int64_t row, std::int64_t first) const {
+    return sums_of_four_.data() + (row * depth_ + first) / 4;
   }
   /// For the 256 numbers of a row from `first` on: the scales of the eight groups, then −scale · Σ
   /// codes of the eight groups.
@@ -46,7 +46,7 @@ class Int8Rows {
  private:
   std::int64_t rows_ = 0, depth_ = 0;
   std::vector<std::int8_t> codes_;
-  std::vector<std::int32_t> fours_;
+  std::vector<std::int32_t> sums_of_four_;
   std::vector<float> scales_;
 };
 
