@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
 #include "penstock/data/vocabulary.h"
 
 namespace penstock {
@@ -26,6 +27,11 @@ std::vector<TokenId> Tokenizer::encode_with_controls(std::string_view text) cons
   std::vector<TokenId> ids;
   encode_with_controls(text, ids);
   return ids;
+}
+
+void Tokenizer::check_id(TokenId id) const {
+  PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
+                 vocab_size());
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids) const {

@@ -53,6 +53,10 @@ class Tokenizer {
   std::vector<std::int32_t> token_bytes() const;
   /// Writes files() into an existing directory, each atomically.
   void save(const std::string& directory) const;
+
+ protected:
+  /// Throws Error for an id outside the vocabulary.
+  void check_id(TokenId id) const;
 };
 
 }  // namespace penstock

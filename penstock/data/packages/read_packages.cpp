@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/data/files_below.h"
 #include "penstock/data/packages/cut_text.h"
 #include "penstock/data/packages/deb_file.h"
 #include "penstock/data/packages/man_text.h"
@@ -48,17 +49,11 @@ class Reading {
   /// Reads the RFCs of the machine. No package of Debian's main section has them.
   void requests_for_comments() {
     const files::path folder = files::path(options_.root) / "usr/share/doc/RFC";
-    std::error_code ignored;
-    const auto skip = files::directory_options::skip_permission_denied;
-    for (auto it = files::recursive_directory_iterator(folder, skip, ignored);
-         it != files::recursive_directory_iterator(); it.increment(ignored)) {
-      if (ignored) break;
-      const files::directory_entry& entry = *it;
+    for_each_file_below(folder, [&](const files::directory_entry& entry) {
       const std::string name = entry.path().filename().string();
       const bool wanted =
           name.starts_with("rfc") && (name.ends_with(".txt") || name.ends_with(".txt.gz"));
-      // Links would give the same text twice.
-      if (!wanted || entry.is_symlink(ignored) || !entry.is_regular_file(ignored)) continue;
+      if (!wanted) return;
       if (uses_.empty() || uses_.back().name != kRfc)
         uses_.push_back({kRfc, "", "IETF Trust: redistribution, no changes"});
       try {
@@ -68,7 +63,7 @@ class Reading {
       } catch (const Error&) {
         // A damaged file of the machine is skipped.
       }
-    }
+    });
   }
 
   PackageDocuments take() {

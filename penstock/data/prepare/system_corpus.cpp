@@ -11,6 +11,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/lines.h"
 #include "penstock/base/random.h"
+#include "penstock/data/files_below.h"
 #include "penstock/data/packages/usable_text.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
@@ -121,19 +122,14 @@ std::vector<files::path> candidates(const Domain& domain, const SystemCorpusOpti
   for (const auto& source : domain.sources) {
     std::vector<files::path> folders;
     find_folders(options.root, source.folders, folders);
-    for (const auto& folder : folders) {
-      std::error_code ignored;
-      const auto skip = files::directory_options::skip_permission_denied;
-      for (auto it = files::recursive_directory_iterator(folder, skip, ignored);
-           it != files::recursive_directory_iterator(); it.increment(ignored)) {
-        if (ignored) break;
-        if (!source.takes(it->path().filename().string())) continue;
-        if (it->is_symlink(ignored) || !it->is_regular_file(ignored)) continue;
-        const auto bytes = it->file_size(ignored);
-        if (!ignored && bytes >= kSmallestText && bytes <= kLargestCode)
-          found.push_back(it->path());
-      }
-    }
+    for (const auto& folder : folders)
+      for_each_file_below(folder, [&](const files::directory_entry& entry) {
+        if (!source.takes(entry.path().filename().string())) return;
+        std::error_code failure;
+        const auto bytes = entry.file_size(failure);
+        if (!failure && bytes >= kSmallestText && bytes <= kLargestCode)
+          found.push_back(entry.path());
+      });
   }
   std::vector<std::pair<std::uint64_t, files::path>> order;
   for (auto& path : found) {

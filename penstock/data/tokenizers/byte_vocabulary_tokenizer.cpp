@@ -44,8 +44,7 @@ class ByteVocabularyTokenizer : public Tokenizer {
   }
 
   void decode(TokenId id, std::string& text) const override {
-    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
-                   vocab_size());
+    check_id(id);
     text.push_back(bytes_[static_cast<std::size_t>(id)]);
   }
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/data/text/added_tokens.h"
 #include "penstock/data/tokenizer.h"
 
@@ -23,8 +22,7 @@ class PieceTokenizer : public Tokenizer {
     encode_with(added_, text, ids);
   }
   void decode(TokenId id, std::string& text) const override {
-    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
-                   vocab_size());
+    check_id(id);
     text += texts_[static_cast<std::size_t>(id)];
   }
 

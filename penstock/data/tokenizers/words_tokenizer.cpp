@@ -84,8 +84,7 @@ class WordsTokenizer : public Tokenizer {
   }
 
   void decode(TokenId id, std::string& text) const override {
-    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
-                   vocab_size());
+    check_id(id);
     text.push_back(' ');
     id == 0 ? text.push_back('\n') : void(text += words_[static_cast<std::size_t>(id)]);
   }
