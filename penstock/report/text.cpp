@@ -19,18 +19,6 @@ std::size_t width_of(const std::string& text) {
       std::ranges::count_if(text, [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// The heading and the rows as text.
-std::vector<std::vector<std::string>> lines_of(const Table& table) {
-  std::vector<std::vector<std::string>> out(1);
-  for (const auto& column : table.columns) out[0].push_back(column.title);
-  for (const auto& row : table.rows) {
-    auto& line = out.emplace_back();
-    for (const auto& cell : row.cells) line.push_back(cell.whole());
-    if (row.beneath) line[0].insert(0, "  ");
-  }
-  return out;
-}
-
 std::vector<std::size_t> widths_of(const std::vector<std::vector<std::string>>& lines) {
   std::vector<std::size_t> out(lines[0].size());
   for (const auto& line : lines)

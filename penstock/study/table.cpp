@@ -14,15 +14,19 @@ constexpr std::string_view kBeneath = "  ";  // prefix of a row's first cell if 
 
 }  // namespace
 
-nlohmann::json to_json(const Table& table) {
-  std::vector<std::vector<std::string>> lines(1);
-  for (const auto& column : table.columns) lines[0].push_back(column.title);
+std::vector<std::vector<std::string>> lines_of(const Table& table) {
+  std::vector<std::vector<std::string>> out(1);
+  for (const auto& column : table.columns) out[0].push_back(column.title);
   for (const auto& row : table.rows) {
-    auto& line = lines.emplace_back();
+    auto& line = out.emplace_back();
     for (const auto& cell : row.cells) line.push_back(cell.whole());
     if (row.beneath) line[0].insert(0, kBeneath);
   }
-  return {{"title", table.title}, {"note", table.note}, {"lines", lines}};
+  return out;
+}
+
+nlohmann::json to_json(const Table& table) {
+  return {{"title", table.title}, {"note", table.note}, {"lines", lines_of(table)}};
 }
 
 Table table_from_json(const nlohmann::json& object, const std::string& where) {

@@ -50,7 +50,9 @@ struct Table {
   bool folded = false;    ///< the page shows it collapsed
 };
 
-/// {"title", "note", "lines": [[cell]]}; the first line is the head.
+/// The cells as text by line; the first line is the head.
+std::vector<std::vector<std::string>> lines_of(const Table& table);
+/// {"title", "note", "lines": lines_of(table)}.
 nlohmann::json to_json(const Table& table);
 /// What to_json wrote. Throws Error naming `where`.
 Table table_from_json(const nlohmann::json& object, const std::string& where);
