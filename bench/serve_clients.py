@@ -23,9 +23,10 @@ import os
 import random
 import selectors
 import socket
-import subprocess
 import sys
 import time
+
+from served import served
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -148,20 +149,11 @@ def main():
     parser.add_argument("--beside", type=int, metavar="PORT", help="port of another server, which is measured in turn")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    server = subprocess.Popen([arguments.penstock, "serve", arguments.model, "--port", "0", "--threads",
-                               str(arguments.threads)], stdout=subprocess.PIPE, text=True)
-    try:
-        line = server.stdout.readline()
-        if "http://" not in line:
-            sys.exit("the server did not start")
-        port = int(line.rstrip().rstrip("/").rsplit(":", 1)[1])
+    with served(arguments.penstock, arguments.model, "--threads", str(arguments.threads)) as (_, port):
         beside = {"beside": arguments.beside} if arguments.beside else {}
         rows = measure(arguments, {"penstock": port, **beside})
         reused = metric(port, "penstock_reused_tokens_total")
         read = metric(port, "penstock_prompt_tokens_total")
-    finally:
-        server.terminate()
-        server.wait()
     if arguments.json:
         print(json.dumps({"rows": rows, "reused_tokens": reused, "read_prompt_tokens": read}))
         return

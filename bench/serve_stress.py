@@ -33,10 +33,11 @@ import os
 import random
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
+
+from served import served
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRONG = [(b"\x00\x01\x02\r\n\r\n", (400,)), (b"GET / HTTP/1.1\r\n\r\n", (400,)), (b"BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n", (405,)),
@@ -215,20 +216,14 @@ def main():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    server = subprocess.Popen([arguments.penstock, "serve", arguments.model, "--port", "0", "--queue", "128",
-                               "--threads", str(arguments.threads)], stdout=subprocess.PIPE, text=True)
-    try:
-        line = server.stdout.readline()
-        if "http://" not in line:
-            sys.exit("the server did not start")
-        stress = Stress(int(line.rstrip().rstrip("/").rsplit(":", 1)[1]), arguments)
+    options = ("--queue", "128", "--threads", str(arguments.threads))
+    with served(arguments.penstock, arguments.model, *options) as (server, port):
+        stress = Stress(port, arguments)
         stress.ask_alone()
         resident = stress.run(server)
         lives = server.poll() is None
         settled = lives and stress.settles()
-    finally:
-        server.terminate()
-        ended = server.wait()
+    ended = server.returncode
     tenth = max(1, len(resident) // 10)
     early, late = median(resident[tenth:2 * tenth]), median(resident[-tenth:])
     result = {"requests": dict(sorted(stress.counts.items())), "mistakes": len(stress.mistakes),
