@@ -29,7 +29,7 @@ std::string python_name(const std::string& member) {
   if (member == "resume" || member == "force") return member + "=True";
   if (member == "with_tokenizer") return "tokenizer";
   for (const auto& fields : {describe_config<UpcycleOptions>(), describe_config<ExportOptions>(),
-                             describe_config<EvaluationWish>()})
+                             describe_config<EvaluationOverrides>()})
     for (const FieldDescription& field : fields)
       if (field.path == member) return member;
   return "";

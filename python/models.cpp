@@ -14,9 +14,8 @@
 #include "penstock/eval/text_windows.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/counts/parameter_count.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
-#include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/train/evaluation_settings.h"
 #include "python/bindings.h"
@@ -94,10 +93,10 @@ std::map<std::string, at::Tensor> trace(const Loaded& loaded,
   return analysis::trace_routing(*loaded.model, tokens);
 }
 
-/// @param given  keys of EvaluationWish
+/// @param given  keys of EvaluationOverrides
 /// @param context  the length that stands for a given sequence_length of 0
-EvaluationWish wish_of(const py::dict& given, std::int64_t context) {
-  auto out = read_config<EvaluationWish>(to_config(given, ""));
+EvaluationOverrides overrides_of(const py::dict& given, std::int64_t context) {
+  auto out = read_config<EvaluationOverrides>(to_config(given, ""));
   if (given.contains("sequence_length") && out.keys.sequence_length == 0)
     out.keys.sequence_length = context;
   return out;
@@ -105,7 +104,7 @@ EvaluationWish wish_of(const py::dict& given, std::int64_t context) {
 
 /// The loss on a corpus. Settings that are not given are those of the model's run.
 py::object eval_corpus(const Loaded& loaded, const std::string& data, const py::dict& given) {
-  const EvaluationWish wish = wish_of(given, loaded.model->config().context);
+  const EvaluationOverrides overrides = overrides_of(given, loaded.model->config().context);
   const auto measured = [&] {
     const WithoutGil released;
     const Corpus corpus = Corpus::open(data);
@@ -113,7 +112,7 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const py::
     check_same_tokenizer(loaded.text(), corpus);
     const Recipe* const run = loaded.run ? &*loaded.run : nullptr;
     const ModelConfig& config = loaded.model->config();
-    EvaluateOptions how = evaluation_settings(config, run, wish);
+    EvaluateOptions how = evaluation_settings(config, run, overrides);
     how.context.step = loaded.argument.step.value_or(0);
     how.context.total_steps = run ? run->train.steps : 0;
     how.progress = [](double, const LossTotals&) { check_signals(); };
@@ -133,7 +132,7 @@ py::object eval_corpus(const Loaded& loaded, const std::string& data, const py::
 py::dict eval_text(const Loaded& loaded, const py::object& said, const py::dict& given,
                    const std::string& protocol) {
   const std::string text = text_of(said, "text");
-  std::int64_t length = wish_of(given, 0).keys.sequence_length;
+  std::int64_t length = overrides_of(given, 0).keys.sequence_length;
   const ScoredText found = [&] {
     const WithoutGil released;
     if (length == 0) length = loaded.model->config().context;

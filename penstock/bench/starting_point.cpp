@@ -22,14 +22,14 @@ constexpr std::int64_t kFewestSteps = 10;
 
 std::span<const ModelSize> model_sizes() { return kSizes; }
 
-Recipe recipe_of_size(const ModelSize& size, const StartingWish& wish) {
+Recipe recipe_of_size(const ModelSize& size, const StartingRequirements& requirements) {
   Recipe out;
-  out.model = {.vocab = wish.vocab,
+  out.model = {.vocab = requirements.vocab,
                .d_model = size.d_model,
                .layers = size.layers,
                .heads = size.heads,
                .d_ffn = size.d_ffn};
-  out.model.router = example_router(wish.method);
+  out.model.router = example_router(requirements.method);
   if (!resolve(out.model.router).dense()) out.model.moe.experts = 8;
   out.model = out.model.resolved();
   out.train.batch_sequences = kSequences;
@@ -39,13 +39,14 @@ Recipe recipe_of_size(const ModelSize& size, const StartingWish& wish) {
   return out;
 }
 
-const ModelSize& size_for(const StartingWish& wish, double flops) {
+const ModelSize& size_for(const StartingRequirements& requirements, double flops) {
   const ModelSize* chosen = &kSizes.front();
   for (const ModelSize& size : kSizes) {
-    const ModelConfig model = recipe_of_size(size, wish).model;
+    const ModelConfig model = recipe_of_size(size, requirements).model;
     const double per_token =
         nominal_training_flops(model, kSequences, kLength) / (kSequences * kLength);
-    const double tokens = wish.seconds / static_cast<double>(wish.runs) * flops / per_token;
+    const double tokens =
+        requirements.seconds / static_cast<double>(requirements.runs) * flops / per_token;
     const ParameterCounts counts = count_parameters(model);
     if (tokens >= kTokensPerParameter * static_cast<double>(counts.active - counts.embedding))
       chosen = &size;
@@ -53,12 +54,13 @@ const ModelSize& size_for(const StartingWish& wish, double flops) {
   return *chosen;
 }
 
-std::int64_t steps_for(const StartingWish& wish, const Recipe& recipe, double step_seconds) {
+std::int64_t steps_for(const StartingRequirements& requirements, const Recipe& recipe,
+                       double step_seconds) {
   const double a_step =
       static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
-  double steps = wish.seconds / static_cast<double>(wish.runs) / step_seconds;
-  if (wish.corpus_tokens > 0)
-    steps = std::min(steps, kMostEpochs * static_cast<double>(wish.corpus_tokens) / a_step);
+  double steps = requirements.seconds / static_cast<double>(requirements.runs) / step_seconds;
+  if (requirements.corpus_tokens > 0)
+    steps = std::min(steps, kMostEpochs * static_cast<double>(requirements.corpus_tokens) / a_step);
   return std::max(kFewestSteps, static_cast<std::int64_t>(std::min(steps, 1e9)));
 }
 

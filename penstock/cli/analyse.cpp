@@ -23,7 +23,6 @@
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/run_settings.h"
-#include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
@@ -45,7 +44,7 @@ namespace fs = std::filesystem;
 
 struct AnalyseOptions {
   std::string model, data, html;
-  EvaluationWish wish{.split = Split::kTest, .max_tokens = 65536};
+  EvaluationOverrides overrides{.split = Split::kTest, .max_tokens = 65536};
   std::vector<std::string> tables;
   std::int64_t samples = 4, jacobian_tokens = 4, threads = 0;
   bool json = false, only_best = false;
@@ -82,7 +81,7 @@ class Analyst {
     corpus_.file().verify();  // else a damaged token would be scored silently
     check_same_tokenizer(*chosen_.tokenizer, corpus_);
     out_.model = argument_.path;
-    out_.split = split_name(options.wish.split);
+    out_.split = split_name(options.overrides.split);
     out_.config = chosen_.model->config();
     out_.refused = analysis::refusals(out_.config);
   }
@@ -170,7 +169,7 @@ class Analyst {
 
   /// The evaluation settings of the run, changed by the command line's options.
   EvaluateOptions reading_of(const ModelConfig& config) const {
-    return evaluation_settings(config, run_recipe_ ? &*run_recipe_ : nullptr, options_.wish);
+    return evaluation_settings(config, run_recipe_ ? &*run_recipe_ : nullptr, options_.overrides);
   }
 
   /// Compares the chosen experts with those of the previous snapshot.
@@ -178,7 +177,7 @@ class Analyst {
     const std::int64_t length = reading_of(out_.config).sequence_length;
     const at::Tensor active = analysis::active_experts(
         model, corpus_,
-        {.split = options_.wish.split, .tokens = kFlipTokens, .sequence_length = length});
+        {.split = options_.overrides.split, .tokens = kFlipTokens, .sequence_length = length});
     if (active_.defined())
       out_.flips.push_back(analysis::flips_between(active_step_, active_, step, active));
     out_.flip_tokens = active.size(1);
@@ -278,9 +277,9 @@ void add_analyse_command(CLI::App& app) {
       "MODEL", options->model,
       concat("model (", kModelForms, "), or run directory (step 0 and every kept checkpoint)"));
   command->add_option("--data", options->data, "corpus directory");
-  add_field_options(*command, options->wish, {"split", "sequence_length"});
+  add_field_options(*command, options->overrides, {"split", "sequence_length"});
   command
-      ->add_option("--tokens", *options->wish.max_tokens,
+      ->add_option("--tokens", *options->overrides.max_tokens,
                    "number of tokens for entropy and load, in evenly spaced windows "
                    "(transformer-xl: from the start of each stream); 0: all")
       ->capture_default_str()

@@ -73,7 +73,7 @@ void run_tasks(EvalArguments a) {
       throw CLI::ValidationError("--k", "takes one number of experts with --tasks and --requests");
     tasks.k = values.front();
   }
-  tasks.sequence_length = a.corpus.wish.keys.sequence_length;
+  tasks.sequence_length = a.corpus.overrides.keys.sequence_length;
   tasks.json = a.json;
   tasks.fold = a.fold;
   if (tasks.requests.empty())
@@ -96,7 +96,8 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   if (!given("--data") && !given("--text") && !of_tasks && !of_requests)
     throw CLI::RequiredError("--data, --text, --tasks or --requests");
   if (a.ngram > 0)
-    return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), a.corpus.wish.split, a.json);
+    return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), a.corpus.overrides.split,
+                          a.json);
   if (a.model.empty()) throw CLI::RequiredError("MODEL");
   ops::set_threads(static_cast<int>(a.threads));
   a.corpus.has_k = given("--k");
@@ -106,7 +107,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
     if (!a.protocol.empty()) a.text.protocol = a.protocol;
     a.text.model = a.model;
     a.text.tokenizer = a.tokenizer;
-    a.text.length = a.corpus.wish.keys.sequence_length;
+    a.text.length = a.corpus.overrides.keys.sequence_length;
     a.text.json = a.json;
     a.text.fold = a.fold;
     a.text.as_trained = a.as_trained;
@@ -122,7 +123,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
 
 /// The options of how a split is read.
 void add_reading_options(CLI::App& command, EvalArguments& a) {
-  add_field_options(command, a.corpus.wish);
+  add_field_options(command, a.corpus.overrides);
   command.add_option("--k", a.corpus.k,
                      "measure with each of these numbers of experts per token (granularity "
                      "applied): --k 1,2,4,8,16; reports quality, FLOPs, speed and memory for each");

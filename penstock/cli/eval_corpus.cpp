@@ -20,7 +20,7 @@
 #include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/eval/oracle.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
@@ -181,7 +181,7 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   const Corpus corpus = Corpus::open(options.data);
   corpus.file().verify();  // else a damaged token would be scored silently
   check_same_tokenizer(*tokenizer, corpus);
-  EvaluateOptions how = evaluation_settings(config, run ? &*run : nullptr, options.wish);
+  EvaluateOptions how = evaluation_settings(config, run ? &*run : nullptr, options.overrides);
   note_beyond_context(config, how.sequence_length);
   how.context.step = argument.step.value_or(0);  // random choices are drawn by the step
   how.context.total_steps = run ? run->train.steps : 0;

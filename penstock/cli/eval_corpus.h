@@ -9,7 +9,7 @@ namespace penstock {
 
 struct EvalCorpusOptions {
   std::string model, data, tokenizer, plot;
-  EvaluationWish wish;
+  EvaluationOverrides overrides;
   std::string k;       ///< "1,2,4"
   bool has_k = false;  ///< whether --k is given; an empty list is an error
   std::string active;  ///< "0.5,1,2"

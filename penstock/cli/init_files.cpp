@@ -113,10 +113,10 @@ StartingFiles upcycling(const StartingQuestion& question) {
   const Recipe recipe = upcycled_recipe(question.model);
   check_length(question.data, recipe);
   const bool fits = bytes_of_process(recipe, {}) < usable_memory_bytes();
-  const bench::StartingWish wish{.seconds = question.seconds,
-                                 .corpus_tokens = question.data.tokens};
+  const bench::StartingRequirements requirements{.seconds = question.seconds,
+                                                 .corpus_tokens = question.data.tokens};
   const double seconds = fits ? measured(recipe).seconds : 0;
-  const std::int64_t steps = fits ? bench::steps_for(wish, recipe, seconds) : 1000;
+  const std::int64_t steps = fits ? bench::steps_for(requirements, recipe, seconds) : 1000;
   const std::string moe = "models/" + stem(question.out);
   KeyValues values = training_values(question, recipe, steps);
   values["name"] = stem(question.out);
@@ -173,18 +173,18 @@ StartingFiles starting_files(const StartingQuestion& question) {
       if (method != question.method) methods.push_back(method);
   methods.push_back(question.method);
   const auto runs = comparing ? static_cast<std::int64_t>(methods.size()) * kSeeds : 1;
-  const bench::StartingWish wish{.method = question.method,
-                                 .seconds = question.seconds,
-                                 .runs = runs,
-                                 .vocab = question.data.vocab,
-                                 .corpus_tokens = question.data.tokens};
-  const Recipe smallest = bench::recipe_of_size(bench::model_sizes().front(), wish);
+  const bench::StartingRequirements requirements{.method = question.method,
+                                                 .seconds = question.seconds,
+                                                 .runs = runs,
+                                                 .vocab = question.data.vocab,
+                                                 .corpus_tokens = question.data.tokens};
+  const Recipe smallest = bench::recipe_of_size(bench::model_sizes().front(), requirements);
   check_length(question.data, smallest);
   const auto tiny = measured(smallest);
-  const bench::ModelSize& size = bench::size_for(wish, tiny.useful_flops_per_second);
-  const Recipe recipe = bench::recipe_of_size(size, wish);
+  const bench::ModelSize& size = bench::size_for(requirements, tiny.useful_flops_per_second);
+  const Recipe recipe = bench::recipe_of_size(size, requirements);
   const double seconds = measured(recipe).seconds;
-  const std::int64_t steps = bench::steps_for(wish, recipe, seconds);
+  const std::int64_t steps = bench::steps_for(requirements, recipe, seconds);
 
   KeyValues values = training_values(question, recipe, steps);
   values["name"] = stem(question.out);

@@ -22,18 +22,18 @@ EvaluateOptions final_evaluation(const Recipe& run, Split split) {
 }
 
 EvaluateOptions evaluation_settings(const ModelConfig& model, const Recipe* run,
-                                    const EvaluationWish& wish) {
+                                    const EvaluationOverrides& overrides) {
   const bool carries = model.has_memory();
-  const auto& [sequence_length, streams, memory] = wish.keys;
-  EvaluateOptions out = final_evaluation(run ? *run : Recipe{}, wish.split);
+  const auto& [sequence_length, streams, memory] = overrides.keys;
+  EvaluateOptions out = final_evaluation(run ? *run : Recipe{}, overrides.split);
   if (sequence_length != 0) out.sequence_length = sequence_length;
   if (out.sequence_length == 0) out.sequence_length = model.context;
   PENSTOCK_CHECK(out.sequence_length > 0,
                  "the model names no context length; give options.sequence_length");
   if (sequence_length != 0 || out.batch_sequences == 0)
     out.batch_sequences = std::max<std::int64_t>(1, kTokensOfAPass / out.sequence_length);
-  out.max_tokens = wish.max_tokens.value_or(out.max_tokens);
-  out.isolate_documents |= wish.isolate_documents;
+  out.max_tokens = overrides.max_tokens.value_or(out.max_tokens);
+  out.isolate_documents |= overrides.isolate_documents;
   if (streams >= 0) out.streams = streams;
   if (out.streams < 0) out.streams = usual_streams(model);
   PENSTOCK_CHECK(memory < 0 || (carries && out.streams > 0), "options.memory = ", memory,

@@ -17,7 +17,7 @@ namespace penstock {
 EvaluateOptions final_evaluation(const Recipe& run, Split split);
 
 /// Settings that a caller asks for in place of those of final_evaluation().
-struct EvaluationWish {
+struct EvaluationOverrides {
   Split split = Split::kValidation;
   std::optional<std::int64_t> max_tokens;
   EvaluationKeys keys;
@@ -40,14 +40,14 @@ struct EvaluationWish {
   }
 };
 
-/// Options for evaluating a model. A setting that `wish` leaves open is that of
+/// Options for evaluating a model. A setting that `overrides` leaves open is that of
 /// final_evaluation(run). Settings that the run leaves open too, or that no run gives, have
 /// defaults: the whole split, windows of the model's context and, for a model with a memory,
-/// usual_streams() streams. Where `wish` gives the window length, or no run gives
+/// usual_streams() streams. Where `overrides` gives the window length, or no run gives
 /// train.micro_batch, a pass has about 4096 tokens. `run` may be null.
-/// Throws Error where no window length is known, or where `wish` asks for a memory that nothing
-/// would carry.
+/// Throws Error where no window length is known, or where `overrides` asks for a memory that
+/// nothing would carry.
 EvaluateOptions evaluation_settings(const ModelConfig& model, const Recipe* run,
-                                    const EvaluationWish& wish);
+                                    const EvaluationOverrides& overrides);
 
 }  // namespace penstock

@@ -56,9 +56,9 @@ void RunSaver::make_room() {
 /// Waits for the previous checkpoint. If other ranks write pieces of it, asks them first: a wait
 /// for the piece of a rank that failed would not end.
 void RunSaver::finish_writing() {
-  if (told_ && !writer_.done()) task_.await_pieces(*told_);
+  if (reported_ && !writer_.done()) task_.await_pieces(*reported_);
   writer_.wait([this] { task_.keep_waiting(); });
-  told_ = nullptr;
+  reported_ = nullptr;
 }
 
 DueCheckpoint RunSaver::due_checkpoint(std::optional<double> loss, Training training,
@@ -66,7 +66,7 @@ DueCheckpoint RunSaver::due_checkpoint(std::optional<double> loss, Training trai
   DueCheckpoint due{.step = task_.step(), .validation_loss = loss, .superseded = superseded};
   if (writers_.ranks > 1) {
     due.shared = {.directory = store_.begin(due.step), .ranks = writers_.ranks};
-    told_ = due.shared->told;
+    reported_ = due.shared->reported;
     due.contents = task_.piece({due.shared->directory->temporary(), due.step, training});
   } else {
     due.contents = task_.contents();

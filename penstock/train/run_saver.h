@@ -65,8 +65,8 @@ class RunSaver {
   ProgressLine& progress_;
   Writers writers_;
   std::int64_t copy_bytes_ = 0;
-  std::string no_copy_;               // why training waits for checkpoints
-  std::shared_ptr<ToldPieces> told_;  // of the checkpoint that all ranks are writing
+  std::string no_copy_;                       // why training waits for checkpoints
+  std::shared_ptr<ReportedPieces> reported_;  // of the checkpoint that all ranks are writing
   std::int64_t saved_step_ = 0;
   double seconds_ = 0;
   bool wrote_ = false;

@@ -95,9 +95,9 @@ class RunTask {
   virtual CheckpointContents piece(const PieceOrder& /*order*/) { return contents(); }
   /// The tensors that will be copied for a checkpoint that is written while training goes on.
   virtual CheckpointContents to_copy() { return contents(); }
-  /// Waits until the other ranks have written their pieces, and reports the pieces to `told`.
+  /// Waits until the other ranks have written their pieces, and adds the pieces to `reported`.
   /// Throws where a rank failed.
-  virtual void await_pieces(ToldPieces& /*told*/) {}
+  virtual void await_pieces(ReportedPieces& /*reported*/) {}
 
   /// Called several times a second while rank 0 reads or waits alone, so that the other ranks keep
   /// waiting for it.

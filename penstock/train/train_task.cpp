@@ -9,7 +9,6 @@
 #include "penstock/base/error.h"
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/threads.h"
-#include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine/machine.h"
@@ -166,14 +165,14 @@ CheckpointContents TrainTask::to_copy() {
   return trainer_.divides_checkpoints() ? CheckpointContents{} : contents();
 }
 
-void TrainTask::await_pieces(ToldPieces& told) {
+void TrainTask::await_pieces(ReportedPieces& reported) {
   const std::vector<std::string> texts = leader_.together(Order::saved, [&] {
     while (!all_done(group_, true)) continue;
     check_none_failed(group_, nullptr);
     return group_.gather("");
   });
   for (int rank = 1; rank < group_.size(); ++rank)
-    told.put(rank, parse_piece(texts[static_cast<std::size_t>(rank)], group_.name(rank)));
+    reported.put(rank, parse_piece(texts[static_cast<std::size_t>(rank)], group_.name(rank)));
 }
 
 void TrainTask::restore(const CheckpointInfo& info, const CheckpointContents& contents) {

@@ -44,7 +44,7 @@ class TrainTask : public RunTask {
   Writers writers(const std::filesystem::path& checkpoints, FileSystem& files) override;
   CheckpointContents piece(const PieceOrder& order) override;
   CheckpointContents to_copy() override;
-  void await_pieces(ToldPieces& told) override;
+  void await_pieces(ReportedPieces& reported) override;
   void keep_waiting() override { leader_.keep_waiting(); }
 
   std::optional<Measured> measure(nlohmann::ordered_json& line, const MeasureWatch& watch) override;

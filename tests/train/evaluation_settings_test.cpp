@@ -81,7 +81,7 @@ TEST(EvaluationSettings, RecipesAndCommandsShareTheKeys) {
   };
   for (const std::string key : {"sequence_length", "streams", "memory"}) {
     const auto recipe = find(describe_config<Recipe>(), "train.eval_" + key);
-    const auto command = find(describe_config<EvaluationWish>(), key);
+    const auto command = find(describe_config<EvaluationOverrides>(), key);
     EXPECT_EQ(recipe.default_value, command.default_value) << key;
     EXPECT_EQ(recipe.min, command.min) << key;
     const auto meaning = recipe.help.substr(0, recipe.help.rfind(": "));
@@ -90,10 +90,10 @@ TEST(EvaluationSettings, RecipesAndCommandsShareTheKeys) {
   ConfigNode node;
   node.set("split", "test");
   node.set("streams", 3);
-  const auto wish = read_config<EvaluationWish>(node, "options");
-  EXPECT_EQ(wish.split, Split::kTest);
-  EXPECT_EQ(wish.keys.streams, 3);
-  EXPECT_FALSE(wish.max_tokens);
+  const auto overrides = read_config<EvaluationOverrides>(node, "options");
+  EXPECT_EQ(overrides.split, Split::kTest);
+  EXPECT_EQ(overrides.keys.streams, 3);
+  EXPECT_FALSE(overrides.max_tokens);
 }
 
 }  // namespace

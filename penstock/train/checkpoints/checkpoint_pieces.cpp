@@ -80,12 +80,12 @@ std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place)
   return parse_piece(fs.read(path), path.string());
 }
 
-void ToldPieces::put(int rank, WrittenPiece piece) {
+void ReportedPieces::put(int rank, WrittenPiece piece) {
   const std::scoped_lock lock(mutex_);
   pieces_[rank] = std::move(piece);
 }
 
-std::optional<WrittenPiece> ToldPieces::of(int rank) const {
+std::optional<WrittenPiece> ReportedPieces::of(int rank) const {
   const std::scoped_lock lock(mutex_);
   const auto found = pieces_.find(rank);
   return found == pieces_.end() ? std::nullopt : std::optional(found->second);

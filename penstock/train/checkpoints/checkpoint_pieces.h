@@ -50,7 +50,7 @@ void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& pie
 /// The rank's note; nothing if there is none yet. Throws Error where the file is no such note.
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place);
 /// What ranks report by another way than a note. Any thread may use it.
-class ToldPieces {
+class ReportedPieces {
  public:
   void put(int rank, WrittenPiece piece);
   std::optional<WrittenPiece> of(int rank) const;

@@ -68,7 +68,7 @@ WrittenPiece wait_for_piece(FileSystem& fs, const PiecePlace& place,
   std::chrono::milliseconds pause(1);
   while (true) {
     // A file system over a network may show the note late.
-    if (auto piece = shared.told->of(place.rank)) return *std::move(piece);
+    if (auto piece = shared.reported->of(place.rank)) return *std::move(piece);
     if (auto piece = noted_piece(fs, place)) return *std::move(piece);
     PENSTOCK_CHECK(!shared.given_up || !shared.given_up(), place.directory.string(),
                    ": given up before rank ", place.rank, " had written its piece");

@@ -54,7 +54,7 @@ enum class Superseded { remove, keep };
 struct SharedCheckpoint {
   std::shared_ptr<AtomicDirectory> directory;
   int ranks = 1;  ///< ranks that write, with rank 0, which also commits
-  std::shared_ptr<ToldPieces> told = std::make_shared<ToldPieces>();
+  std::shared_ptr<ReportedPieces> reported = std::make_shared<ReportedPieces>();
   std::function<bool()> given_up = {};  ///< asked during the wait for other ranks; true: end it
 };
 

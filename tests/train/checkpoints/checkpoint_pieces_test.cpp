@@ -172,14 +172,14 @@ TEST(CheckpointPieces, AreWaitedForUntilTheWriterIsGivenUp) {
     expect_step(store.load(1), 1);
     // A piece that a rank reports by a message counts as a piece with a note.
     DueCheckpoint second = due(2);
-    const auto told = second.shared->told;
+    const auto reported = second.shared->reported;
     const auto place = second.shared->directory->temporary();
     writer.start(std::move(second), Training::goes_on);
     for (int rank = 1; rank < kRanks; ++rank) {
       const CheckpointContents contents = contents_of(2, rank);
       const WrittenPiece piece =
           write_piece(fs, {place, rank, kRanks}, contents.model, contents.optimizer);
-      told->put(rank, parse_piece(piece_text(piece), "a test"));
+      reported->put(rank, parse_piece(piece_text(piece), "a test"));
     }
     writer.wait();
     expect_step(store.load(2), 2);
