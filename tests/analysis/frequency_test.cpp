@@ -14,6 +14,7 @@
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/train/initial_model.h"
 #include "tests/base/temp_directory.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::analysis {
@@ -130,8 +131,7 @@ class RoutingOfText : public ::testing::Test {
     }
     options.out = (directory / "corpus").string();
     options.split = "contiguous:0.5,0.25,0.25";
-    prepare_corpus(options);
-    return Corpus::open(options.out);
+    return testing::prepared_corpus(options);
   }
 
   testing::TempDirectory directory_;

@@ -27,14 +27,8 @@ MoeOptions options_of(const std::string& form, std::int64_t k) {
                  .form = {.activation = ops::Activation::relu, .bias = true}};
   out.router.method = form == "relu" ? "remoe" : "smoe";
   out.router.k = static_cast<double>(k);
-  ConfigNode bias;
-  bias.set("bias", true);
-  out.router.parts["linear"] = bias;
-  if (form != "relu") {
-    ConfigNode softmax;
-    softmax.set("softmax", form);
-    out.router.parts["topk"] = softmax;
-  }
+  out.router.parts["linear"].set("bias", true);
+  if (form != "relu") out.router.parts["topk"].set("softmax", form);
   return out;
 }
 

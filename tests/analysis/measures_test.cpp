@@ -13,10 +13,10 @@
 #include "penstock/analysis/analysis.h"
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
-#include "penstock/data/prepare/prepare.h"
 #include "penstock/train/initial_model.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::analysis {
@@ -38,12 +38,9 @@ class Measures : public ::testing::Test {
     std::ofstream out(directory / "text.txt");
     for (int i = 0; i < 120; ++i) out << (i % 3 ? "weir " : i % 7 ? "gate, " : "head race.\n");
     out.close();
-    PrepareOptions options;
-    options.inputs = {{.path = (directory / "text.txt").string()}};
-    options.out = (directory / "corpus").string();
-    options.split = "contiguous:0.5,0.25,0.25";
-    prepare_corpus(options);
-    return Corpus::open(options.out);
+    return testing::prepared_corpus({.inputs = {{.path = (directory / "text.txt").string()}},
+                                     .split = "contiguous:0.5,0.25,0.25",
+                                     .out = (directory / "corpus").string()});
   }
 
   testing::TempDirectory directory_;
@@ -163,9 +160,7 @@ TEST_F(Measures, RefuseWithTheReason) {
   EXPECT_FALSE(m.layers[0].entropy);
   EXPECT_EQ(m.layers[0].load->active, 1);
   Recipe segmented = recipe("lory");
-  ConfigNode options;
-  options.set("segment_length", 16);
-  segmented.model.router.parts["lory"] = options;
+  segmented.model.router.parts["lory"].set("segment_length", 16);
   const auto pooled = initial_model(segmented);
   const Probe segments = probe(*pooled, corpus_, {.tokens = 8, .sequence_length = 16});
   EXPECT_FALSE(segments.layers[0].gates.defined());

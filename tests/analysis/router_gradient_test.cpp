@@ -10,12 +10,11 @@
 
 #include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"
-#include "penstock/data/prepare/prepare.h"
 #include "penstock/models/batch_tensors.h"
-#include "penstock/models/files/model_directory.h"
 #include "penstock/train/initial_model.h"
 #include "tests/base/error_of.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::analysis {
@@ -23,12 +22,9 @@ namespace {
 
 Corpus corpus_of_lines(const std::string& directory) {
   testing::write_text(directory + "/lines.txt");
-  PrepareOptions options;
-  options.inputs = {{.path = directory + "/lines.txt"}};
-  options.out = directory + "/corpus";
-  options.split = "contiguous:0.5,0.25,0.25";
-  prepare_corpus(options);
-  return Corpus::open(options.out);
+  return testing::prepared_corpus({.inputs = {{.path = directory + "/lines.txt"}},
+                                   .split = "contiguous:0.5,0.25,0.25",
+                                   .out = directory + "/corpus"});
 }
 
 constexpr RouterGradientOptions kOptions{.tokens = 64, .sequence_length = 16};

@@ -48,9 +48,7 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
   EXPECT_EQ(useful(bench_recipe("hash")), 32 * 6 * expert);  // hash routing computes no logits
   // Lory computes the router and the blend of four experts' weights once per segment.
   Recipe lory = bench_recipe("lory");
-  ConfigNode options;
-  options.set("segment_length", 8);
-  lory.model.router.parts["lory"] = options;
+  lory.model.router.parts["lory"].set("segment_length", 8);
   const double a_segment = router + 4 * expert, per_token = rows_per_token(lory.model.resolved());
   EXPECT_EQ(per_token, 1.0 / 8);
   EXPECT_EQ(useful(lory), 32 * 6 * (expert + per_token * a_segment));

@@ -37,9 +37,7 @@ inline ModelConfig small_moe(const std::string& softmax = "before") {
   config.moe.experts = 4;
   config.router.method = "topk";
   config.router.k = 2;
-  ConfigNode options;
-  options.set("softmax", softmax);
-  config.router.parts["topk"] = options;
+  config.router.parts["topk"].set("softmax", softmax);
   return config;
 }
 
@@ -94,6 +92,13 @@ inline at::Tensor logits_of(const std::string& path, const at::Tensor& tokens) {
   const torch::NoGradGuard no_grad;
   const auto model = load_model(path);
   return model->logits(model->forward({.tokens = tokens}, {}).hidden);
+}
+
+/// The largest difference between the logits of two models, relative to the first one's largest.
+inline double relative_difference(const std::string& model, const std::string& other) {
+  const at::Tensor expected = logits_of(model, some_tokens());
+  const at::Tensor difference = logits_of(other, some_tokens()) - expected;
+  return (difference.abs().max() / expected.abs().max()).item<double>();
 }
 
 /// Runs a script of tests/convert on an exported folder and on expected.safetensors in `temp`.

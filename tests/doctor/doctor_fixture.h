@@ -37,6 +37,13 @@ class Doctor : public ::testing::Test {
     change(tensors);
     save_tensors(real_file_system(), path("moe/model.safetensors"), tensors);
   }
+  /// Gives all tokens the same embedding. The routers then send them to the same experts.
+  void give_all_tokens_one_embedding() const {
+    damage([](TensorMap& tensors) {
+      at::Tensor table = tensors["model.embed_tokens.weight"];
+      table.copy_(table[65].clone().expand_as(table));
+    });
+  }
   static const Check* find(const Diagnosis& diagnosis, const std::string& name) {
     for (const Check& check : diagnosis.checks)
       if (check.name == name) return &check;

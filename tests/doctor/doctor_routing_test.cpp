@@ -30,10 +30,7 @@ TEST_F(Doctor, MeasuresWhatTheRoutersDo) {
 
 TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
   make({.method = "vanilla"});
-  damage([](TensorMap& tensors) {
-    at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // all tokens have the same embedding
-  });
+  give_all_tokens_one_embedding();
   const Diagnosis balanced = look();  // with balance losses
   for (const LayerFigures& layer : balanced.layers) EXPECT_NEAR(layer.load_experts, 2, 1e-9);
   const Check* check = find(balanced, "entropy and balance");
@@ -116,10 +113,7 @@ TEST_F(Doctor, TheNormsAreThoseOfTheGradients) {
 TEST_F(Doctor, MostExpertsIdle) {
   make({.method = "vanilla"});
   EXPECT_EQ(find(look(), "idle experts")->state, CheckState::ok);
-  damage([](TensorMap& tensors) {
-    at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // two experts of eight receive all tokens
-  });
+  give_all_tokens_one_embedding();  // two experts of eight receive all tokens
   const Diagnosis diagnosis = look();
   for (const LayerFigures& layer : diagnosis.layers) EXPECT_EQ(layer.nearly_idle, 6);
   const Check* const check = find(diagnosis, "idle experts");
@@ -131,10 +125,7 @@ TEST_F(Doctor, MostExpertsIdle) {
 
 TEST_F(Doctor, EveryExpertIsSeenToLearnThoughNoneIsChosen) {
   make({.method = "vanilla"});
-  damage([](TensorMap& tensors) {
-    at::Tensor table = tensors["model.embed_tokens.weight"];
-    table.copy_(table[65].clone().expand_as(table));  // two experts of eight receive all tokens
-  });
+  give_all_tokens_one_embedding();  // two experts of eight receive all tokens
   const Diagnosis diagnosis = look();
   testing::expect_says(find(diagnosis, "experts learn")->finding, {"16 of 16 experts"});
 }

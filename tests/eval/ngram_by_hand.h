@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/prepare/prepare.h"
+#include "tests/data/prepared_corpus.h"
 
 namespace penstock::testing {
 
@@ -24,8 +24,7 @@ inline Corpus corpus_by_hand(const std::filesystem::path& directory,
   for (const std::string& text : test) add(text, Split::kTest);
   options.end_of_document = false;
   options.out = (directory / "by-hand").string();
-  prepare_corpus(options);
-  return Corpus::open(options.out);
+  return prepared_corpus(options);
 }
 
 /// p(token | context) of the model of order 3 that is counted on "aabaa", with V ids.

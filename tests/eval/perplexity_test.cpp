@@ -11,6 +11,7 @@
 
 #include "penstock/data/prepare/prepare.h"
 #include "tests/base/temp_directory.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/eval/constant_model.h"
 
 namespace penstock {
@@ -29,8 +30,7 @@ Corpus corpus_of_two_domains(const std::filesystem::path& directory) {
   add("aab", "x", Split::kTest);
   add("cb", "y", Split::kTest);
   options.out = (directory / "corpus").string();
-  prepare_corpus(options);
-  return Corpus::open(options.out);
+  return testing::prepared_corpus(options);
 }
 
 /// After every text: p(a) = 1/2, p(b) = 1/4, and 1/8 each for c and for the end of a document.

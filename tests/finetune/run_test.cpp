@@ -2,14 +2,12 @@
 #include "penstock/finetune/run.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/beats_guessing.h"
-#include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/dispatch.h"
@@ -17,14 +15,12 @@
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/error_of.h"
-#include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/finetune/small_task.h"
+#include "tests/train/signal_at.h"
 
 namespace penstock {
 namespace {
-
-using testing::ForwardingFileSystem;
 
 class FinetuneRun : public ::testing::Test {
  protected:
@@ -72,14 +68,6 @@ class FinetuneRun : public ::testing::Test {
   std::string model_, data_;
 };
 
-/// A file system that sends SIGTERM to this process when the run writes line `step` of the log.
-ForwardingFileSystem stop_at(int step) {
-  return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
-    if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), SIGTERM);
-    return bytes.size();
-  });
-}
-
 TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
   prepare(ModelKind::decoder, "topk", 600, 200);
   set("lr", 3e-3);
@@ -108,7 +96,7 @@ TEST_F(FinetuneRun, ResumesBitwise) {
   set("steps", 12);
   set("eval_every", 5);
   set("most_test", 16);
-  auto early = stop_at(3), late = stop_at(4);
+  auto early = testing::signal_at(3, SIGTERM), late = testing::signal_at(4, SIGTERM);
   EXPECT_EQ(run("stopped", &early), RunOutcome::interrupted);
   EXPECT_EQ(run("stopped", &late), RunOutcome::interrupted);  // 3 + 4 steps
   EXPECT_EQ(run("stopped"), RunOutcome::finished);
@@ -130,7 +118,7 @@ TEST_F(FinetuneRun, InBf16RoundsTrainingAloneAndResumesBitwise) {
   testing::expect_says(error("refused"), {"emulate_bf16 = true: precision = \"fp32\""});
   set("precision", "bf16");
   testing::expect_says(error("fp32"), {"precision: \"fp32\" -> \"bf16\""});
-  auto files = stop_at(2);
+  auto files = testing::signal_at(2, SIGTERM);
   EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
   EXPECT_EQ(run("stopped"), RunOutcome::finished);
   ops::reset_dispatch_counts();
@@ -155,7 +143,7 @@ TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
   set("steps", 6);
   set("eval_every", 3);
   set("train_memory", 6);
-  auto files = stop_at(2);
+  auto files = testing::signal_at(2, SIGTERM);
   EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
   EXPECT_EQ(newest("stopped").optimizer.at("memory.7.1").sizes(), (at::IntArrayRef{1, 6, 32}));
   EXPECT_EQ(run("stopped"), RunOutcome::finished);
@@ -193,7 +181,7 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
   model_ = testing::write_model(folder_.path() / "heavy", heavy);
   set("steps", 21);
   set("clip", 1e-6);
-  auto early = stop_at(6);
+  auto early = testing::signal_at(6, SIGTERM);
   ASSERT_EQ(run("warned", &early), RunOutcome::interrupted);
   ASSERT_EQ(run("warned"), RunOutcome::finished);
   const auto log = read_metrics(real_file_system(), path("warned") + "/metrics.jsonl");
@@ -232,7 +220,7 @@ TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
   prepare(ModelKind::decoder, "vanilla");
   set("steps", 6);
   set("eval_every", 3);
-  auto early = stop_at(3);
+  auto early = testing::signal_at(3, SIGTERM);
   ASSERT_EQ(run("older", &early), RunOutcome::interrupted);
   // Older runs wrote the log line first, with other names, and marked the checkpoint as unscored.
   CheckpointStore store(real_file_system(), path("older"));

@@ -5,7 +5,6 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

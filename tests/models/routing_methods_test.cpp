@@ -23,11 +23,7 @@ ModelConfig three_layers(const std::string& method) {
   config.router.method = method;
   const ResolvedRouter router = resolve(config.router);
   if (router.traits.has_k) config.router.k = 2;
-  if (router.selector == "lory") {
-    ConfigNode options;
-    options.set("segment_length", 4);
-    config.router.parts["lory"] = options;
-  }
+  if (router.selector == "lory") config.router.parts["lory"].set("segment_length", 4);
   return config;
 }
 
@@ -83,9 +79,7 @@ TEST(RoutingMethods, ASavedModelSaysTheSameWhenLoaded) {
 TEST(RoutingMethods, AHypernetworkForAllLayersIsSavedOnce) {
   const auto networks = [](bool share) {
     ModelConfig config = three_layers("hyperrouter");
-    ConfigNode options;
-    options.set("share", share);
-    config.router.parts["hypernetwork"] = options;
+    config.router.parts["hypernetwork"].set("share", share);
     torch::manual_seed(1);
     Decoder model(config), other(config);
     model.initialize(InitialDraws(1));

@@ -5,9 +5,6 @@
 #include <torch/cuda.h>
 #include <torch/types.h>
 
-#include <cmath>
-#include <ostream>
-
 #include "penstock/base/fields.h"
 #include "penstock/ops/cached_attention.h"
 #include "penstock/ops/machine/precision.h"

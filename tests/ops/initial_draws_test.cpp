@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <cmath>
-
 #include "penstock/base/error.h"
 
 namespace penstock::initial_draws_test {

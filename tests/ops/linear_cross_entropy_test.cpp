@@ -8,7 +8,6 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <limits>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

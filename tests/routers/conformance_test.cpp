@@ -28,9 +28,18 @@ std::vector<Names> balancer_sets() {
   return sets;
 }
 
+/// "linear x topk + load-balance + z-loss"
+std::string name_of(const std::string& scorer, const std::string& selector,
+                    const Names& balancers) {
+  std::string out = scorer + " x " + selector;
+  for (const auto& balancer : balancers) out += " + " + balancer;
+  return out;
+}
+
 void expect_conforming(const std::string& scorer, const std::string& selector,
                        const Names& balancers, const Options& selector_options = {},
                        const Case& size = {}) {
+  SCOPED_TRACE(name_of(scorer, selector, balancers));
   const auto fresh_of = [&](const Case& of) {
     return Combination(scorer, selector, balancers, of, selector_options);
   };
@@ -60,6 +69,7 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
 
 void expect_refused(const std::string& scorer, const std::string& selector, const Names& balancers,
                     const std::string& reason) {
+  SCOPED_TRACE(name_of(scorer, selector, balancers));
   expect_error([&] { resolve({.scorer = scorer, .selector = selector, .balancers = balancers}); },
                {reason});
 }
@@ -70,9 +80,6 @@ TEST(Conformance, FullProduct) {
   for (const auto& scorer : scorer_registry().names())
     for (const auto& selector : selector_registry().names())
       for (const Names& balancers : sets) {
-        std::string list;
-        for (const auto& balancer : balancers) list += " + " + balancer;
-        SCOPED_TRACE(scorer + " x " + selector + list);
         const std::string reason = compatible(scorer, selector, balancers);
         if (reason.empty()) {
           expect_conforming(scorer, selector, balancers);
@@ -96,9 +103,6 @@ TEST(Conformance, FullProduct) {
 TEST(Conformance, CappedRelu) {
   for (const Names& balancers : balancer_sets()) {
     if (!compatible("linear", "relu", balancers).empty()) continue;
-    std::string list;
-    for (const auto& balancer : balancers) list += " + " + balancer;
-    SCOPED_TRACE("linear x relu" + list);
     expect_conforming("linear", "relu", balancers, {{"most", std::int64_t{2}}});
   }
 }
@@ -107,9 +111,6 @@ TEST(Conformance, CappedRelu) {
 TEST(Conformance, LeakingRelu) {
   for (const Names& balancers : balancer_sets()) {
     if (!compatible("linear", "relu", balancers).empty()) continue;
-    std::string list;
-    for (const auto& balancer : balancers) list += " + " + balancer;
-    SCOPED_TRACE("linear x relu" + list);
     expect_conforming("linear", "relu", balancers,
                       {{"leak", 0.5}, {"leak_tokens", std::int64_t{1}}},
                       {.sequences = 2, .sequence_length = 2, .experts = 64});

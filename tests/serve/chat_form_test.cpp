@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
 

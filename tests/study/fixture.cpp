@@ -13,7 +13,6 @@
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
-#include "penstock/train/run.h"
 
 namespace penstock::study::testing {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
 #include "tests/tasks/support.h"
 
 namespace penstock::tasks {

@@ -246,13 +246,11 @@ TEST_F(InitFrom, NothingElseOfTheRouterMayChange) {
 }
 
 TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
-  PrepareOptions options;
-  options.inputs = {{.path = (folder / "text.txt").string()}};
-  options.out = (folder / "words").string();
-  options.tokenizer = "words";
-  prepare_corpus(options);
+  const std::string corpus = (folder / "words").string();
+  prepare_corpus(
+      {.inputs = {{.path = (folder / "text.txt").string()}}, .tokenizer = "words", .out = corpus});
   ConfigNode node = continued(4);
-  node.set("data.corpus", options.out);
+  node.set("data.corpus", corpus);
   testing::expect_error([&] { run(node, "other"); }, {"was made with another tokenizer"});
 }
 

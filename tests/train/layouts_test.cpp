@@ -20,6 +20,7 @@
 #include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/drawn_batch.h"
+#include "tests/train/report_numbers.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -123,15 +124,8 @@ History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how
     const StepOutcome done =
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
     EXPECT_EQ(done.failure, "");
-    const StepReport& report = done.report;
-    for (const double value :
-         {report.loss, report.total_loss, report.consistency.value_or(0), done.gradient_norm,
-          report.sparsity, report.active_experts, static_cast<double>(report.tokens)})
-      out.numbers.push_back(value);
-    for (const auto& layer : report.load)
-      out.numbers.insert(out.numbers.end(), layer.begin(), layer.end());
-    for (const auto* named : {&report.auxiliary_losses, &report.statistics})
-      for (const auto& [name, value] : *named) out.numbers.push_back(value);
+    out.numbers.push_back(done.gradient_norm);
+    testing::append_numbers(out.numbers, done.report);
     for (const auto& balancer : model->balancers())
       for (const auto& [name, value] : balancer->state()) out.numbers.push_back(value);
   }
@@ -158,11 +152,7 @@ History train_on_ranks(const ModelConfig& config, const Case& how, bool shared_m
 }
 
 void expect_near(const History& found, const History& expected) {
-  ASSERT_EQ(found.numbers.size(), expected.numbers.size());
-  for (std::size_t i = 0; i < found.numbers.size(); ++i)
-    EXPECT_NEAR(found.numbers[i], expected.numbers[i],
-                kTolerance * std::max(1.0, std::fabs(expected.numbers[i])))
-        << i;
+  testing::expect_near(found.numbers, expected.numbers, kTolerance);
   for (const auto member : {&History::weights, &History::moments}) {
     ASSERT_EQ((found.*member).size(), (expected.*member).size());
     for (const auto& [name, value] : expected.*member) {

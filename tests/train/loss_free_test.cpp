@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "penstock/models/files/model_directory.h"
 #include "penstock/train/trainer.h"
 #include "tests/train/small_run.h"
 #include "tests/train/trainer_state.h"

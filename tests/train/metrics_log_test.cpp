@@ -14,7 +14,6 @@
 namespace penstock {
 namespace {
 
-using nlohmann::ordered_json;
 using testing::FaultyFileSystem;
 using testing::TempDirectory;
 using testing::Unsynced;

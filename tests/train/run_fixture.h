@@ -1,9 +1,8 @@
-// The fixture of tests of whole runs: a small recipe, its runs, and signals during a run.
+// The fixture of tests of whole runs: a small recipe and its runs.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
-#include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 
@@ -66,13 +64,5 @@ class TrainRun : public ::testing::Test {
   ConfigNode recipe_;
   bool validates_ = false;  // if so, the log has a step 0
 };
-
-/// Sends the signal to this process when the run writes its `step`-th line of the log.
-inline ForwardingFileSystem signal_at(int step, int number) {
-  return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
-    if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), number);
-    return bytes.size();
-  });
-}
 
 }  // namespace penstock::testing

@@ -17,6 +17,7 @@
 #include "tests/base/error_of.h"
 #include "tests/train/heard_hangups.h"
 #include "tests/train/run_fixture.h"
+#include "tests/train/signal_at.h"
 
 namespace penstock {
 namespace {

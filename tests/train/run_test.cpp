@@ -11,12 +11,11 @@
 #include "penstock/ops/machine/machine.h"
 #include "tests/base/error_of.h"
 #include "tests/train/run_fixture.h"
+#include "tests/train/signal_at.h"
 
 namespace penstock {
 namespace {
 
-using testing::ForwardingFileSystem;
-using testing::kRunSteps;
 using testing::signal_at;
 using testing::TrainRun;
 

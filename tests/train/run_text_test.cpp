@@ -28,12 +28,8 @@ class MixedRun : public testing::TrainRun {
     std::ofstream out(text);
     for (int i = 0; i < 3000; ++i) out << "sluice " << i % 7 << (i % 50 == 49 ? ".\n" : " ");
     out.close();
-    PrepareOptions options;
-    options.inputs = {{.path = text}};
-    options.out = path(name);
-    options.tokenizer = tokenizer;
-    prepare_corpus(options);
-    return options.out;
+    prepare_corpus({.inputs = {{.path = text}}, .tokenizer = tokenizer, .out = path(name)});
+    return path(name);
   }
   /// Sets the recipe's corpora, given as TOML.
   void mix(const std::string& toml) {

@@ -15,7 +15,6 @@
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/initial_model.h"
-#include "penstock/train/metrics_log.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "tests/base/error_of.h"

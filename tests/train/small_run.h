@@ -9,9 +9,9 @@
 #include <string>
 
 #include "penstock/base/random.h"
-#include "penstock/data/prepare/prepare.h"
 #include "penstock/train/read_recipe.h"
 #include "tests/base/temp_directory.h"
+#include "tests/data/prepared_corpus.h"
 
 namespace penstock::testing {
 
@@ -21,11 +21,8 @@ inline Corpus small_corpus(const std::filesystem::path& directory) {
   std::ofstream out(directory / "text.txt");
   for (std::uint64_t i = 0; i < 12000; ++i) out << words[random_below(random_bits(1, 2, i), 6)];
   out.close();
-  PrepareOptions options;
-  options.inputs = {{.path = (directory / "text.txt").string()}};
-  options.out = (directory / "corpus").string();
-  prepare_corpus(options);
-  return Corpus::open(options.out);
+  return prepared_corpus({.inputs = {{.path = (directory / "text.txt").string()}},
+                          .out = (directory / "corpus").string()});
 }
 
 /// The base of fixtures that read that corpus.

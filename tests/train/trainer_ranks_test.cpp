@@ -5,7 +5,6 @@
 #include <torch/utils.h>
 
 #include "penstock/models/formats/tensor_names.h"
-#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/read_recipe.h"

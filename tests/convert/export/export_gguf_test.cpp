@@ -20,12 +20,10 @@
 namespace penstock {
 namespace {
 
-using testing::logits_of;
 using testing::small_deepseek;
 using testing::small_dense;
 using testing::small_moe;
 using testing::small_qwen3;
-using testing::some_tokens;
 using testing::TempDirectory;
 using testing::write_random_model;
 
@@ -61,11 +59,8 @@ TEST(ExportGguf, TellsHowFarItIs) {
   EXPECT_EQ(told.back(), std::pair(std::string("measuring"), 0.5));
 }
 
-/// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference(const TempDirectory& temp) {
-  const at::Tensor ours = logits_of(temp.path("model"), some_tokens());
-  const at::Tensor theirs = logits_of(temp.path("m.gguf"), some_tokens());
-  return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
+  return testing::relative_difference(temp.path("model"), temp.path("m.gguf"));
 }
 
 TEST(ExportGguf, EveryArchitectureComputesTheModel) {
@@ -317,17 +312,13 @@ TEST(ExportGguf, RoutersFoldOrSayWhy) {
     EXPECT_EQ(certificate.agreement.differ_beyond_ties, 0);
     EXPECT_LT(difference(temp), 1e-5);
   }
-  ConfigNode options;
-  options.set("pool", "max");
-  mixture.router.parts["mixture"] = options;
+  mixture.router.parts["mixture"].set("pool", "max");
   {
     const TempDirectory temp;
     EXPECT_THROW(exported(temp, mixture), NotPortableError);
   }
   ModelConfig biased = small_moe();
-  ConfigNode linear;
-  linear.set("bias", true);
-  biased.router.parts["linear"] = linear;
+  biased.router.parts["linear"].set("bias", true);
   const TempDirectory temp;
   try {
     exported(temp, biased);

@@ -19,12 +19,8 @@ namespace {
 using testing::TempDirectory;
 using testing::text_file;
 
-/// The largest difference of logits between the model and the file, relative to the largest logit.
 double difference_from_model(const TempDirectory& temp) {
-  const at::Tensor tokens = testing::some_tokens();
-  const at::Tensor ours = testing::logits_of(temp.path("model"), tokens);
-  const at::Tensor theirs = testing::logits_of(temp.path("m.gguf"), tokens);
-  return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
+  return testing::relative_difference(temp.path("model"), temp.path("m.gguf"));
 }
 
 /// Writes a random model in which small weight errors move the logits little: rows of 256 numbers,

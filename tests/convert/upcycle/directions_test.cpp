@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/convert/sample_windows.h"
-#include "penstock/convert/upcycle/calibration.h"
 #include "penstock/io/config_json.h"
 #include "tests/base/error_of.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"

@@ -7,8 +7,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/sample_windows.h"
-#include "penstock/convert/upcycle/calibration.h"
-#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/files/open_model.h"

@@ -1,11 +1,11 @@
 #include "penstock/data/corpus/batches.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "penstock/data/corpus/permutation.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -19,19 +19,16 @@ using testing::expect_says;
 class Batches : public ::testing::Test {
  protected:
   static Corpus make(const testing::TemporaryFolder& folder) {
-    PrepareOptions options;
-    options.inputs = {
-        {.path = folder.write("a.txt", "abcdefghij"), .domain = "first"},
-        {.path = folder.write("b.txt", "klm"), .domain = "second"},
-        {.path = folder.write("c.txt", "nopqrstuvw"), .domain = "first"},
-        {.path = folder.write("v.txt", "0123456789"),
-         .domain = "first",
-         .split = Split::kValidation},
-        {.path = folder.write("t.txt", "!"), .domain = "first", .split = Split::kTest}};
-    options.split = "1,0,0";
-    options.out = folder / "corpus";
-    prepare_corpus(options);
-    return Corpus::open(options.out);
+    return testing::prepared_corpus(
+        {.inputs = {{.path = folder.write("a.txt", "abcdefghij"), .domain = "first"},
+                    {.path = folder.write("b.txt", "klm"), .domain = "second"},
+                    {.path = folder.write("c.txt", "nopqrstuvw"), .domain = "first"},
+                    {.path = folder.write("v.txt", "0123456789"),
+                     .domain = "first",
+                     .split = Split::kValidation},
+                    {.path = folder.write("t.txt", "!"), .domain = "first", .split = Split::kTest}},
+         .split = "1,0,0",
+         .out = folder / "corpus"});
   }
   static std::string text(const std::vector<std::int64_t>& ids) {
     std::string out;
@@ -233,14 +230,11 @@ TEST_F(Batches, TooLittleTextIsAnError) {
   expect_says(
       error_of([&] { TrainingBatches(corpus_, {.sequence_length = 0, .batch_sequences = 1}); }),
       {"at least one"});
-  PrepareOptions options;
-  options.inputs = {{.path = folder_.write("only.txt", "text")}};
-  options.split = "1,0,0";
-  options.out = folder_ / "train-only";
-  prepare_corpus(options);
-  expect_says(error_of([&] {
-                EvaluationWindows(Corpus::open(options.out), Split::kTest, {.sequence_length = 4});
-              }),
+  const Corpus untested =
+      testing::prepared_corpus({.inputs = {{.path = folder_.write("only.txt", "text")}},
+                                .split = "1,0,0",
+                                .out = folder_ / "train-only"});
+  expect_says(error_of([&] { EvaluationWindows(untested, Split::kTest, {.sequence_length = 4}); }),
               {"test split", "0 tokens", "--split"});
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/data/corpus/batches.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -79,17 +80,16 @@ TEST(MixtureOrder, RefusesWeightsThatAreNone) {
 
 Corpus letters(const testing::TemporaryFolder& folder, const std::string& name, char letter,
                const std::string& domain) {
-  PrepareOptions options;
-  options.inputs = {
-      {.path = folder.write(name + ".txt", std::string(400, letter)), .domain = domain},
-      {.path = folder.write(name + "-v.txt", "0123"),
-       .domain = domain,
-       .split = Split::kValidation},
-      {.path = folder.write(name + "-t.txt", "!"), .domain = domain, .split = Split::kTest}};
-  options.split = "1,0,0";
-  options.out = folder / name;
-  prepare_corpus(options);
-  return Corpus::open(options.out);
+  return testing::prepared_corpus(
+      {.inputs = {{.path = folder.write(name + ".txt", std::string(400, letter)), .domain = domain},
+                  {.path = folder.write(name + "-v.txt", "0123"),
+                   .domain = domain,
+                   .split = Split::kValidation},
+                  {.path = folder.write(name + "-t.txt", "!"),
+                   .domain = domain,
+                   .split = Split::kTest}},
+       .split = "1,0,0",
+       .out = folder / name});
 }
 
 TEST(MixedBatches, TakeTheTextOfTheCorpusWithItsDomain) {

@@ -1,8 +1,10 @@
 #include "penstock/data/corpus/prefetcher.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 
-#include "tests/data/support.h"
+#include "penstock/base/error.h"
 
 namespace penstock {
 namespace {

@@ -8,6 +8,7 @@
 #include "penstock/data/text_files.h"
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/data/support.h"
 
 namespace penstock {
@@ -15,7 +16,9 @@ namespace {
 
 using testing::error_of;
 using testing::expect_says;
+using testing::ids_of_split;
 using testing::shared_data;
+using testing::text_of_split;
 using Ids = std::vector<TokenId>;
 
 std::shared_ptr<const Tokenizer> made(const std::string& spec,
@@ -27,17 +30,6 @@ std::shared_ptr<const Tokenizer> reloaded(const Tokenizer& tokenizer,
                                           const testing::TemporaryFolder& folder) {
   tokenizer.save(folder / "");
   return load_tokenizer(folder / "");
-}
-
-Ids ids_of(const Corpus& corpus, Split split) {
-  const auto range = corpus.file().range(split);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(range.tokens));
-  corpus.file().read(range.begin, ids);
-  return {ids.begin(), ids.end()};
-}
-
-std::string text_of(const Corpus& corpus, Split split) {
-  return corpus.tokenizer().decode(ids_of(corpus, split));
 }
 
 TEST(ByteVocabulary, IsOrderedByFrequencyThenFirstOccurrence) {
@@ -144,14 +136,14 @@ TEST_F(Protocols, Enwik8IsCutAtExactBytes) {
   const std::string text = "<a>\n12345678901\xc3\xa9\xc3\xa9!";
   ASSERT_EQ(text.size(), 20u);
   auto corpus = prepared(options("enwik8", folder_.write("text", text)));
-  EXPECT_EQ(text_of(corpus, Split::kTrain), text.substr(0, 18));
-  EXPECT_EQ(text_of(corpus, Split::kValidation), text.substr(18, 1));
-  EXPECT_EQ(text_of(corpus, Split::kTest), text.substr(19));
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), text.substr(0, 18));
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), text.substr(18, 1));
+  EXPECT_EQ(text_of_split(corpus, Split::kTest), text.substr(19));
   EXPECT_EQ(corpus.vocab_size(), 256);
   EXPECT_EQ(nlohmann::json::parse(testing::read_bytes(folder_ / "corpus/corpus.json"))["protocol"],
             "enwik8");
   corpus = prepared(options("enwik8-no-newlines", folder_ / "text"));
-  EXPECT_EQ(text_of(corpus, Split::kTrain), "<a>12345678901\xc3\xa9\xc3");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "<a>12345678901\xc3\xa9\xc3");
   // The vocabulary includes the bytes of the held-out parts, but no newline.
   EXPECT_EQ(corpus.vocab_size(), 16);
   EXPECT_EQ(corpus.count(Split::kTrain).bytes, 17);
@@ -160,12 +152,12 @@ TEST_F(Protocols, Enwik8IsCutAtExactBytes) {
 TEST_F(Protocols, AnOddEndAndPartsOfNewlinesAlone) {
   // 21 bytes: 18 for training (18.9 rounded down), one for validation, two for testing.
   auto corpus = prepared(options("text8", folder_.write("text", "abcdefghijklmnopqrstu")));
-  EXPECT_EQ(text_of(corpus, Split::kTrain), "abcdefghijklmnopqr");
-  EXPECT_EQ(text_of(corpus, Split::kValidation), "s");
-  EXPECT_EQ(text_of(corpus, Split::kTest), "tu");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "abcdefghijklmnopqr");
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), "s");
+  EXPECT_EQ(text_of_split(corpus, Split::kTest), "tu");
   corpus = prepared(options("enwik8-no-newlines", folder_.write("lines", "abcdefghijklmnopqr\nx")));
   EXPECT_EQ(corpus.count(Split::kValidation).documents, 0);
-  EXPECT_EQ(text_of(corpus, Split::kTest), "x");
+  EXPECT_EQ(text_of_split(corpus, Split::kTest), "x");
 }
 
 TEST_F(Protocols, WikitextGoesByFileNames) {
@@ -176,9 +168,9 @@ TEST_F(Protocols, WikitextGoesByFileNames) {
   const auto corpus = prepared(options("wikitext", folder_ / "wiki"));
   EXPECT_EQ(corpus.domains(), std::vector<std::string>{"wiki"});
   EXPECT_EQ(corpus.vocab_size(), 5);
-  EXPECT_EQ(text_of(corpus, Split::kTrain), " \n the <unk> gate \n the pen \n");
-  EXPECT_EQ(text_of(corpus, Split::kValidation), " the pen <unk> \n");
-  EXPECT_EQ(ids_of(corpus, Split::kTest).size(), 3u);
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), " \n the <unk> gate \n the pen \n");
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), " the pen <unk> \n");
+  EXPECT_EQ(ids_of_split(corpus, Split::kTest).size(), 3u);
   EXPECT_EQ(corpus.count(Split::kTrain).bytes, 29);
   ASSERT_EQ(result_.notes.size(), 1u);
   expect_says(result_.notes[0], {"left out", "README.txt"});
@@ -189,7 +181,7 @@ TEST_F(Protocols, WikitextGoesByFileNames) {
   auto named = options("wikitext", folder_.write("a.txt", " the <unk> \n"));
   named.inputs[0].split = Split::kTrain;
   named.inputs.push_back({.path = folder_.write("b.txt", "gate"), .split = Split::kTest});
-  EXPECT_EQ(text_of(prepared(named), Split::kTest), " <unk> \n");
+  EXPECT_EQ(text_of_split(prepared(named), Split::kTest), " <unk> \n");
 }
 
 TEST_F(Protocols, WordsAreCutBetweenLines) {
@@ -201,8 +193,8 @@ TEST_F(Protocols, WordsAreCutBetweenLines) {
   expect_says(error_of([&] { prepare_corpus(o); }), {"text", "'five'", "<unk>"});
   o.inputs = {{.path = folder_.write("text", "one two\n<unk> four\nfive six\n")}};
   const auto corpus = prepared(o);
-  EXPECT_EQ(text_of(corpus, Split::kTrain), " one two \n <unk> four \n");
-  EXPECT_EQ(text_of(corpus, Split::kValidation), " <unk> <unk> \n");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), " one two \n <unk> four \n");
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), " <unk> <unk> \n");
 }
 
 TEST_F(Protocols, MistakesAreNamed) {
@@ -255,7 +247,7 @@ TEST_F(Protocols, RealWikitext2) {
   std::string text;
   read_text_file(shared_data("lm/wikitext-2/valid.txt.gz"),
                  [&](const std::string&, std::string content) { text = std::move(content); });
-  EXPECT_EQ(text_of(corpus, Split::kValidation), text);
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), text);
 }
 
 }  // namespace

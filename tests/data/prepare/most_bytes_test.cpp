@@ -1,8 +1,10 @@
 #include "penstock/data/prepare/most_bytes.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
-#include "tests/data/support.h"
+#include "tests/base/error_of.h"
 
 namespace penstock {
 namespace {

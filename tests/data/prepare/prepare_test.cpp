@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/tokenizers/from_spec.h"
+#include "tests/data/prepared_corpus.h"
 #include "tests/data/sentencepiece_usable.h"
 #include "tests/data/support.h"
 
@@ -13,13 +14,7 @@ using testing::error_of;
 using testing::expect_says;
 using testing::paragraph;
 using testing::read_bytes;
-
-std::string split_text(const Corpus& corpus, Split split) {
-  const auto range = corpus.file().range(split);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(range.tokens));
-  corpus.file().read(range.begin, ids);
-  return corpus.tokenizer().decode(std::vector<TokenId>(ids.begin(), ids.end()));
-}
+using testing::text_of_split;
 
 class Prepare : public ::testing::Test {
  protected:
@@ -51,7 +46,7 @@ TEST_F(Prepare, ContiguousSplitOfOneFileKeepsEveryByte) {
   const auto size = static_cast<std::int64_t>(text.size());
   EXPECT_EQ(corpus.count(Split::kTrain).tokens, size * 9 / 10);
   EXPECT_EQ(corpus.count(Split::kTrain).bytes + corpus.count(Split::kValidation).bytes, size);
-  EXPECT_EQ(split_text(corpus, Split::kTrain) + split_text(corpus, Split::kValidation), text);
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain) + text_of_split(corpus, Split::kValidation), text);
   EXPECT_EQ(corpus.domains(), std::vector<std::string>{"play"});
   EXPECT_FALSE(result.deduplicated);
   EXPECT_EQ(result.tokenizer, "bytes");
@@ -144,9 +139,9 @@ TEST_F(Prepare, HeldOutFilesGoWhereTheyAreSent) {
   o.split = "1,0,0";
   prepare_corpus(o);
   const Corpus corpus = Corpus::open(o.out);
-  EXPECT_EQ(split_text(corpus, Split::kTrain), "training text");
-  EXPECT_EQ(split_text(corpus, Split::kValidation), "validation");
-  EXPECT_EQ(split_text(corpus, Split::kTest), "test");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "training text");
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), "validation");
+  EXPECT_EQ(text_of_split(corpus, Split::kTest), "test");
 }
 
 TEST_F(Prepare, ManifestCountsAndTrainedTokenizer) {
@@ -186,7 +181,7 @@ TEST_F(Prepare, TakesATokenizerThatExists) {
   const Corpus corpus = Corpus::open(o.out);
   EXPECT_EQ(corpus.tokenizer().files(), o.given->files());
   // Without an end-of-document token.
-  EXPECT_EQ(split_text(corpus, Split::kTrain), "a weir, a gate");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "a weir, a gate");
   o.protocol = "enwik8";
   expect_says(error_of([&] { prepare_corpus(o); }), {"enwik8", "which tokenizer"});
 }
@@ -261,8 +256,8 @@ TEST_F(Prepare, ACutFallsBetweenCharacters) {
   o.end_of_document = false;
   prepare_corpus(o);
   const Corpus corpus = Corpus::open(o.out);
-  EXPECT_EQ(split_text(corpus, Split::kTrain), "\xc3\xa9\xe2\x82\xac");
-  EXPECT_EQ(split_text(corpus, Split::kValidation), "b");
+  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "\xc3\xa9\xe2\x82\xac");
+  EXPECT_EQ(text_of_split(corpus, Split::kValidation), "b");
 }
 
 TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {

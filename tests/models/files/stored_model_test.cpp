@@ -186,9 +186,7 @@ TEST(StoredModel, BlendedExpertsAreNumbers) {
   ModelConfig config = testing::small_moe();
   config.router = {};
   config.router.method = "lory";
-  ConfigNode segments;
-  segments.set("segment_length", 16);
-  config.router.parts["lory"] = segments;
+  config.router.parts["lory"].set("segment_length", 16);
   testing::write_random_model(config.resolved(), path);
   const auto source = std::shared_ptr<const ModelSource>(open_model_source(path));
   EXPECT_TRUE(losses(*open_model(source)).equal(losses(*load_model(*source))));

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/base/error_of.h"
-#include "tests/models/checkpoints.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {

@@ -19,7 +19,6 @@ namespace penstock::study {
 namespace {
 
 using testing::FakeRun;
-using testing::read_text;
 using testing::TemporaryDirectory;
 using testing::write_fake_run;
 using testing::write_text;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/base/error.h"
 #include "penstock/train/run.h"
 #include "tests/study/fixture.h"
 #include "tests/train/small_run.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "penstock/models/formats/rank_slices.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/layouts/parallel_settings.h"

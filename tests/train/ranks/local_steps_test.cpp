@@ -12,6 +12,7 @@
 #include "tests/base/error_of.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/run_fixture.h"
+#include "tests/train/signal_at.h"
 #include "tests/train/trainer_state.h"
 
 namespace penstock::local_steps {

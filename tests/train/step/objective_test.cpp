@@ -123,6 +123,12 @@ Batch seeded_batch(std::int64_t sequences, std::int64_t length, std::uint64_t se
   return batch;
 }
 
+void expect_near(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected,
+                 double tolerance) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LT(testing::relative_error(found[i], expected[i]), tolerance) << i;
+}
+
 class TwoPasses : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -178,9 +184,7 @@ TEST_F(TwoPasses, AStepsGradientIsThatOfTheObjectiveByHand) {
     EXPECT_FALSE(torch::equal(memory[m][1], two.memory[1]));
   }
   objective.backward();
-  const std::vector<at::Tensor> wanted = testing::gradients(*model_);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-11) << i;
+  expect_near(measured, testing::gradients(*model_), 1e-11);
   EXPECT_NEAR(report.loss, cross_entropy, 1e-12);
   EXPECT_NEAR(*report.consistency, between, 1e-12);
   EXPECT_NEAR(report.total_loss, objective.item<double>(), 1e-12);
@@ -197,9 +201,7 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
     EXPECT_NEAR(chunked.value, whole.value, 1e-13);
     EXPECT_LT(testing::relative_error(chunked.first_gradient, whole.first_gradient), 1e-13);
     EXPECT_LT(testing::relative_error(chunked.second_gradient, whole.second_gradient), 1e-13);
-    const auto measured = testing::gradients(*model_);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
+    expect_near(testing::gradients(*model_), wanted, 1e-13);
   }
 }
 
@@ -283,9 +285,7 @@ TEST_F(Distilled, AStepsGradientIsThatOfTheObjectiveByHand) {
     EXPECT_TRUE(torch::equal(memory[m][1], student.memory[1]));
   }
   objective.backward();
-  const std::vector<at::Tensor> wanted = testing::gradients(*model_);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-11) << i;
+  expect_near(measured, testing::gradients(*model_), 1e-11);
   EXPECT_NEAR(report.loss, cross_entropy, 1e-12);
   EXPECT_NEAR(*report.consistency, from, 1e-12);
   EXPECT_NEAR(report.total_loss, objective.item<double>(), 1e-12);
@@ -319,9 +319,7 @@ TEST_F(Distilled, ChunksOfRowsChangeNothing) {
   const auto chunked = divergence_backward(*model_, teacher, student, 0.3, 3 * 256 * 8);
   EXPECT_NEAR(chunked.value, whole.value, 1e-13);
   EXPECT_LT(testing::relative_error(chunked.gradient, whole.gradient), 1e-13);
-  const auto measured = testing::gradients(*model_);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
+  expect_near(testing::gradients(*model_), wanted, 1e-13);
 }
 
 /// The teacher's pass may keep what routers compute from the weights before the update.

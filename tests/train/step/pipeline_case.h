@@ -18,6 +18,7 @@
 #include "penstock/train/step/step.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/drawn_batch.h"
+#include "tests/train/report_numbers.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::pipelines {
@@ -73,14 +74,9 @@ inline LanguageWork work_of(const Case& is, LanguageModel& model, std::int64_t s
 }
 
 inline void add_numbers(const StepReport& report, std::vector<double>& out) {
-  for (const double value :
-       {report.loss, report.total_loss, report.consistency.value_or(0), report.flops,
-        report.sparsity, report.active_experts, static_cast<double>(report.tokens)})
-    out.push_back(value);
-  for (const auto& layer : report.load) out.insert(out.end(), layer.begin(), layer.end());
+  testing::append_numbers(out, report);
+  out.push_back(report.flops);
   out.insert(out.end(), report.sparsity_by_layer.begin(), report.sparsity_by_layer.end());
-  for (const auto* named : {&report.auxiliary_losses, &report.statistics})
-    for (const auto& [name, value] : *named) out.push_back(value);
   for (const auto& layer : report.routing.expert_tokens)
     for (const std::int64_t count : layer) out.push_back(static_cast<double>(count));
 }
@@ -130,11 +126,7 @@ inline void expect_close(const Tensors& found, const Tensors& expected) {
 }
 
 inline void expect_close(const History& found, const History& expected) {
-  ASSERT_EQ(found.numbers.size(), expected.numbers.size());
-  for (std::size_t i = 0; i < found.numbers.size(); ++i)
-    EXPECT_NEAR(found.numbers[i], expected.numbers[i],
-                1e-9 * std::max(1.0, std::fabs(expected.numbers[i])))
-        << "number " << i;
+  testing::expect_near(found.numbers, expected.numbers, 1e-9);
   expect_close(found.gradients, expected.gradients);
   expect_close(found.state, expected.state);
 }
