@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "fuzz/memory_file.h"
 #include "penstock/base/error.h"

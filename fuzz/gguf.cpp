@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "penstock/base/error.h"

@@ -18,7 +18,7 @@
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/text_windows.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
 

@@ -13,7 +13,6 @@
 #include <tuple>
 #include <utility>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
@@ -23,7 +22,7 @@
 #include "penstock/cli/commands.h"
 #include "penstock/infer/draft_check.h"
 #include "penstock/infer/session.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/interrupt.h"

@@ -18,7 +18,6 @@
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/serve/corpus_json.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"

@@ -16,7 +16,7 @@
 #include "penstock/cli/arguments/token_ids.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/ops/dispatch.h"
 

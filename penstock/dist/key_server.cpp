@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/open_files.h"

@@ -10,7 +10,7 @@
 #include "penstock/finetune/pretrained.h"
 #include "penstock/finetune/word_encoding.h"
 #include "penstock/models/counts/training_memory.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/routers/option_changes.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/step/objective.h"

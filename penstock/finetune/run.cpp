@@ -9,7 +9,6 @@
 #include "penstock/finetune/finetuner.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
-#include "penstock/io/toml.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/train/run_loop.h"

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "penstock/base/error.h"
-
 namespace penstock {
 
 double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps) {

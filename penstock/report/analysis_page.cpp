@@ -21,7 +21,6 @@ namespace {
 
 using analysis::Analysis;
 using analysis::JacobianSummary;
-using analysis::LayerMeasures;
 using analysis::Snapshot;
 using nlohmann::json;
 

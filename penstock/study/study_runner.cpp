@@ -8,7 +8,6 @@
 #include <map>
 #include <utility>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/study/runs/ended_runs.h"

@@ -8,7 +8,7 @@
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/routers/coefficients.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "penstock/base/error.h"
-#include "penstock/io/toml.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {

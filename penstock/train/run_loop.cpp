@@ -11,7 +11,6 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/json_text.h"
-#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_events.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "penstock/cli/arguments/common_options.h"
-#include "penstock/finetune/run_record.h"
+#include "penstock/finetune/config.h"
 #include "penstock/routers/methods.h"
 #include "penstock/routers/registry.h"
 #include "penstock/train/recipe.h"

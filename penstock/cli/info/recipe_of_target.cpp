@@ -11,7 +11,7 @@
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/model_source.h"
 #include "penstock/train/read_recipe.h"
 

@@ -16,7 +16,6 @@
 #include "penstock/convert/upcycle/spherical_k_means.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/models/counts/model_tensors.h"
-#include "penstock/models/files/model_directory.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/routers/parameter_names.h"
 

@@ -2,7 +2,6 @@
 // JSONL, or several per file if a separator is given.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "penstock/data/packages/package_table.h"
 
 #include <map>
-#include <string_view>
 #include <utility>
 
 namespace penstock {

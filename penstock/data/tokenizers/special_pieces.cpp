@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "penstock/base/error.h"
-
 namespace penstock {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "penstock/models/files/model_folder.h"
 
-#include <cstdint>
 #include <filesystem>
 
 #include "penstock/base/file_system.h"

@@ -2,7 +2,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <cmath>
 #include <numeric>
 
 #include "penstock/base/error.h"

@@ -4,7 +4,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "penstock/routers/balancers/logit_shift.h"
 #include "penstock/routers/registry.h"

@@ -2,7 +2,6 @@
 // alone carries a refused token.
 #include <torch/types.h>
 
-#include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/registry.h"
 #include "penstock/routers/selectors/capacity_selector.h"

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "penstock/base/error.h"
-#include "penstock/eval/by_k.h"
 #include "penstock/finetune/config.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/test_result.h"
+#include "penstock/models/routing_choice.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/measurement.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "penstock/eval/by_k.h"
-#include "penstock/models/files/model_directory.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/results.h"

@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/study/config/config_hash.h"
 

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "penstock/base/error.h"
-
 namespace penstock {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <bit>
 
 #define PENSTOCK_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 

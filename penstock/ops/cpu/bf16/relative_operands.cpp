@@ -7,7 +7,6 @@
 namespace penstock::ops::bf16 {
 
 using cpu::relative::Block;
-using cpu::relative::kRows;
 using cpu::relative::Shape;
 
 namespace {

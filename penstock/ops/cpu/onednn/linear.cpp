@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include "penstock/base/error.h"
 #include "penstock/ops/cpu/column_sums.h"
 #include "penstock/ops/cpu/onednn/matmul.h"
 #include "penstock/ops/optional_tensor.h"
