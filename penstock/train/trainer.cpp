@@ -92,10 +92,7 @@ void Trainer::start_prefetch() {
 }
 
 RoutingContext Trainer::context() const {
-  RoutingContext context;
-  context.step = step();
-  context.total_steps = recipe_.train.steps;
-  return context;
+  return {.step = step(), .total_steps = recipe_.train.steps};
 }
 
 StepOutcome Trainer::advance(const StepWatch& watch) {

@@ -12,12 +12,7 @@ namespace penstock::analysis {
 namespace {
 
 ModelConfig traced_config(const std::string& method) {
-  ModelConfig config;
-  config.vocab = 17;
-  config.d_model = 8;
-  config.layers = 3;
-  config.heads = 2;
-  config.d_ffn = 10;
+  ModelConfig config{.vocab = 17, .d_model = 8, .layers = 3, .heads = 2, .d_ffn = 10};
   config.context = 12;
   config.router.method = method;
   config.moe.experts = 5;

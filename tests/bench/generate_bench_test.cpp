@@ -16,12 +16,7 @@ namespace {
 
 std::shared_ptr<LanguageModel> model_of(std::int64_t context) {
   torch::manual_seed(1);
-  ModelConfig config;
-  config.vocab = 64;
-  config.d_model = 32;
-  config.layers = 2;
-  config.heads = 4;
-  config.d_ffn = 48;
+  ModelConfig config{.vocab = 64, .d_model = 32, .layers = 2, .heads = 4, .d_ffn = 48};
   config.context = context;
   config.router.method = "topk";
   config.router.k = 2;

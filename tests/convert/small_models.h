@@ -20,12 +20,7 @@ namespace penstock::testing {
 
 /// A dense decoder with two layers over bytes.
 inline ModelConfig small_dense() {
-  ModelConfig config;
-  config.vocab = 256;
-  config.d_model = 64;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
+  ModelConfig config{.vocab = 256, .d_model = 64, .layers = 2, .heads = 4, .kv_heads = 2};
   config.d_ffn = 96;
   config.context = 64;
   return config;

@@ -20,12 +20,7 @@ namespace penstock::testing {
 
 /// A small Qwen2 config: biases on q, k and v, a tied head, `kv_heads` key heads for 8 query heads.
 inline ModelConfig tiny_config(std::int64_t kv_heads = 8) {
-  ModelConfig config;
-  config.vocab = 257;
-  config.d_model = 32;
-  config.layers = 2;
-  config.heads = 8;
-  config.kv_heads = kv_heads;
+  ModelConfig config{.vocab = 257, .d_model = 32, .layers = 2, .heads = 8, .kv_heads = kv_heads};
   config.d_ffn = 24;
   config.context = 32;
   config.qkv_bias = true;

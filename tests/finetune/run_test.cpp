@@ -17,6 +17,7 @@
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/finetune/small_task.h"
+#include "tests/models/expect_equal.h"
 #include "tests/train/signal_at.h"
 
 namespace penstock {
@@ -54,11 +55,8 @@ class FinetuneRun : public ::testing::Test {
   }
   void expect_equal_ends(const std::string& a, const std::string& b) const {
     const CheckpointContents ours = newest(a), wanted = newest(b);
-    ASSERT_EQ(ours.optimizer.size(), wanted.optimizer.size());
-    for (const auto& [name, tensor] : wanted.model)
-      EXPECT_TRUE(torch::equal(ours.model.at(name), tensor)) << name;
-    for (const auto& [name, tensor] : wanted.optimizer)
-      EXPECT_TRUE(torch::equal(ours.optimizer.at(name), tensor)) << name;
+    testing::expect_equal(ours.model, wanted.model);
+    testing::expect_equal(ours.optimizer, wanted.optimizer);
     for (const char* key : {"by_k", "best_step", "selection_accuracy"})
       EXPECT_EQ(result(a)[key], result(b)[key]) << key;
   }

@@ -170,10 +170,7 @@ class Words : public Tokenizer {
   void decode(TokenId, std::string& text) const override { text += " w"; }
   std::map<std::string, std::string> files() const override { return {}; }
   std::optional<Vocabulary> vocabulary() const override {
-    Vocabulary out;
-    out.kind = Vocabulary::Kind::kSentencePieceBpe;
-    out.bos = 1;
-    return out;
+    return Vocabulary{.kind = Vocabulary::Kind::kSentencePieceBpe, .bos = 1};
   }
 };
 

@@ -14,12 +14,7 @@ namespace penstock {
 namespace {
 
 ModelConfig numbers_config() {
-  ModelConfig config;
-  config.vocab = 13;
-  config.d_model = 8;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
+  ModelConfig config{.vocab = 13, .d_model = 8, .layers = 2, .heads = 4, .kv_heads = 2};
   config.head_dim = 4;
   config.d_ffn = 5;
   config.rope_base = 100;

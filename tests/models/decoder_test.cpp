@@ -15,12 +15,7 @@ namespace penstock {
 namespace {
 
 ModelConfig tiny(const std::string& method) {
-  ModelConfig config;
-  config.vocab = 19;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
+  ModelConfig config{.vocab = 19, .d_model = 16, .layers = 2, .heads = 4, .kv_heads = 2};
   config.d_ffn = 24;
   config.init_std = 0.3;  // large enough that a wrong wire shows in the logits
   config.router.method = method;

@@ -9,13 +9,7 @@
 namespace penstock {
 
 inline ModelConfig published(std::int64_t layers, std::int64_t d, std::int64_t heads) {
-  ModelConfig config;
-  config.vocab = 51200;
-  config.d_model = d;
-  config.layers = layers;
-  config.heads = heads;
-  config.kv_heads = 4;
-  return config;
+  return {.vocab = 51200, .d_model = d, .layers = layers, .heads = heads, .kv_heads = 4};
 }
 
 inline ModelConfig with_experts(ModelConfig config, std::int64_t experts,
@@ -27,10 +21,7 @@ inline ModelConfig with_experts(ModelConfig config, std::int64_t experts,
 
 /// HyperRouter §C.1: Transformer-XL small on enwik8's 204 bytes.
 inline ModelConfig transformer_xl_small() {
-  ModelConfig config;
-  config.architecture = ModelKind::transformer_xl;
-  config.vocab = 204;
-  config.d_model = 256;
+  ModelConfig config{.architecture = ModelKind::transformer_xl, .vocab = 204, .d_model = 256};
   config.layers = 4;
   config.heads = 8;
   config.head_dim = 64;
@@ -45,13 +36,7 @@ inline ModelConfig transformer_xl_small() {
 
 /// d=4, 2 layers, 2 query heads and 1 key/value head of 2, f=8, V=10.
 inline ModelConfig tiny(const std::string& method, std::int64_t experts) {
-  ModelConfig config;
-  config.vocab = 10;
-  config.d_model = 4;
-  config.layers = 2;
-  config.heads = 2;
-  config.kv_heads = 1;
-  config.d_ffn = 8;
+  ModelConfig config{.vocab = 10, .d_model = 4, .layers = 2, .heads = 2, .kv_heads = 1, .d_ffn = 8};
   config.moe.experts = experts;
   config.router.method = method;
   return config;

@@ -12,12 +12,7 @@ namespace penstock {
 namespace {
 
 ModelConfig three_layers(const std::string& method) {
-  ModelConfig config;
-  config.vocab = 20;
-  config.d_model = 16;
-  config.layers = 3;
-  config.heads = 2;
-  config.d_ffn = 12;
+  ModelConfig config{.vocab = 20, .d_model = 16, .layers = 3, .heads = 2, .d_ffn = 12};
   config.init_std = 0.2;
   config.moe.experts = 4;
   config.router.method = method;

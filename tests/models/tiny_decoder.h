@@ -16,12 +16,7 @@ namespace penstock::testing {
 /// so that the output depends on every token.
 inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context,
                                 std::int64_t vocab = 12) {
-  ModelConfig config;
-  config.vocab = vocab;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
+  ModelConfig config{.vocab = vocab, .d_model = 16, .layers = 2, .heads = 2, .d_ffn = 24};
   config.context = context;
   config.init_std = 0.3;
   if (method != "dense") config.moe.experts = 4;

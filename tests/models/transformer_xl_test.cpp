@@ -19,10 +19,7 @@ namespace {
 constexpr std::int64_t kXlVocab = 13;
 
 ModelConfig small_xl() {
-  ModelConfig config;
-  config.architecture = ModelKind::transformer_xl;
-  config.vocab = kXlVocab;
-  config.d_model = 8;
+  ModelConfig config{.architecture = ModelKind::transformer_xl, .vocab = kXlVocab, .d_model = 8};
   config.layers = 2;
   config.heads = 2;
   config.head_dim = 3;
@@ -181,9 +178,7 @@ TEST(TransformerXl, DropoutFollowsTheGeneratorAndStopsOutsideTraining) {
   model.initialize(InitialDraws(4));
   const at::Tensor ids = pattern_ids(2, 0, 6);
   const auto hidden = [&](bool training, std::uint64_t seed) {
-    RoutingContext context;
-    context.training = training;
-    context.generator = at::detail::createCPUGenerator(seed);
+    RoutingContext context{.training = training, .generator = at::detail::createCPUGenerator(seed)};
     return model.forward({.tokens = ids}, context).hidden;
   };
   EXPECT_TRUE(torch::equal(hidden(true, 1), hidden(true, 1)));
@@ -201,9 +196,7 @@ TEST(TransformerXl, FeedForwardsMayHaveADropoutOfTheirOwn) {
     config.xl.ffn_dropout = ffn_dropout;
     TransformerXl model(config.resolved());
     model.initialize(InitialDraws(4));
-    RoutingContext context;
-    context.training = true;
-    context.generator = at::detail::createCPUGenerator(1);
+    RoutingContext context{.training = true, .generator = at::detail::createCPUGenerator(1)};
     return model.forward({.tokens = pattern_ids(2, 0, 6)}, context).hidden;
   };
   const at::Tensor none = hidden(0, -1), inside = hidden(0, 0.3);
@@ -226,9 +219,7 @@ TEST(TransformerXl, BlockDropoutLeavesOutWholeBlocksAndDoesNotScaleTheRest) {
   const at::Tensor ids = pattern_ids(2, 0, 6);
   /// The gradient of the output matrix, [d, f]. The column of a dropped neuron is 0.
   const auto gradient = [&](bool training, std::uint64_t seed) {
-    RoutingContext context;
-    context.training = training;
-    context.generator = at::detail::createCPUGenerator(seed);
+    RoutingContext context{.training = training, .generator = at::detail::createCPUGenerator(seed)};
     model.zero_grad();
     model.forward({.tokens = ids}, context).hidden.select(1, 0).pow(2).sum().backward();
     return model.named_parameters()["layer_0.mlp.down"].grad().clone();

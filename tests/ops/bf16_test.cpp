@@ -229,9 +229,7 @@ struct ExpertCase {
 /// The inputs are hidden, weight, w_in and w_out, followed by b_in and b_out in cases with biases.
 TensorFunction expert_function(const ExpertCase& c, const TestPlan& plan) {
   return [=](const std::vector<at::Tensor>& x) {
-    ExpertOptions options;
-    options.activation = c.activation;
-    options.recompute = c.recompute;
+    ExpertOptions options{.activation = c.activation, .recompute = c.recompute};
     options.dropout = c.dropout;
     options.dropout_seed = 11;
     if (c.biases) {

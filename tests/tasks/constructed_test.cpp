@@ -22,12 +22,7 @@ constexpr std::int64_t kVocab = 257, kWidth = 272;
 /// A decoder over bytes whose logit of byte v after byte u is `head`[v][u]. Embeddings are unit
 /// vectors; attention and feed-forward add nothing.
 std::shared_ptr<LanguageModel> bigram_model(const at::Tensor& head) {
-  ModelConfig config;
-  config.vocab = kVocab;
-  config.d_model = kWidth;
-  config.layers = 1;
-  config.heads = 1;
-  config.d_ffn = 16;
+  ModelConfig config{.vocab = kVocab, .d_model = kWidth, .layers = 1, .heads = 1, .d_ffn = 16};
   config.context = 64;
   auto model = make_model(config, 1);
   const torch::NoGradGuard no_grad;

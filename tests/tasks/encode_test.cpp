@@ -22,9 +22,7 @@ Ids bytes(const std::string& text, const Ids& before = {}) {
 
 /// A tokenizer of bytes, with control pieces for a text's beginning and end if `has_bos` is true.
 std::shared_ptr<const Tokenizer> byte_tokenizer(bool add_bos, bool has_bos = true) {
-  Vocabulary out;
-  out.kind = Vocabulary::Kind::kSentencePieceBpe;
-  out.add_space_prefix = false;
+  Vocabulary out{.kind = Vocabulary::Kind::kSentencePieceBpe, .add_space_prefix = false};
   for (int b = 0; b < 256; ++b) {
     constexpr const char* digits = "0123456789ABCDEF";
     out.pieces.push_back({.text = concat("<0x", digits[b / 16], digits[b % 16], ">"),

@@ -19,12 +19,7 @@ using dist::Layout;
 
 /// ReMoE's 978M model with 64 experts. The tests never build it.
 inline ModelConfig large_model() {
-  ModelConfig out;
-  out.vocab = 51200;
-  out.d_model = 1536;
-  out.layers = 24;
-  out.heads = 16;
-  out.kv_heads = 4;
+  ModelConfig out{.vocab = 51200, .d_model = 1536, .layers = 24, .heads = 16, .kv_heads = 4};
   out.d_ffn = 6144;
   out.moe.experts = 64;
   out.router.method = "remoe";

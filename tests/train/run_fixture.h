@@ -11,6 +11,7 @@
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
 #include "tests/base/temp_directory.h"
+#include "tests/models/expect_equal.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::testing {
@@ -48,10 +49,7 @@ class TrainRun : public ::testing::Test {
     const auto model = [&](const std::string& of) {
       return CheckpointStore(real_file_system(), path(of)).load(kRunSteps).model;
     };
-    const TensorMap ours = model(name), wanted = model("undisturbed");
-    ASSERT_EQ(ours.size(), wanted.size());
-    for (const auto& [tensor, value] : wanted)
-      EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
+    expect_equal(model(name), model("undisturbed"));
     const auto log = read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
     ASSERT_FALSE(log.empty());
     const std::int64_t first = validates_ ? 0 : 1;

@@ -21,6 +21,7 @@
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
+#include "tests/models/expect_equal.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -97,11 +98,8 @@ class SharedRun : public ::testing::Test {
   /// Expects the same weights as one process that was not disturbed.
   void expect_end(const std::string& name) const {
     ASSERT_EQ(train_run(recipe(), path(name + "-alone"), {.quiet = true}), RunOutcome::finished);
-    const TensorMap ours = store(name).load(kSteps).model,
-                    theirs = store(name + "-alone").load(kSteps).model;
-    ASSERT_EQ(ours.size(), theirs.size());
-    for (const auto& [tensor, value] : theirs)
-      EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
+    testing::expect_equal(store(name).load(kSteps).model,
+                          store(name + "-alone").load(kSteps).model);
   }
 
   testing::TempDirectory directory_;

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <cstdint>
 
-#include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/train/trainer.h"
+#include "tests/models/expect_equal.h"
 
 namespace penstock::testing {
 
@@ -29,14 +28,7 @@ inline void restore(Trainer& trainer, const TrainerState& state) {
   trainer.restore(state.step, state.model, state.optimizer, "test");
 }
 
-/// Expects the same names and the same bits.
-inline void expect_equal(const TensorMap& found, const TensorMap& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (const auto& [name, value] : expected) {
-    ASSERT_TRUE(found.contains(name)) << name;
-    EXPECT_TRUE(torch::equal(found.at(name), value)) << name;
-  }
-}
+/// Expects the same step and the same bits.
 inline void expect_equal(const TrainerState& found, const TrainerState& expected) {
   EXPECT_EQ(found.step, expected.step);
   expect_equal(found.model, expected.model);

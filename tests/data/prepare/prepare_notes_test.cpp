@@ -16,10 +16,7 @@ using testing::paragraph;
 class PrepareNotes : public ::testing::Test {
  protected:
   PrepareOptions of(std::vector<DataInput> inputs) const {
-    PrepareOptions options;
-    options.inputs = std::move(inputs);
-    options.out = folder_ / "corpus";
-    return options;
+    return {.inputs = std::move(inputs), .out = folder_ / "corpus"};
   }
   std::string notes_of(const PrepareOptions& options) const {
     std::string out;

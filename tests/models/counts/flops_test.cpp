@@ -68,16 +68,16 @@ TEST(Flops, CountsTheProductsOfEachScorer) {
   EXPECT_EQ(flops("hypernetwork"), flops("linear"));
 }
 
-TEST(Flops, TransformerXlsFlopsByHand) {
-  // d=4, 1 layer, 2 heads of 2, f=8, V=10. 3 tokens follow 2 remembered positions: 6 + 3·2 = 12
-  // pairs.
-  ModelConfig config;
+/// d=4, 1 layer, 2 heads of 2, f=8, V=10.
+ModelConfig xl_by_hand() {
+  ModelConfig config{.vocab = 10, .d_model = 4, .layers = 1, .heads = 2, .d_ffn = 8};
   config.architecture = ModelKind::transformer_xl;
-  config.vocab = 10;
-  config.d_model = 4;
-  config.layers = 1;
-  config.heads = 2;
-  config.d_ffn = 8;
+  return config;
+}
+
+TEST(Flops, TransformerXlsFlopsByHand) {
+  // 3 tokens follow 2 remembered positions: 6 + 3·2 = 12 pairs.
+  ModelConfig config = xl_by_hand();
   config.xl.memory = 2;
   // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40, together 168 multiply-adds. Attention: 3
   // products of width 4 for 12 pairs, 144. Remembered positions: keys and values take 2·16 for each
@@ -88,14 +88,8 @@ TEST(Flops, TransformerXlsFlopsByHand) {
 }
 
 TEST(Flops, ForwardFlopsByHand) {
-  // The model above: 2 FLOPs for each multiply-add of tokens, pairs, memory and distances.
-  ModelConfig config;
-  config.architecture = ModelKind::transformer_xl;
-  config.vocab = 10;
-  config.d_model = 4;
-  config.layers = 1;
-  config.heads = 2;
-  config.d_ffn = 8;
+  // 2 FLOPs for each multiply-add of tokens, pairs, memory and distances, as counted above.
+  ModelConfig config = xl_by_hand();
   EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 1, 3, 2, 0),
                    2 * 3 * 168 + 2 * 144 + 2 * 144);
   // Two sequences project the five distances only once: 80 multiply-adds fewer than twice the
@@ -129,13 +123,8 @@ TEST(Flops, ForwardFlopsByKAreThePublishedOnes) {
 
 TEST(Flops, UsefulFlopsByHand) {
   // d=4, 1 layer, 2 heads of 2, f=8, V=10. 3 tokens in one sequence make 1+2+3 = 6 pairs.
-  ModelConfig config;
-  config.vocab = 10;
-  config.d_model = 4;
-  config.layers = 1;
-  config.heads = 2;
-  config.d_ffn = 8;
-  config = config.resolved();
+  ModelConfig config =
+      ModelConfig{.vocab = 10, .d_model = 4, .layers = 1, .heads = 2, .d_ffn = 8}.resolved();
   EXPECT_EQ(causal_pairs(1, 3), 6);
   // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40, together 200 multiply-adds or 400 FLOPs.
   // Attention: 2 products · 2 FLOPs · width 4 · 6 pairs = 96.  (3·400 + 96)·3 = 3888.

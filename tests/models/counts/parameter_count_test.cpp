@@ -39,12 +39,7 @@ TEST(ParameterCount, CountsTrainedScorerParametersOnly) {
 TEST(ParameterCount, CountsWhatTheBuiltModelHas) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     for (const bool tied : {false, true}) {
-      ModelConfig config;
-      config.vocab = 50;
-      config.d_model = 16;
-      config.layers = 3;
-      config.heads = 4;
-      config.kv_heads = 2;
+      ModelConfig config{.vocab = 50, .d_model = 16, .layers = 3, .heads = 4, .kv_heads = 2};
       config.d_ffn = 24;
       config.tie_embeddings = tied;
       config.qkv_bias = tied;

@@ -17,12 +17,7 @@ namespace penstock {
 namespace {
 
 ModelConfig config_of_context(std::int64_t context) {
-  ModelConfig config;
-  config.vocab = 11;
-  config.d_model = 8;
-  config.layers = 1;
-  config.heads = 2;
-  config.d_ffn = 12;
+  ModelConfig config{.vocab = 11, .d_model = 8, .layers = 1, .heads = 2, .d_ffn = 12};
   config.context = context;
   return config.resolved();
 }

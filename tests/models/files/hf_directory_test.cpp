@@ -238,12 +238,7 @@ TEST(HfDirectory, AConfigThatAsksForFarMoreThanTheFilesHoldIsRefused) {
 }
 
 TEST(HfDirectory, PenstocksOwnTableWins) {
-  ModelConfig own;
-  own.vocab = 11;
-  own.d_model = 8;
-  own.layers = 1;
-  own.heads = 2;
-  own.d_ffn = 6;
+  ModelConfig own{.vocab = 11, .d_model = 8, .layers = 1, .heads = 2, .d_ffn = 6};
   own.rope_adjacent = true;
   json config = json::parse(config_json_text(own.resolved()));
   config["hidden_size"] = 4096;

@@ -19,12 +19,7 @@ namespace penstock {
 namespace {
 
 ModelConfig small() {
-  ModelConfig config;
-  config.vocab = 11;
-  config.d_model = 8;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 12;
+  ModelConfig config{.vocab = 11, .d_model = 8, .layers = 2, .heads = 2, .d_ffn = 12};
   config.context = 16;
   config.moe.experts = 3;
   config.router.method = "remoe";

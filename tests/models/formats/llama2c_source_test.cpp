@@ -50,13 +50,7 @@ std::string bin_bytes(LanguageModel& model) {
 }
 
 ModelConfig bin_config(bool tied) {
-  ModelConfig config;
-  config.vocab = 11;
-  config.d_model = 8;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.d_ffn = 6;
+  ModelConfig config{.vocab = 11, .d_model = 8, .layers = 2, .heads = 4, .kv_heads = 2, .d_ffn = 6};
   config.context = 5;
   config.tie_embeddings = tied;
   config.rope_adjacent = true;

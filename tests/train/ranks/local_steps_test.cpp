@@ -85,9 +85,7 @@ TEST_F(LocalStepsTrainer, GoOnWithAnotherNumberOfRanksFromTheMeanOfTheirMoments)
   const State middle = history(recipe, 2, {6}).back();
   for (const int ranks : {1, 3, 4}) {
     const State found = history(recipe, ranks, {6}, &middle).back();
-    EXPECT_EQ(found.model.size(), middle.model.size());
-    for (const auto& [name, value] : middle.model)
-      EXPECT_TRUE(torch::equal(found.model.at(name), value)) << name;
+    testing::expect_equal(found.model, middle.model);
     std::size_t own = 0;
     for (const auto& [name, value] : found.optimizer) {
       const std::string rank = "outer.rank.";
