@@ -55,7 +55,7 @@ int run_serve(const ServeArguments& arguments) {
   ops::set_threads(static_cast<int>(serving.threads));
   ServedModels served = load_served(serving);
   serve::ApiOptions options{.api_key = key,
-                            .places = std::move(served.places),
+                            .endpoints = std::move(served.endpoints),
                             .timeout = std::chrono::seconds(arguments.timeout)};
   if (key.empty() && is_loopback(serving.http.host)) options.hosts = own_names(serving.http.host);
   serve::Api api(served.models, std::move(options));

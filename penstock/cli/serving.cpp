@@ -113,7 +113,7 @@ ServedModels load_served(const ServingArguments& arguments) {
   const Loaded first = load(arguments.model, weights);
   const std::string name = arguments.name.empty() ? name_of(arguments.model) : arguments.name;
   if (!arguments.data.empty())
-    out.places["/v1/corpus"] = [text = counted_corpus(first, arguments.data)] {
+    out.endpoints["/v1/corpus"] = [text = counted_corpus(first, arguments.data)] {
       return serve::Reply{.body = text};
     };
   add(arguments, first, name, out);

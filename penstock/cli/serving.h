@@ -17,7 +17,7 @@ namespace penstock {
 /// The served models, and the further answers that come with them (/v1/corpus).
 struct ServedModels {
   std::vector<serve::ServedModel> models;
-  std::map<std::string, std::function<serve::Reply()>> places;
+  std::map<std::string, std::function<serve::Reply()>> endpoints;
 };
 
 /// Reads the models. With a corpus, makes one pass over it and prints the progress on stderr.

@@ -67,12 +67,14 @@ struct LivePage {
   serve::HttpServer server;
 
   LivePage(const std::string& output, const serve::HttpOptions& http)
-      : api({}, {.hosts = own_names(http.host), .places = places_of(output)}), server(api, http) {
+      : api({}, {.hosts = own_names(http.host), .endpoints = endpoints_of(output)}),
+        server(api, http) {
     print_line(stderr, "curves at " + address_of(server, http.host));
   }
 
  private:
-  static std::map<std::string, std::function<serve::Reply()>> places_of(const std::string& output) {
+  static std::map<std::string, std::function<serve::Reply()>> endpoints_of(
+      const std::string& output) {
     auto out = results_endpoints(output);
     out["/"] = out.at("/runs");
     return out;

@@ -42,10 +42,10 @@ int run_view(ViewArguments arguments) {
                  serving.model, ": is neither a run nor a study; `penstock serve` takes models");
   ops::set_threads(static_cast<int>(serving.threads));
   ServedModels served = models_of(arguments);
-  served.places.merge(results_endpoints(serving.model));
-  if (served.models.empty()) served.places["/"] = served.places.at("/runs");
+  served.endpoints.merge(results_endpoints(serving.model));
+  if (served.models.empty()) served.endpoints["/"] = served.endpoints.at("/runs");
   serve::Api api(served.models,
-                 {.hosts = own_names(serving.http.host), .places = std::move(served.places)});
+                 {.hosts = own_names(serving.http.host), .endpoints = std::move(served.endpoints)});
   serve::HttpServer server(api, serving.http);
   fmt::print("{} at {}\n", serving.model, address_of(server, serving.http.host));
   std::fflush(stdout);

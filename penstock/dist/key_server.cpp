@@ -81,7 +81,7 @@ KeyServer::~KeyServer() {
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
   thread_.join();
   // Ranks that have not yet been told of the lost rank would wait for it forever.
-  const std::string last_word = reply(kEnds, text_of(beats_.most_silent(Clock::now())));
+  const std::string last_word = reply(kEnds, text_of(heartbeats_.most_silent(Clock::now())));
   for (Connection& connection : connections_) {
     connection.unsent += last_word;
     send_unsent(connection);
@@ -105,7 +105,7 @@ void KeyServer::serve() {
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
     const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - looked);
     looked += since;
-    if (since > kHalted) beats_.skip(since);
+    if (since > kHalted) heartbeats_.skip(since);
     if (ready < 0) continue;
     if (watched[0].revents != 0) return;
     std::vector<Connection> kept;
@@ -115,7 +115,7 @@ void KeyServer::serve() {
       if (watched[i + 2].revents == 0 ? patient : attend(connection)) {
         kept.push_back(std::move(connection));
       } else {
-        beats_.hung_up(connection.descriptor);
+        heartbeats_.hung_up(connection.descriptor);
         ::close(connection.descriptor);
       }
     }
@@ -203,16 +203,16 @@ bool KeyServer::answer_all(Connection& connection) {
 std::string KeyServer::answer_rank(char operation, const std::string& said, int connection) {
   if (operation == kLost) {
     const auto lost = silent_from(said);
-    if (lost && lost->lost()) beats_.lose(*lost);
+    if (lost && lost->lost()) heartbeats_.lose(*lost);
     return found("");
   }
   const int rank = static_cast<int>(std::strtol(said.c_str(), nullptr, 10));
   if (operation == kEnd) {
-    beats_.ended(rank);
+    heartbeats_.ended(rank);
     return found("");
   }
-  beats_.heard(rank, connection, Clock::now());
-  return found(text_of(beats_.most_silent(Clock::now())));
+  heartbeats_.heard(rank, connection, Clock::now());
+  return found(text_of(heartbeats_.most_silent(Clock::now())));
 }
 
 std::string KeyServer::answer(char operation, const std::string& key, const std::string& value) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/dist/beats.h"
+#include "penstock/dist/heartbeat_table.h"
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
@@ -37,7 +37,7 @@ class KeyServer {
  private:
   struct Connection {
     int descriptor = -1;
-    Beats::Time since;
+    HeartbeatTable::Time since;
     bool greeted = false;
     std::string received = {}, unsent = {};
   };
@@ -62,7 +62,7 @@ class KeyServer {
   bool full_ = false;  // not even that was possible: the listener rests for one turn
   std::vector<Connection> connections_;
   std::map<std::string, std::string> values_;
-  Beats beats_;
+  HeartbeatTable heartbeats_;
   std::thread thread_;  // last: it uses the others
 };
 

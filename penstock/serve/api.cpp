@@ -136,7 +136,7 @@ Api::Api(std::vector<ServedModel> models, ApiOptions options)
 }
 
 std::string_view Api::method_of(const std::string& path) const {
-  if (options_.places.contains(path) || is_model_path(path)) return "GET";
+  if (options_.endpoints.contains(path) || is_model_path(path)) return "GET";
   const auto* const found = std::ranges::find(kPaths, path, &decltype(kPaths)::value_type::first);
   return found == kPaths.end() ? std::string_view() : found->second;
 }
@@ -199,8 +199,8 @@ Reply Api::routed(const ApiRequest& request) {
   // A page of another site can make a browser send other content types without a preflight.
   if (method == "POST" && !is_json(content_type))
     throw RequestError(415, "the body must be of the type application/json");
-  if (const auto place = options_.places.find(path); place != options_.places.end())
-    return place->second();
+  if (const auto endpoint = options_.endpoints.find(path); endpoint != options_.endpoints.end())
+    return endpoint->second();
   if (path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(page)};
   if (path == "/health") return health();
   if (path == "/metrics")
@@ -249,7 +249,7 @@ Reply Api::models() const {
   Json out{{"object", "list"}, {"data", std::move(list)}};
   // Penstock's own key: the further data that the page can show.
   out["places"] = Json::array();
-  for (const auto& [path, reply] : options_.places) out["places"].push_back(path);
+  for (const auto& [path, reply] : options_.endpoints) out["places"].push_back(path);
   return {.body = json_text(out)};
 }
 

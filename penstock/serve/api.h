@@ -20,7 +20,7 @@ struct ApiOptions {
   /// browser send requests. Empty: any.
   std::vector<std::string> hosts;
   /// Further bodies to GET, by path; "/" replaces the page.
-  std::map<std::string, std::function<Reply()>> places;
+  std::map<std::string, std::function<Reply()>> endpoints;
   std::chrono::milliseconds timeout{600'000};  ///< limit of one answer
   std::int64_t routing_tokens = 2048;          ///< most tokens of POST /v1/routing
   RequestLimits limits;  ///< its texts are also limited to those that may wait at every model

@@ -12,13 +12,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// The time that a connection waits for an answer or a request before it checks whether its client
-/// is still there, and whether a new connection needs its place.
+/// is still there, and whether a new connection needs its slot.
 constexpr milliseconds kLook{100};
 /// The time between two probes of a client that sends no more.
 constexpr milliseconds kProbe{1000};
 /// The time for a client to read why it was refused.
 constexpr milliseconds kLinger{2000};
-/// The same time for a client without a place; the next client without a place waits for this
+/// The same time for a client without a slot; the next client without a slot waits for this
 /// thread.
 constexpr milliseconds kShortLinger{100};
 
@@ -35,7 +35,7 @@ std::string as_chunk(std::string_view text) {
 
 void HttpConnection::serve() {
   try {
-    if (!place_)
+    if (!slot_)
       return refuse(RequestError(503, "all connections are taken; try again later"),
                     {{"Retry-After", "1"}});
     for (;;) {
@@ -68,15 +68,15 @@ void HttpConnection::read_more(Deadline deadline) {
 
 bool HttpConnection::await_request() {
   const Deadline begin = Clock::now(), end = begin + limits_.idle_time;
-  place_->wait(begin);
+  slot_->wait(begin);
   for (bool last = false; !last;) {
     const Deadline now = Clock::now();
     // Read a last time without waiting, so that a request that has already come is answered.
-    last = now >= end || place_->gives_way(now);
+    last = now >= end || slot_->gives_way(now);
     const ClientSocket::Read read =
         socket_.read(received_, last ? now : std::min(end, now + kLook), true);
     if (read == ClientSocket::Read::late) continue;
-    place_->work();
+    slot_->work();
     return read == ClientSocket::Read::some;
   }
   return false;
@@ -167,7 +167,7 @@ void HttpConnection::refuse(const RequestError& error, const Headers& headers) {
   responder_.refused(error.status());
   head_.keeps_alive = false;
   send_whole({.status = error.status(), .body = error_body(error), .headers = headers});
-  socket_.linger(place_ ? kLinger : kShortLinger);
+  socket_.linger(slot_ ? kLinger : kShortLinger);
 }
 
 }  // namespace penstock::serve

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "penstock/serve/connection_slots.h"
 #include "penstock/serve/http_message.h"
-#include "penstock/serve/places.h"
 #include "penstock/serve/reply.h"
 #include "penstock/serve/socket.h"
 
@@ -26,14 +26,14 @@ struct ConnectionLimits {
 
 class HttpConnection {
  public:
-  /// @param place  the connection keeps it for its lifetime
+  /// @param slot  the connection keeps it for its lifetime
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
-                 std::optional<Place> place)
+                 std::optional<ConnectionSlot> slot)
       : socket_(std::move(socket)),
         responder_(responder),
         limits_(limits),
-        place_(std::move(place)) {}
-  /// Answers requests until the connection ends. Without a place it answers 503.
+        slot_(std::move(slot)) {}
+  /// Answers requests until the connection ends. Without a slot it answers 503.
   void serve();
 
  private:
@@ -61,7 +61,7 @@ class HttpConnection {
   ClientSocket socket_;
   Responder& responder_;
   const ConnectionLimits& limits_;
-  std::optional<Place> place_;
+  std::optional<ConnectionSlot> slot_;
   std::string received_;  // bytes that no request has used yet
   RequestHead head_;      // of the request that is answered now
   Deadline next_probe_{};

@@ -11,7 +11,7 @@ namespace penstock::serve {
 HttpServer::HttpServer(Responder& responder, const HttpOptions& options)
     : responder_(responder),
       options_(options),
-      places_(options.connections, options.places),
+      slots_(options.connections, options.slots),
       listener_(options.host, options.port) {
   const std::scoped_lock lock(mutex_);
   grow();
@@ -28,9 +28,9 @@ void HttpServer::grow() {
     // The system has no more threads, or no memory for one. The existing threads go on.
     if (threads_.empty()) throw;
   }
-  // One thread has no place, so that it can accept new connections while all others are idle.
+  // One thread has no slot, so that it can accept new connections while all others are idle.
   const std::int64_t others = std::ssize(threads_) - 1;
-  places_.resize(std::min(options_.connections, std::max<std::int64_t>(1, others)));
+  slots_.resize(std::min(options_.connections, std::max<std::int64_t>(1, others)));
 }
 
 void HttpServer::run() {
@@ -41,10 +41,10 @@ void HttpServer::run() {
       if (!stop_.raised()) grow();
     }
     try {
-      std::optional<Place> place = places_.take();
-      if (place || !stop_.raised())
+      std::optional<ConnectionSlot> slot = slots_.take();
+      if (slot || !stop_.raised())
         HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits,
-                       std::move(place))
+                       std::move(slot))
             .serve();
     } catch (const std::bad_alloc&) {  // this connection ends, the server goes on
     }
@@ -55,7 +55,7 @@ void HttpServer::run() {
 
 void HttpServer::stop() {
   stop_.raise();
-  places_.close();
+  slots_.close();
   std::vector<std::thread> ending;
   {
     const std::scoped_lock lock(mutex_);

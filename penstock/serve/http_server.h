@@ -15,7 +15,7 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                 ///< 0: any free port
   std::int64_t connections = 128;  ///< largest number at a time
-  PlaceTimes places;               ///< of clients beyond them
+  SlotTimes slots;                 ///< of clients beyond them
   ConnectionLimits limits;
 };
 
@@ -32,14 +32,14 @@ class HttpServer {
 
  private:
   void run();
-  /// Starts a thread if none waits for the next client. There is one thread for each place and one
-  /// for a client without a place. If the system gives no more threads, there are fewer places.
+  /// Starts a thread if none waits for the next client. There is one thread for each slot and one
+  /// for a client without a slot. If the system gives no more threads, there are fewer slots.
   void grow();
 
   Responder& responder_;
   HttpOptions options_;
   StopFlag stop_;
-  Places places_;
+  ConnectionSlots slots_;
   Listener listener_;
   std::mutex mutex_;
   std::int64_t waiting_ = 0;  // number of threads that wait for a client

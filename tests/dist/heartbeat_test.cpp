@@ -20,8 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-TEST(Beats, NameTheMostSilentRank) {
-  Beats beats;
+TEST(HeartbeatTable, NameTheMostSilentRank) {
+  HeartbeatTable beats;
   const auto begun = Clock::now();
   EXPECT_FALSE(beats.most_silent(begun));
   beats.heard(0, 10, begun);
@@ -36,8 +36,8 @@ TEST(Beats, NameTheMostSilentRank) {
   EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
 }
 
-TEST(Beats, NameTheFirstThatWasLostEverAfter) {
-  Beats beats;
+TEST(HeartbeatTable, NameTheFirstThatWasLostEverAfter) {
+  HeartbeatTable beats;
   const auto begun = Clock::now();
   for (const int rank : {0, 1, 2}) beats.heard(rank, 10 + rank, begun);
   beats.ended(1);
@@ -52,8 +52,8 @@ TEST(Beats, NameTheFirstThatWasLostEverAfter) {
   EXPECT_EQ(beats.most_silent(begun + 6s)->state, RankState::gone);
 }
 
-TEST(Beats, PreferOneThatIsLostToThoseThatLostIt) {
-  Beats beats;
+TEST(HeartbeatTable, PreferOneThatIsLostToThoseThatLostIt) {
+  HeartbeatTable beats;
   beats.lose({.rank = 1, .state = RankState::followed});
   EXPECT_EQ(beats.most_silent(Clock::now())->rank, 1);
   beats.lose({.rank = 2, .state = RankState::given_up});
@@ -61,7 +61,7 @@ TEST(Beats, PreferOneThatIsLostToThoseThatLostIt) {
   EXPECT_EQ(beats.most_silent(Clock::now())->rank, 2);
 }
 
-TEST(Beats, ArePassedOnAsText) {
+TEST(HeartbeatTable, ArePassedOnAsText) {
   const SilentRank given_up{.rank = 3, .state = RankState::given_up, .since = 26001ms};
   EXPECT_EQ(text_of(given_up), "3 1 26001");
   const auto read = silent_from("3 1 26001").value();
@@ -72,8 +72,8 @@ TEST(Beats, ArePassedOnAsText) {
     EXPECT_FALSE(silent_from(text)) << text;
 }
 
-TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
-  Beats beats;
+TEST(HeartbeatTable, DoNotCountWhileNobodyCouldBeHeard) {
+  HeartbeatTable beats;
   const auto begun = Clock::now();
   beats.heard(3, 10, begun);
   beats.skip(60s);

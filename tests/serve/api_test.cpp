@@ -235,7 +235,7 @@ TEST(Api, LogitsComeWhereTheyAreAskedFor) {
 
 TEST(Api, OtherPlacesAreWhatTheyAreGivenAs) {
   ApiOptions options;
-  options.places["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
+  options.endpoints["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
   Server server(Server::usual(), options);
   EXPECT_EQ(server.get("/v1/corpus").body, "{}");
   EXPECT_EQ(server.ask("/v1/corpus", "{}").status, 405);

@@ -223,7 +223,7 @@ TEST(HttpServer, AConnectionWithoutARequestGivesWayToAClientThatHasOne) {
   Echo echo;
   HttpOptions options = quick();
   options.limits.idle_time = 1h;
-  options.places.grace = 100ms;
+  options.slots.grace = 100ms;
   HttpServer server(echo, options);
   const Client busy(server);
   busy.send(get("/wait"));
@@ -242,7 +242,7 @@ TEST(HttpServer, AConnectionThatWasJustUsedIsNotEndedForAnother) {
   Echo echo;
   HttpOptions options = quick();
   options.connections = 1;
-  options.places = {.grace = 1h, .patience = 0ms};
+  options.slots = {.grace = 1h, .patience = 0ms};
   options.limits.idle_time = 1h;
   HttpServer server(echo, options);
   const Client first(server);
@@ -263,7 +263,7 @@ TEST(HttpServer, AClientBeyondThoseThatAreBusyIsToldToComeAgain) {
   Echo echo;
   HttpOptions options = quick();
   options.connections = 2;
-  options.places.patience = 50ms;
+  options.slots.patience = 50ms;
   HttpServer server(echo, options);
   const Client one(server), other(server);
   for (const Client* busy : {&one, &other}) busy->send(get("/wait"));
@@ -302,7 +302,7 @@ class NoMoreThreads {
 TEST(HttpServer, OneThreadTakesNewcomersWhereThereAreNoMoreThreads) {
   Echo echo;
   HttpOptions options = quick();
-  options.places.patience = 50ms;
+  options.slots.patience = 50ms;
   HttpServer server(echo, options);
   const Client busy(server);
   busy.send(get("/wait"));

@@ -1,4 +1,4 @@
-#include "penstock/dist/beats.h"
+#include "penstock/dist/heartbeat_table.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -23,28 +23,28 @@ std::optional<SilentRank> silent_from(const std::string& text) {
       .rank = rank, .state = static_cast<RankState>(state), .since = milliseconds(since)};
 }
 
-void Beats::heard(int rank, int connection, Time now) {
+void HeartbeatTable::heard(int rank, int connection, Time now) {
   ranks_[rank] = {.at = now, .connection = connection};
 }
 
-void Beats::ended(int rank) { ranks_.erase(rank); }
+void HeartbeatTable::ended(int rank) { ranks_.erase(rank); }
 
-void Beats::hung_up(int connection) {
+void HeartbeatTable::hung_up(int connection) {
   for (const auto& [rank, beat] : ranks_)
     if (beat.connection == connection) lose({.rank = rank, .state = RankState::gone});
 }
 
-void Beats::lose(const SilentRank& lost) {
+void HeartbeatTable::lose(const SilentRank& lost) {
   // The rank reported this itself, so the end of its connection, which follows, means nothing more.
   if (lost.state == RankState::failed || lost.state == RankState::followed) ended(lost.rank);
   if (!lost_ || lost_->state == RankState::followed) lost_ = lost;
 }
 
-void Beats::skip(milliseconds halted) {
+void HeartbeatTable::skip(milliseconds halted) {
   for (auto& [rank, beat] : ranks_) beat.at += halted;
 }
 
-std::optional<SilentRank> Beats::most_silent(Time now) const {
+std::optional<SilentRank> HeartbeatTable::most_silent(Time now) const {
   if (lost_ || ranks_.empty()) return lost_;
   const auto before = [](const auto& a, const auto& b) { return a.second.at < b.second.at; };
   const auto& [rank, beat] = *std::ranges::min_element(ranks_, before);

@@ -30,7 +30,7 @@ std::string text_of(const SilentRank& silent);
 std::optional<SilentRank> silent_from(const std::string& text);
 
 /// Not thread-safe.
-class Beats {
+class HeartbeatTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
