@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 #include "penstock/eval/perplexity.h"
 
 namespace penstock {

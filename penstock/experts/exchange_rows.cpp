@@ -14,19 +14,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Way : torch::CustomClassHolder {
-  Way(RowCounts sent_in, RowCounts received_in, dist::ProcessGroup group_in)
+struct Exchange : torch::CustomClassHolder {
+  Exchange(RowCounts sent_in, RowCounts received_in, dist::ProcessGroup group_in)
       : sent(std::move(sent_in)), received(std::move(received_in)), group(std::move(group_in)) {}
   RowCounts sent, received;
   dist::ProcessGroup group;
-  std::function<at::Tensor()> under_way;
+  std::function<at::Tensor()> pending;
 
-  at::Tensor arrived() { return std::exchange(under_way, nullptr)(); }
+  at::Tensor wait() { return std::exchange(pending, nullptr)(); }
 };
 
-/// Returns the Way that the operation's forward pass saved.
-Way& way_of(AutogradContext* context) {
-  return static_cast<Way&>(*context->saved_data["way"].toCapsule());
+/// Returns the Exchange that the operation's forward pass saved.
+Exchange& exchange_of(AutogradContext* context) {
+  return static_cast<Exchange&>(*context->saved_data["exchange"].toCapsule());
 }
 
 /// Starts the exchange. The backward pass waits for the exchange of the gradients. Returns a token:
@@ -34,13 +34,14 @@ Way& way_of(AutogradContext* context) {
 class Start : public torch::autograd::Function<Start> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
-                            const c10::intrusive_ptr<Way>& way) {
-    context->saved_data["way"] = c10::IValue::make_capsule(way);
-    way->under_way = way->group.start_all_to_all(rows.contiguous(), way->sent, way->received);
+                            const c10::intrusive_ptr<Exchange>& exchange) {
+    context->saved_data["exchange"] = c10::IValue::make_capsule(exchange);
+    exchange->pending =
+        exchange->group.start_all_to_all(rows.contiguous(), exchange->sent, exchange->received);
     return rows.new_empty({0});
   }
   static variable_list backward(AutogradContext* context, const variable_list&) {
-    return {way_of(context).arrived(), {}};
+    return {exchange_of(context).wait(), {}};
   }
 };
 
@@ -48,13 +49,14 @@ class Start : public torch::autograd::Function<Start> {
 class Finish : public torch::autograd::Function<Finish> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& /*token*/,
-                            const c10::intrusive_ptr<Way>& way) {
-    context->saved_data["way"] = c10::IValue::make_capsule(way);
-    return way->arrived();
+                            const c10::intrusive_ptr<Exchange>& exchange) {
+    context->saved_data["exchange"] = c10::IValue::make_capsule(exchange);
+    return exchange->wait();
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    Way& way = way_of(context);
-    way.under_way = way.group.start_all_to_all(grads[0].contiguous(), way.received, way.sent);
+    Exchange& exchange = exchange_of(context);
+    exchange.pending =
+        exchange.group.start_all_to_all(grads[0].contiguous(), exchange.received, exchange.sent);
     return {grads[0].new_empty({0}), {}};
   }
 };
@@ -63,10 +65,10 @@ class Finish : public torch::autograd::Function<Finish> {
 
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
                          const dist::ProcessGroup& group, const std::function<void()>& meanwhile) {
-  const auto way = c10::make_intrusive<Way>(sent, received, group);
-  const at::Tensor token = ops::recorded<Start>("row exchange", rows, way);
+  const auto exchange = c10::make_intrusive<Exchange>(sent, received, group);
+  const at::Tensor token = ops::recorded<Start>("row exchange", rows, exchange);
   if (meanwhile) meanwhile();
-  return ops::recorded<Finish>("row exchange", token, way);
+  return ops::recorded<Finish>("row exchange", token, exchange);
 }
 
 }  // namespace penstock

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 #include "penstock/infer/logits_tap.h"
 #include "penstock/infer/token_score.h"
 #include "penstock/layers/routing_tap.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 

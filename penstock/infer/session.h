@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 #include "penstock/infer/logits_tap.h"
 #include "penstock/layers/routing_tap.h"
 #include "penstock/models/language_model.h"

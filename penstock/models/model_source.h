@@ -14,7 +14,7 @@
 
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/model_config.h"
-#include "penstock/ops/stored_matrix.h"
+#include "penstock/ops/stored_rows.h"
 
 namespace penstock {
 

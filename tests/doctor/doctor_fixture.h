@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/doctor/doctor.h"
 #include "penstock/models/files/open_model.h"

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
+#include "penstock/base/random.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/base/random.h"
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 #include "penstock/models/language_model.h"
 #include "tests/models/tiny_decoder.h"
 

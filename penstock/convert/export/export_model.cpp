@@ -64,7 +64,7 @@ void note_hugging_face_tokenizer(const Tokenizer* tokenizer, std::vector<std::st
   if (!difference.empty()) notes.push_back(difference + " (Hugging Face's tokenizers)");
 }
 
-std::string what_became_of_routers(const ModelConfig& config) {
+std::string routers_text(const ModelConfig& config) {
   if (config.moe_layers() == 0) return "none, the model is dense";
   const ResolvedRouter router = resolve(config.router);
   return router.traits.one_matrix ? "one matrix, as they were"
@@ -212,7 +212,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   Certificate out{.format = options.format,
                   .architecture = std::string(target.architecture->name),
                   .path = options.out,
-                  .routers = what_became_of_routers(source->config())};
+                  .routers = routers_text(source->config())};
   if (!target.note.empty()) out.notes.push_back(target.note);
   const auto tokenizer = tokenizer_of(*source, options, out.notes);
   at::Tensor tokens;

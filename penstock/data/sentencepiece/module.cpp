@@ -151,7 +151,7 @@ class Message {
 /// The library's error message; "" for success. The library returns a status, but its trie of the
 /// pieces throws.
 template <class Call>
-std::string trouble_of(Call call) {
+std::string error_of(Call call) {
   try {
     const auto status = call();
     return status.ok() ? std::string() : status.ToString();
@@ -165,12 +165,12 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(std::string model, const std::string& name,
                          const std::map<std::string, std::string>& other_files)
       : model_(std::move(model)), other_files_(other_files) {
-    auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
+    auto error = error_of([&] { return processor_.LoadFromSerializedProto(model_); });
     // A failed check of the library's parser: "Internal: ./src/sentencepiece_processor.cc(232)
     // [ParseFromArray(...)]".
-    if (trouble.find("ParseFromArray") != trouble.npos)
-      trouble = "it is cut short, damaged or of another kind";
-    PENSTOCK_CHECK(trouble.empty(), "'", name, "' is not a usable SentencePiece model: ", trouble);
+    if (error.find("ParseFromArray") != error.npos)
+      error = "it is cut short, damaged or of another kind";
+    PENSTOCK_CHECK(error.empty(), "'", name, "' is not a usable SentencePiece model: ", error);
     PENSTOCK_CHECK(processor_.GetPieceSize() <= kMaxPieces, "'", name, "' has more than ",
                    kMaxPieces, " pieces");
     // Field numbers of sentencepiece_model.proto.
@@ -229,8 +229,8 @@ class SentencePieceTokenizer : public Tokenizer {
   void encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
     if (text.empty()) return;
     std::vector<int> pieces;
-    const auto trouble = trouble_of([&] { return processor_.Encode(std::string(text), &pieces); });
-    PENSTOCK_CHECK(trouble.empty(), "SentencePiece cannot encode the text: ", trouble);
+    const auto error = error_of([&] { return processor_.Encode(std::string(text), &pieces); });
+    PENSTOCK_CHECK(error.empty(), "SentencePiece cannot encode the text: ", error);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 

@@ -7,7 +7,6 @@
 
 #include "penstock/models/language_model.h"
 #include "penstock/models/model_source.h"
-#include "penstock/ops/stored_matrix.h"
 
 namespace penstock {
 

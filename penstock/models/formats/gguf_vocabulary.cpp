@@ -37,7 +37,7 @@ class TokenizerKeys {
     PENSTOCK_CHECK(value && value->as_strings(), where(name), " is missing or no list of strings");
     return *value->as_strings();
   }
-  bool truth(std::string_view name, bool otherwise) const {
+  bool boolean(std::string_view name, bool otherwise) const {
     const GgufValue* const value = find(name);
     PENSTOCK_CHECK(!value || value->as_bool(), where(name), " is no truth value");
     return value ? *value->as_bool() : otherwise;
@@ -168,14 +168,14 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
     out.kind = unigram ? Kind::kSentencePieceUnigram : Kind::kSentencePieceBpe;
     PENSTOCK_CHECK(keys.find("scores"), keys.where("scores"), " is missing");
     PENSTOCK_CHECK(
-        !keys.truth("remove_extra_whitespaces", false) && !keys.find("precompiled_charsmap"),
+        !keys.boolean("remove_extra_whitespaces", false) && !keys.find("precompiled_charsmap"),
         file.origin(), ": its tokenizer rewrites text first, which is not supported");
     if (unigram) read_characters_as_bytes(out.pieces);
     if (unigram)
       for (auto& piece : out.pieces)
         if (piece.type == PieceType::kUserDefined)
           piece.text = replaced(piece.text, " ", kSpaceMark);
-    out.add_space_prefix = keys.truth("add_space_prefix", true);
+    out.add_space_prefix = keys.boolean("add_space_prefix", true);
     add_bos = !unigram;
     if (!unigram) bos = 1;
     out.begins_anew = !unigram;
@@ -189,7 +189,7 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   out.unknown = keys.id("unknown_token_id", unknown, count);
   out.padding = keys.id("padding_token_id", -1, count);
   if (out.eos == out.unknown) out.eos = -1;  // files without an end write the unknown id here
-  out.add_bos = keys.truth("add_bos_token", add_bos);
+  out.add_bos = keys.boolean("add_bos_token", add_bos);
   const GgufValue* const name = file.value("general.name");
   if (name && name->as_string()) read_stripping(*name->as_string(), out);
   return out;

@@ -132,7 +132,7 @@ void fill(Report& out, const analysis::TokenExperts& counted, const Tokenizer& t
 }
 
 /// The layer whose experts have lists of tokens: `asked`, or the middle one if `asked` is -1.
-std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
+std::int64_t listed_layer(std::int64_t asked, std::int64_t layers) {
   PENSTOCK_CHECK(asked < layers, "token_layer = ", asked, ": the model has ", layers,
                  " layers with experts; they count from 0");
   return asked >= 0 ? asked : (layers - 1) / 2;
@@ -148,7 +148,7 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
   out.refused =
       config.moe_layers() == 0 ? "a dense model has no experts" : analysis::refusals(config).load;
   if (!out.refused.empty()) return out;
-  out.layer = told_apart(layer, config.moe_layers());
+  out.layer = listed_layer(layer, config.moe_layers());
   ProgressLine line(progress);
   const auto model = load_model(opened.info.directory.string());
   EvaluateOptions reading = final_evaluation(opened.recipe, opened.split);

@@ -121,7 +121,7 @@ double median(std::vector<double> values) {
 
 // Keeps points that are evenly spaced in the step, and points that are evenly spaced in its
 // logarithm, so that the curve looks smooth on either axis.
-Curve thin(const Curve& curve) {
+Curve thinned(const Curve& curve) {
   const std::size_t count = curve.steps.size();
   if (count <= 2 * kPointsPerSpacing) return curve;
   std::set<std::size_t> picked{0, count - 1};
@@ -260,7 +260,7 @@ RunRow read_run(const std::string& run_directory) {
   for (auto& [name, curve] : metrics.curves) {
     if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || auxiliary_loss(name))
       curve.values = smoothed(curve.values);
-    row.curves[name] = thin(curve);
+    row.curves[name] = thinned(curve);
   }
   return row;
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "penstock/dist/mesh.h"
-#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/train/layouts/machine_speeds.h"
 #include "penstock/train/recipe.h"

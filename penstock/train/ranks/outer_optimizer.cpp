@@ -162,8 +162,8 @@ OuterOptimizer::Named OuterOptimizer::state(const Named& moments, std::int64_t s
   return out;
 }
 
-std::vector<OuterOptimizer::Named> OuterOptimizer::dealt(const Named& state,
-                                                         std::int64_t step) const {
+std::vector<OuterOptimizer::Named> OuterOptimizer::tensors_by_rank(const Named& state,
+                                                                   std::int64_t step) const {
   std::vector<Named> out(static_cast<std::size_t>(group_.size()));
   std::size_t saved = 1;
   while (state.contains(name_of_rank(saved, "m." + parameters_.front().name))) ++saved;
@@ -182,8 +182,9 @@ std::vector<OuterOptimizer::Named> OuterOptimizer::dealt(const Named& state,
 
 OuterOptimizer::Named OuterOptimizer::load(const Named& state, std::int64_t step) {
   const torch::NoGradGuard no_grad;
-  const std::vector<Named> all = on_all_ranks(
-      group_, [&] { return group_.rank() == 0 ? dealt(state, step) : std::vector<Named>(); });
+  const std::vector<Named> all = on_all_ranks(group_, [&] {
+    return group_.rank() == 0 ? tensors_by_rank(state, step) : std::vector<Named>();
+  });
   std::size_t next = 0;
   for (const ParameterUnit& unit : units_) {
     const UnitTensors weights = weights_of(unit);

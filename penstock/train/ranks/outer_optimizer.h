@@ -75,7 +75,7 @@ class OuterOptimizer {
   /// with the parameter's weight.
   std::vector<std::pair<std::string, at::Tensor>> own_state(std::int64_t step) const;
   /// The tensors that each rank gets from a state, by rank.
-  std::vector<Named> dealt(const Named& state, std::int64_t step) const;
+  std::vector<Named> tensors_by_rank(const Named& state, std::int64_t step) const;
 
   LocalSteps local_;
   dist::ProcessGroup group_;

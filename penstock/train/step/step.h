@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "penstock/dist/group.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/ranks/gradient_sharing.h"

@@ -195,7 +195,8 @@ void StepParts::forward(const StageAction& action, std::size_t part) {
   }
   attempt([&] { compute(held); });
   agree();
-  if (state_ == StageState::not_finite && held.computed) guarded([&] { blame(held); });
+  if (state_ == StageState::not_finite && held.computed)
+    guarded([&] { note_not_finite_layer(held); });
   if (after >= 0) link_.send(held.out.streams, work_.stream_form(part), state_, after);
 }
 
@@ -241,7 +242,8 @@ void StepParts::backward(const StageAction& action, std::size_t part) {
     PipelineLink::Message message = link_.receive(work_.stream_form(part), after);
     hear(message.state);
     // A later stage may have sent not_finite for a later part, so each part is checked.
-    if (message.state == StageState::not_finite && held.computed) guarded([&] { blame(held); });
+    if (message.state == StageState::not_finite && held.computed)
+      guarded([&] { note_not_finite_layer(held); });
     gradients = std::move(message.tensors);
   }
   std::vector<at::Tensor> streams;
@@ -259,7 +261,7 @@ void StepParts::backward(const StageAction& action, std::size_t part) {
   held_.erase(place);
 }
 
-void StepParts::blame(const Held& held) {
+void StepParts::note_not_finite_layer(const Held& held) {
   if (!sharing_.replays) return;
   torch::NoGradGuard no_grad;
   PartInput again = held.input;

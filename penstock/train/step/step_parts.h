@@ -77,7 +77,7 @@ class StepParts {
   void keep_apart(std::size_t part, bool complete);
   /// Runs the part's passes again and notes the first of this rank's layers whose output is not
   /// finite. Notes nothing if the stage's input was not finite.
-  void blame(const Held& held);
+  void note_not_finite_layer(const Held& held);
 
   StepWork& work_;
   const RoutingContext& context_;
