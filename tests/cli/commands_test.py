@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 
-from shell import RECIPE, Shell, finish, tiny  # noqa: F401 (tests of other commands import RECIPE and Shell from here)
+from shell import finish, tiny
 
 
 def check_outputs(shell, source):

@@ -12,7 +12,6 @@ import re
 import select
 import shutil
 import subprocess
-import sys
 import time
 
 from shell import main
@@ -34,7 +33,7 @@ def commands_of(shell, *above):
     return out
 
 
-def has(shell, program):
+def has(program):
     if not shutil.which(program):
         print(f"{program} is not installed: its check is left out")
     return shutil.which(program)
@@ -63,7 +62,7 @@ def check_pages(shell):
     shell.expect("keys of the page", all(key.rsplit(".", 1)[-1] in shown for key in keys) and len(shown) > len(keys), shown)
     with open(os.path.join(folder, "man/man1/penstock-train.1"), encoding="utf-8") as file:
         shell.expect("an option of the page", "\\fB\\-\\-resume\\fR" in file.read())
-    has(shell, "man"), has(shell, "mandoc")
+    has("man"), has("mandoc")
 
 
 def check_date(shell):
@@ -94,7 +93,7 @@ def check_bash(shell):
 
 
 def check_fish(shell):
-    if not has(shell, "fish"):
+    if not has("fish"):
         return
 
     def complete(line):
@@ -110,7 +109,7 @@ def check_fish(shell):
 
 def check_zsh(shell):
     """Types a line and a tab into zsh on a pseudo-terminal, and reads the completed line."""
-    if not has(shell, "zsh"):
+    if not has("zsh"):
         return
     process, terminal = pty.fork()
     if process == 0:

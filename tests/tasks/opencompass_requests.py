@@ -20,7 +20,7 @@ import sys
 import tempfile
 import types
 
-from lm_eval_requests import Rows, Stub, arc, arc_request, boolq, copa, read, winogrande
+from lm_eval_requests import Rows, Stub, arc, arc_request, boolq, read, winogrande
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 READERS = {"ARCDataset": "arc", "OBQADataset": "obqa", "HellaswagDataset": "hellaswag", "BoolQDataset": "boolq",
