@@ -49,8 +49,7 @@ std::string sweep_text(const LayerBench& layer, bool first) {
   if (first)
     out = fmt::format(
         "one layer, d={}, f={}, {} thread{}, {} time, median of {} steps; \"of peak\" is of "
-        "forward and "
-        "backward\n"
+        "forward and backward\n"
         "{:>8} {:>8} {:>8} {:>12} {:>12} {:>14} {:>12} {:>8}\n",
         layer.d_model, layer.d_ffn, layer.machine.threads, layer.machine.threads == 1 ? "" : "s",
         word(layer.clock), layer.steps, "tokens", "experts", "active", "forward ms", "backward ms",

@@ -45,8 +45,7 @@ std::string to_text(const StepBench& s) {
       "{}: {} tokens a step (uniform random tokens), {} thread{}, {} time, median of {} "
       "steps\n"
       "  {:.0f} tokens/s   {:.2f} MFLOP/token   {:.1f} % of the peak of {:.1f} GFLOP/s in {} "
-      "(before "
-      "{:.1f}, after {:.1f})\n"
+      "(before {:.1f}, after {:.1f})\n"
       "  step {:.1f} ms: forward {:.1f}, backward {:.1f}, clipping and optimizer {:.1f}\n"
       "  peak memory {:.0f} MiB   memory bandwidth {:.1f} GB/s\n",
       s.recipe.empty() ? "step" : s.recipe, s.tokens, s.machine.threads,

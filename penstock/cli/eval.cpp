@@ -170,8 +170,8 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
   command.add_option(
       "--protocol", a.protocol,
       "protocol of the measurement; for tasks: lm-eval (default) or opencompass; for a text: "
-      "windows (default), one "
-      "after another, or llama-perplexity, which scores the second half of each whole window");
+      "windows (default), one after another, or llama-perplexity, which scores the second half of "
+      "each whole window");
   command.add_option(
       "--task-data", a.tasks.data,
       "folder with the tasks' files; default for --task: the folder of the TOML file");

@@ -76,9 +76,8 @@ void print_oracle(const OracleRouting& oracle) {
                layer.exact ? "" : "  at least");
   fmt::print(
       "oracle routing: the best of {} choices of {} experts for each token, in this layer and "
-      "those "
-      "behind it,\non {} tokens whose loss is {:.4f}; it knows the next token, and no router "
-      "does\n",
+      "those behind it,\non {} tokens whose loss is {:.4f}; it knows the next token, and no "
+      "router does\n",
       oracle.choices, oracle.k, grouped(oracle.own.tokens), oracle.own.loss());
 }
 

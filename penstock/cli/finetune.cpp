@@ -150,10 +150,8 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       "  penstock finetune --test-only runs/sst2 --k 1,2,4,8,16 --json\n"
       "The best checkpoint is chosen on held-out texts; the test set is read once, at the end.\n"
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, "
-      "checkpoints/step-N/, "
-      "finetune.json\nand report.html. Ctrl-C saves a checkpoint; --resume continues bitwise. "
-      "docs/finetune.md has "
-      "the protocols.");
+      "checkpoints/step-N/, finetune.json\nand report.html. Ctrl-C saves a checkpoint; --resume "
+      "continues bitwise. docs/finetune.md has the protocols.");
   command->callback([=, &exit_code] {
     if (options->keys) return print_fields(describe_config<FinetuneConfig>());
     ops::set_threads(static_cast<int>(options->threads));

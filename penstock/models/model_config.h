@@ -229,8 +229,7 @@ struct ModelConfig {
 /// The note on losses under a router that is not causal; one sentence without a full stop.
 inline constexpr std::string_view kNotCausal =
     "where a token goes depends on tokens after it, so its loss was measured with a look at what "
-    "it "
-    "predicts: not comparable with a causal router's, and out of reach when generating";
+    "it predicts: not comparable with a causal router's, and out of reach when generating";
 
 /// The note for a router whose experts choose by thresholds.
 inline constexpr std::string_view kByThresholds =

@@ -35,8 +35,7 @@ TORCH_LIBRARY(penstock, m) {
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "
       "Tensor token_offsets, Tensor w_in, Tensor w_out, Tensor? b_in=None, Tensor? b_out=None, "
       "str activation='swiglu', bool recompute=False, float dropout=0.0, int dropout_seed=0, "
-      "Tensor? dropout_keys=None) -> "
-      "Tensor");
+      "Tensor? dropout_keys=None) -> Tensor");
   m.def(
       "adamw_step(Tensor(a!)[] weights, Tensor[] grads, Tensor(b!)[] m, Tensor(c!)[] v, "
       "float[] decay, float lr, float beta1, float beta2, float eps, float grad_scale, int step) "

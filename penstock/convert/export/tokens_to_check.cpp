@@ -18,12 +18,10 @@ constexpr std::string_view kSentence =
     "Once upon a time there was a small village between the river and the hills. Every morning the "
     "baker lit his oven before the sun came up, and the smell of bread went down the street. A "
     "girl called Anna lived next door with her grandmother and an old grey cat. One day the cat "
-    "did "
-    "not come home, so Anna took a lantern and walked along the water to look for it. She asked "
-    "the "
-    "miller, the smith and two boys who were fishing from the bridge, but nobody had seen the cat. "
-    "In the evening she heard a soft sound behind the mill. There sat the cat, and beside it were "
-    "four kittens.\n";
+    "did not come home, so Anna took a lantern and walked along the water to look for it. She "
+    "asked the miller, the smith and two boys who were fishing from the bridge, but nobody had "
+    "seen the cat. In the evening she heard a soft sound behind the mill. There sat the cat, and "
+    "beside it were four kittens.\n";
 
 std::vector<std::int64_t> drawn(const ModelConfig& config, std::int64_t count) {
   const at::Tensor ids = at::arange(count, at::kLong).mul_(2654435761).remainder_(config.vocab);

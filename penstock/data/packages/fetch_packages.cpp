@@ -22,8 +22,7 @@ constexpr int kFailuresInARow = 3;
 /// The advice if no package can be fetched.
 constexpr const char* kRemedy =
     "; run `apt-get update` as root and see that the machine reaches its mirror, or name a folder "
-    "of "
-    ".deb files from elsewhere as options.packages";
+    "of .deb files from elsewhere as options.packages";
 
 bool is_there(const files::path& path, const AptPackage& package) {
   std::error_code ignored;

@@ -80,8 +80,7 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
       put_key(keys, "pre", GgufValue::string("default"));
       out.notes.emplace_back(
           "characters beyond ASCII that no piece has are bytes here and the unknown piece in "
-          "llama.cpp, "
-          "which takes U+2581 in text for a space");
+          "llama.cpp, which takes U+2581 in text for a space");
       out.notes.emplace_back(
           "sums of scores are rounded to 32 bits here and to 64 in llama.cpp, so that of cuts that "
           "are worth the same, as in long runs of one character, another may be taken");

@@ -22,9 +22,8 @@ double trailing_mean(std::span<const double> values, std::size_t last, std::size
 const std::string_view kStageRule =
     "Stage III begins at the first step whose mean sparsity over the last 20 steps is within ±0.02 "
     "(where E/k is above 8: ±0.16·k/E) of the target 1 − k/E and stays there for the next 20 "
-    "steps. Stage II begins where the 5-step "
-    "mean has climbed a tenth of the way from its lowest value before that to the target. "
-    "Everything earlier is stage I.";
+    "steps. Stage II begins where the 5-step mean has climbed a tenth of the way from its lowest "
+    "value before that to the target. Everything earlier is stage I.";
 
 Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target) {
   PENSTOCK_ASSERT(steps.size() == sparsity.size());
