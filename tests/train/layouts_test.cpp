@@ -23,7 +23,7 @@
 #include "tests/train/report_numbers.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::layouts_test {
 namespace {
 
 constexpr std::int64_t kSteps = 5, kVocab = 64;
@@ -225,4 +225,4 @@ TEST(DistilledLayouts, HaveTheNumbersOfOneProcess) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::layouts_test

@@ -18,7 +18,7 @@
 #include "tests/train/report_numbers.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::parallel_step_test {
 namespace {
 
 using testing::on_ranks;
@@ -232,4 +232,4 @@ TEST_F(Ranks, SkipTogetherWhatIsNotFiniteOnOne) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::parallel_step_test

@@ -17,7 +17,7 @@
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::precision_layouts_test {
 namespace {
 
 struct Case {
@@ -133,4 +133,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::precision_layouts_test

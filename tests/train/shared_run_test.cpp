@@ -24,7 +24,7 @@
 #include "tests/models/expect_equal.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::shared_run_test {
 namespace {
 
 using testing::ForwardingFileSystem;
@@ -193,4 +193,4 @@ TEST_F(SharedRun, EndsWhereTheDiskOfAnyRankIsFullAndGoesOnFromTheCheckpointBefor
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::shared_run_test

@@ -14,7 +14,7 @@
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::single_precision_test {
 namespace {
 
 constexpr std::int64_t kComparedSteps = 50;
@@ -134,4 +134,4 @@ INSTANTIATE_TEST_SUITE_P(Routings, SinglePrecisionLayouts, ::testing::ValuesIn(n
                          testing::test_name);
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::single_precision_test

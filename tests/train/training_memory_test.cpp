@@ -11,7 +11,7 @@
 #include "tests/ops/allocated_bytes.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::training_memory_test {
 namespace {
 
 struct Case {
@@ -58,4 +58,4 @@ TEST(TrainingMemoryMeasured, Bf16TakesAsMuchMoreOrLessAsTheEstimateSays) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::training_memory_test

@@ -10,7 +10,7 @@
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
 
-namespace penstock {
+namespace penstock::sharing_bytes_test {
 namespace {
 
 std::vector<ParameterSize> two_layers() {
@@ -153,4 +153,4 @@ TEST_P(SharingBytesRanks, AreOneCopyOfTheWeightsOnOneMachine) {
 INSTANTIATE_TEST_SUITE_P(Zero, SharingBytesRanks, ::testing::Values(0, 1, 2, 3));
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::sharing_bytes_test

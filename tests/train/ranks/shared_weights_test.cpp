@@ -9,7 +9,7 @@
 #include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
 
-namespace penstock {
+namespace penstock::shared_weights_test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -81,4 +81,4 @@ TEST_F(SharedWeights, StayWhereOneIsAPartOfAnotherTensor) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::shared_weights_test
