@@ -36,7 +36,7 @@ void add_model_options(CLI::App& command, ServingArguments& arguments) {
       "form of chats: " + serve::chat_form_names() + "; default: the form of the model's template");
   BatcherOptions& batcher = arguments.service.batcher;
   command
-      .add_option("--sequences", batcher.reader.places,
+      .add_option("--sequences", batcher.reader.sequences,
                   "number of texts generated at the same time")
       ->check(whole_number(1, 1024))
       ->capture_default_str();

@@ -17,7 +17,7 @@ struct Batcher::Text {
   Job job;
   Completion completion;
   GeneratedText generated;
-  std::int64_t place = -1;
+  std::int64_t slot = -1;
   std::int64_t read = 0;           // tokens of the prompt that are read
   std::vector<TokenScore> scores;  // of the prompt's tokens 1, 2, ...
   std::size_t kept_scores = 0;     // number of them that the reader keeps for later prompts
@@ -111,7 +111,7 @@ Batcher::Id Batcher::add(TextOrder order) {
 }
 
 void Batcher::admit() {
-  for (auto it = waiting_.begin(); it != waiting_.end() && running() < reader_->places();) {
+  for (auto it = waiting_.begin(); it != waiting_.end() && running() < reader_->sequences();) {
     Text& text = **it;
     const std::int64_t length = std::ssize(text.prompt());
     const std::int64_t most = length + text.generated.left();
@@ -123,7 +123,7 @@ void Batcher::admit() {
       ++it;  // later texts may share a prefix with the prompts that are being read
       continue;
     }
-    text.place = begun->place;
+    text.slot = begun->slot;
     text.read = begun->reused;
     text.begin_scores(std::move(begun->scores));
     counts_.reused_tokens += begun->reused;
@@ -135,7 +135,7 @@ std::vector<std::pair<Batcher::Text*, PassPart>> Batcher::plan() {
   std::vector<std::pair<Text*, PassPart>> out;
   for (const auto& text : running_)
     if (!text->reads_prompt())
-      out.emplace_back(text.get(), PassPart{.place = text->place,
+      out.emplace_back(text.get(), PassPart{.slot = text->slot,
                                             .tokens = std::span(text->generated.tokens()).last(1),
                                             .asks = true});
   std::int64_t left = options_.prompt_tokens;
@@ -145,7 +145,7 @@ std::vector<std::pair<Batcher::Text*, PassPart>> Batcher::plan() {
     const std::int64_t count = reader_->divides_prompts() ? std::min(rest, left) : rest;
     left -= std::min(left, count);
     out.emplace_back(text.get(),
-                     PassPart{.place = text->place,
+                     PassPart{.slot = text->slot,
                               .tokens = std::span(text->prompt())
                                             .subspan(static_cast<std::size_t>(text->read),
                                                      static_cast<std::size_t>(count)),
@@ -207,7 +207,7 @@ bool Batcher::advance_prompt(Text& text, std::int64_t count) {
       if (order.failed) order.failed(text.failure);
       return false;
     }
-    reader_->add_scores(text.place, std::span(text.scores).subspan(text.kept_scores));
+    reader_->add_scores(text.slot, std::span(text.scores).subspan(text.kept_scores));
     text.kept_scores = text.scores.size();
     if (!text.reads_prompt() && order.prompt_scores) order.prompt_scores(text.scores);
   }
@@ -245,7 +245,7 @@ bool Batcher::take(Text& text, std::span<const float> logits, TokenRouting routi
 }
 
 void Batcher::end(Text* text) {
-  reader_->end(text->place);
+  reader_->end(text->slot);
   running_.remove_if([&](const auto& one) { return one.get() == text; });
 }
 
@@ -255,7 +255,7 @@ void Batcher::cancel(Id id) {
       if (text->id != id) continue;
       text->generated.finish(Finish::interrupted);
       if (text->order.done) text->order.done(text->completion, text->piece);
-      if (list == &running_) reader_->end(text->place);
+      if (list == &running_) reader_->end(text->slot);
       list->remove_if([&](const auto& one) { return one->id == id; });
       return;
     }
@@ -269,7 +269,7 @@ void Batcher::cancel_all() {
 void Batcher::fail_all(const std::string& why) {
   for (Texts* const list : {&waiting_, &running_}) {
     for (const auto& text : *list) {
-      if (list == &running_) reader_->end(text->place);
+      if (list == &running_) reader_->end(text->slot);
       if (text->order.failed) text->order.failed(why);
     }
     list->clear();

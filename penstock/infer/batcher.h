@@ -83,7 +83,7 @@ class Batcher {
   void cancel_all();
   /// Ends all texts by failed().
   void fail_all(const std::string& why);
-  /// One pass for each routing that is asked for, after those that wait got the places that are
+  /// One pass for each routing that is asked for, after those that wait got the slots that are
   /// free. Nothing where there is no text.
   void step();
 

@@ -20,19 +20,19 @@ class CacheReader : public PassReader {
  public:
   CacheReader(std::shared_ptr<LanguageModel> model, const PassReaderOptions& options)
       : model_(std::move(model)),
-        places_(options.places),
-        slots_(options.places + options.kept),
-        cache_(model_->config(), options.places + options.kept, options.capacity,
+        sequences_(options.sequences),
+        slots_(options.sequences + options.kept),
+        cache_(model_->config(), options.sequences + options.kept, options.capacity,
                model_->parameters().front().options()),
         device_(model_->parameters().front().device()) {}
 
-  std::int64_t places() const override { return places_; }
+  std::int64_t sequences() const override { return sequences_; }
   bool divides_prompts() const override { return true; }
 
   std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t,
                              const RoutingChoice& choice, std::uint64_t,
                              std::int64_t likeliest) override {
-    if (slots_.in_use() >= places_) return std::nullopt;
+    if (slots_.in_use() >= sequences_) return std::nullopt;
     const auto taken = slots_.take(prompt, choice, likeliest);
     if (!taken) return std::nullopt;
     const c10::InferenceMode inference;
@@ -40,14 +40,14 @@ class CacheReader : public PassReader {
       cache_.cut(taken->slot, taken->reused);
     else
       cache_.copy(taken->from, taken->slot, taken->reused);
-    Begun begun{.place = taken->slot, .reused = taken->reused};
+    Begun begun{.slot = taken->slot, .reused = taken->reused};
     const auto scores = slots_.scores(taken->slot);
     if (likeliest >= 0) begun.scores.assign(scores.begin(), scores.end());
     return begun;
   }
 
-  void add_scores(std::int64_t place, std::span<const TokenScore> scores) override {
-    slots_.add_scores(place, scores);
+  void add_scores(std::int64_t slot, std::span<const TokenScore> scores) override {
+    slots_.add_scores(slot, scores);
   }
 
   at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
@@ -57,7 +57,7 @@ class CacheReader : public PassReader {
     std::vector<CachePart> where;
     std::vector<std::int64_t> tokens, asking;
     for (const PassPart& part : parts) {
-      where.push_back({.row = part.place, .count = std::ssize(part.tokens)});
+      where.push_back({.row = part.slot, .count = std::ssize(part.tokens)});
       tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
       if (part.asks) asking.push_back(std::ssize(tokens) - 1);
     }
@@ -66,7 +66,7 @@ class CacheReader : public PassReader {
         model_->extend_parts(ids, cache_, where, context_of(choice), tap).hidden;
     std::int64_t first = 0;
     for (const PassPart& part : parts) {
-      slots_.add(part.place, part.tokens);
+      slots_.add(part.slot, part.tokens);
       const std::int64_t count = std::ssize(part.tokens);
       if (part.each) show_logits(*model_, hidden.narrow(0, first, count), part.each);
       first += count;
@@ -76,12 +76,12 @@ class CacheReader : public PassReader {
     return model_->logits(rows).to(torch::kCPU, torch::kFloat).contiguous();
   }
 
-  void end(std::int64_t place) override { slots_.release(place); }
+  void end(std::int64_t slot) override { slots_.release(slot); }
   std::int64_t kept_tokens() const override { return slots_.kept_tokens(); }
 
  private:
   std::shared_ptr<LanguageModel> model_;
-  std::int64_t places_;
+  std::int64_t sequences_;
   PrefixSlots slots_;
   DecoderCache cache_;
   at::Device device_;
@@ -92,7 +92,7 @@ class SessionReader : public PassReader {
  public:
   explicit SessionReader(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}
 
-  std::int64_t places() const override { return 1; }
+  std::int64_t sequences() const override { return 1; }
   bool divides_prompts() const override { return false; }
 
   std::optional<Begun> begin(std::span<const TokenId>, std::int64_t most,

@@ -1,4 +1,4 @@
-// Reads tokens of several sequences in one pass. Each sequence has a place from its prompt to its
+// Reads tokens of several sequences in one pass. Each sequence has a slot from its prompt to its
 // end. batcher.h chooses the tokens of a pass.
 #pragma once
 
@@ -20,9 +20,9 @@
 
 namespace penstock {
 
-/// The next tokens of a place's sequence.
+/// The next tokens of a slot's sequence.
 struct PassPart {
-  std::int64_t place = 0;
+  std::int64_t slot = 0;
   std::span<const TokenId> tokens;
   bool asks = false;    ///< logits after the last token are wanted
   LogitsTap each = {};  ///< sees the logits after each of the tokens, in their order; may be null
@@ -31,18 +31,18 @@ struct PassPart {
 class PassReader {
  public:
   virtual ~PassReader() = default;
-  /// The number of places.
-  virtual std::int64_t places() const = 0;
+  /// The number of sequences at a time.
+  virtual std::int64_t sequences() const = 0;
   /// Whether a prompt may be read in several parts.
   virtual bool divides_prompts() const = 0;
 
   struct Begun {
-    std::int64_t place = 0;
+    std::int64_t slot = 0;
     std::int64_t reused = 0;  ///< tokens of the prompt that were read before
     /// Where scores are wanted: those of the prompt's tokens 1 to `reused`.
     std::vector<TokenScore> scores = {};
   };
-  /// A place for a sequence of up to `most` tokens that begins with this prompt; nothing where it
+  /// A slot for a sequence of up to `most` tokens that begins with this prompt; nothing where it
   /// has to wait.
   /// @param choice  with which all of it will be read: what was read with another is not reused
   /// @param seed  of routers that draw outside training too
@@ -51,22 +51,22 @@ class PassReader {
   virtual std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t most,
                                      const RoutingChoice& choice, std::uint64_t seed,
                                      std::int64_t likeliest = -1) = 0;
-  /// Keeps the scores of the next tokens of the place's prompt, from token 1 on, for later prompts.
-  virtual void add_scores(std::int64_t /*place*/, std::span<const TokenScore> /*scores*/) {}
-  /// Reads the parts, each of a place of its own that began with that choice.
+  /// Keeps the scores of the next tokens of the slot's prompt, from token 1 on, for later prompts.
+  virtual void add_scores(std::int64_t /*slot*/, std::span<const TokenScore> /*scores*/) {}
+  /// Reads the parts, each of a slot of its own that began with that choice.
   /// @param tap  sees one pass, which ends with the rows of all parts one after another, but
   /// without the beginning of a part that is read in several passes; may be null
   /// @return [those that ask, V] f32 on the CPU
   virtual at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
                           const RoutingTap& tap) = 0;
-  /// Frees the place.
-  virtual void end(std::int64_t place) = 0;
+  /// Frees the slot.
+  virtual void end(std::int64_t slot) = 0;
   /// The number of tokens kept for later prompts.
   virtual std::int64_t kept_tokens() const { return 0; }
 };
 
 struct PassReaderOptions {
-  std::int64_t places = 16;      ///< sequences at a time
+  std::int64_t sequences = 16;   ///< sequences at a time
   std::int64_t kept = 16;        ///< sequences besides whose tokens are kept
   std::int64_t capacity = 4096;  ///< most tokens of a sequence
 };
@@ -74,7 +74,7 @@ struct PassReaderOptions {
 /// Of a decoder whose tokens leave each other alone (rows_stand_alone): one that reads all parts in
 /// one pass and keeps what was read; each token's logits are those of reading its sequence token by
 /// token, bit for bit, whatever else the pass reads (ops/rows_alone.h says where). Of any other
-/// model: one place, whose sequences are read as make_session() does.
+/// model: one slot, whose sequences are read as make_session() does.
 /// Throws Error for a router that is not causal.
 std::unique_ptr<PassReader> make_pass_reader(std::shared_ptr<LanguageModel> model,
                                              const PassReaderOptions& options);

@@ -57,10 +57,10 @@ inline ModelConfig small_qwen3() {
   return config;
 }
 
-/// Writes the model with random weights. They are drawn so that gates, norms, biases and positions
-/// affect the logits.
-inline void write_random_model(const ModelConfig& config, const std::string& directory,
-                               bool with_tokenizer = true, std::uint64_t seed = 1) {
+/// Writes the model with random weights and returns the directory. The weights are drawn so that
+/// gates, norms, biases and positions affect the logits.
+inline std::string write_random_model(const ModelConfig& config, const std::string& directory,
+                                      bool with_tokenizer = true, std::uint64_t seed = 1) {
   const torch::NoGradGuard no_grad;
   const auto model = make_model(config);
   const InitialDraws draws(seed);
@@ -77,6 +77,7 @@ inline void write_random_model(const ModelConfig& config, const std::string& dir
   write_file_atomically(fs, directory + "/config.json", config_json_text(config.resolved()));
   save_tensors(fs, directory + "/model.safetensors", tensors);
   if (with_tokenizer) make_bytes_tokenizer(true)->save(directory);
+  return directory;
 }
 
 inline at::Tensor some_tokens(std::int64_t count = 48) {

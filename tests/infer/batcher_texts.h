@@ -73,7 +73,7 @@ inline void run(Batcher& batcher) {
 }
 
 inline BatcherOptions small_batcher(std::int64_t prompt_tokens = 24) {
-  return {.reader = {.places = 5, .kept = 3, .capacity = 128}, .prompt_tokens = prompt_tokens};
+  return {.reader = {.sequences = 5, .kept = 3, .capacity = 128}, .prompt_tokens = prompt_tokens};
 }
 
 }  // namespace penstock::batcher_test

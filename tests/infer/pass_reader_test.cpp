@@ -35,15 +35,15 @@ at::Tensor one_by_one(const std::shared_ptr<LanguageModel>& model,
 void expect_same_bits(const ModelConfig& config, const std::vector<std::size_t>& sizes) {
   const auto model = make_model(config, 31);
   model->eval();
-  const auto reader = make_pass_reader(model, {.places = 4, .kept = 2, .capacity = kMost});
+  const auto reader = make_pass_reader(model, {.sequences = 4, .kept = 2, .capacity = kMost});
   std::vector<std::vector<TokenId>> texts;
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> slots;
   std::vector<at::Tensor> expected;
   std::vector<std::size_t> read(sizes.size());
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     texts.push_back(random_tokens(20 + 30 * i, i));
     expected.push_back(one_by_one(model, texts[i]));
-    places.push_back(reader->begin(texts[i], kMost, {}, 0).value().place);
+    slots.push_back(reader->begin(texts[i], kMost, {}, 0).value().slot);
   }
   for (bool more = true; more;) {
     std::vector<PassPart> parts;
@@ -51,9 +51,8 @@ void expect_same_bits(const ModelConfig& config, const std::vector<std::size_t>&
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const std::size_t count = std::min(sizes[i], texts[i].size() - read[i]);
       if (count == 0) continue;
-      parts.push_back({.place = places[i],
-                       .tokens = std::span(texts[i]).subspan(read[i], count),
-                       .asks = true});
+      parts.push_back(
+          {.slot = slots[i], .tokens = std::span(texts[i]).subspan(read[i], count), .asks = true});
       read[i] += count;
       asked.emplace_back(i, read[i] - 1);
     }
@@ -86,7 +85,7 @@ TEST(PassReader, BitsAreThoseOfEachTokenAlone) {
 TEST(PassReader, ABeginningThatWasCopiedHasTheBitsOfReadingIt) {
   const auto model = make_model(tiny("topk"), 32);
   model->eval();
-  const auto reader = make_pass_reader(model, {.places = 2, .kept = 1, .capacity = kMost});
+  const auto reader = make_pass_reader(model, {.sequences = 2, .kept = 1, .capacity = kMost});
   std::vector<TokenId> first = random_tokens(60, 1), second = first;
   second.resize(45);
   second.push_back((first[45] + 1) % testing::kVocab);
@@ -95,23 +94,23 @@ TEST(PassReader, ABeginningThatWasCopiedHasTheBitsOfReadingIt) {
   for (const auto& text : {first, second}) {
     const auto begun = reader->begin(text, kMost, {}, 0).value();
     EXPECT_EQ(begun.reused, text == first ? 0 : 45);
-    const PassPart part{.place = begun.place,
+    const PassPart part{.slot = begun.slot,
                         .tokens = std::span(text).subspan(static_cast<std::size_t>(begun.reused)),
                         .asks = true};
     EXPECT_TRUE(reader->read({&part, 1}, {}, {})[0].equal(one_by_one(model, text)[-1]));
   }
-  EXPECT_FALSE(reader->begin(first, kMost, {}, 0).has_value());  // both places are taken
+  EXPECT_FALSE(reader->begin(first, kMost, {}, 0).has_value());  // both slots are taken
 }
 
 TEST(PassReader, AsksOnlyWhereWanted) {
   const auto model = make_model(tiny("dense"), 33);
   model->eval();
-  const auto reader = make_pass_reader(model, {.places = 1, .kept = 0, .capacity = 8});
+  const auto reader = make_pass_reader(model, {.sequences = 1, .kept = 0, .capacity = 8});
   const auto text = random_tokens(9, 1);
-  const std::int64_t place = reader->begin(std::span(text).first(4), 8, {}, 0).value().place;
-  const PassPart silent{.place = place, .tokens = std::span(text).first(4)};
+  const std::int64_t slot = reader->begin(std::span(text).first(4), 8, {}, 0).value().slot;
+  const PassPart silent{.slot = slot, .tokens = std::span(text).first(4)};
   EXPECT_FALSE(reader->read({&silent, 1}, {}, {}).defined());
-  const PassPart beyond{.place = place, .tokens = std::span(text).last(5), .asks = true};
+  const PassPart beyond{.slot = slot, .tokens = std::span(text).last(5), .asks = true};
   EXPECT_THROW(reader->read({&beyond, 1}, {}, {}), Error);
 }
 

@@ -161,7 +161,7 @@ TEST(Api, ClientsThatLeaveFreeTheirPlaces) {
 
 TEST(Api, TooManyWaitingTextsAreRefused) {
   ServiceOptions options = Server::usual();
-  options.batcher.reader.places = 1;
+  options.batcher.reader.sequences = 1;
   options.queue = 2;
   Server server(options);
   std::vector<Reply> replies;

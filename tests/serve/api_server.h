@@ -48,7 +48,7 @@ struct Server {
              {.name = "other", .service = of_beside, .no_chat = "no template"}},
             std::move(api_options)) {}
   static ServiceOptions usual() {
-    return {.batcher = {.reader = {.places = 4, .kept = 2, .capacity = 60000}}, .queue = 8};
+    return {.batcher = {.reader = {.sequences = 4, .kept = 2, .capacity = 60000}}, .queue = 8};
   }
 
   Reply ask(const std::string& path, const std::string& body) {

@@ -31,8 +31,7 @@ using testing::write_random_model;
 Certificate exported(const TempDirectory& temp, const ModelConfig& config,
                      const std::string& architecture = "",
                      std::optional<ExportDtype> dtype = std::nullopt) {
-  const std::string model = temp.path("model");
-  write_random_model(config, model);
+  const std::string model = write_random_model(config, temp.path("model"));
   return export_model({.model = model,
                        .out = temp.path("m.gguf"),
                        .format = ExportFormat::kGguf,
@@ -43,8 +42,7 @@ Certificate exported(const TempDirectory& temp, const ModelConfig& config,
 
 TEST(ExportGguf, TellsHowFarItIs) {
   const TempDirectory temp;
-  const std::string model = temp.path("model");
-  write_random_model(small_moe(), model);
+  const std::string model = write_random_model(small_moe(), temp.path("model"));
   std::vector<std::pair<std::string, double>> told;
   export_model({.model = model,
                 .out = temp.path("m.gguf"),
@@ -235,8 +233,7 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
   const std::string file = temp.path("m.gguf");
   EXPECT_EQ(GgufSource(file).tokenizer()->vocab_size(), 256);  // padding pieces are left out
   config.vocab = 200;
-  const std::string model = temp.path("small");
-  write_random_model(config, model);
+  const std::string model = write_random_model(config, temp.path("small"));
   export_model({.model = model,
                 .out = temp.path("s.gguf"),
                 .format = ExportFormat::kGguf,
@@ -263,8 +260,7 @@ TEST(ExportGguf, AGateOfZerosIsRefused) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 32;
   config.moe.shared_gate = true;
-  const std::string model = temp.path("model");
-  write_random_model(config, model);
+  const std::string model = write_random_model(config, temp.path("model"));
   auto tensors = load_tensors(model);
   tensors.at("model.layers.0.mlp.shared_expert_gate.weight").zero_();
   save_tensors(real_file_system(), model + "/model.safetensors", tensors);

@@ -77,8 +77,8 @@ std::vector<HuggingFaceCase> hugging_face_cases() {
 
 std::string random_export(const TempDirectory& temp, const HuggingFaceCase& item,
                           double shard_size = 5) {
-  const std::string model = temp.path("model"), out = temp.path("hf");
-  write_random_model(item.config, model);
+  const std::string model = write_random_model(item.config, temp.path("model")),
+                    out = temp.path("hf");
   export_model({.model = model,
                 .out = out,
                 .architecture = item.architecture,
@@ -112,8 +112,7 @@ TEST(ExportHuggingFace, AGateThatMakesUpForNoneIsNoZeroInHalves) {
   const TempDirectory temp;
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  const std::string model = temp.path("model"), out = temp.path("hf");
-  write_random_model(config, model);
+  const std::string model = write_random_model(config, temp.path("model")), out = temp.path("hf");
   export_model({.model = model, .out = out, .dtype = ExportDtype::kF16, .check_tokens = 48});
   const at::Tensor gate =
       open_model_source(out)->tensor("model.layers.0.mlp.shared_expert_gate.weight");
@@ -227,8 +226,7 @@ TEST(ExportHuggingFace, KeepsTheIdsOfAFolderWithoutATokenizer) {
 
 TEST(ExportHuggingFace, ThereAreNoBlocks) {
   const TempDirectory temp;
-  const std::string model = temp.path("model");
-  write_random_model(small_dense(), model);
+  const std::string model = write_random_model(small_dense(), temp.path("model"));
   EXPECT_THROW(export_model({.model = model, .out = temp.path("hf"), .dtype = ExportDtype::kQ8_0}),
                Error);
   EXPECT_FALSE(std::filesystem::exists(temp.path() / "hf"));

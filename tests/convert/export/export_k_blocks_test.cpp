@@ -31,8 +31,7 @@ std::string write_wide(const TempDirectory& temp, std::int64_t width, double gai
   config.d_model = 256;
   config.d_ffn = width;
   config.router.k = static_cast<double>(config.moe.experts);
-  const std::string model = temp.path("model");
-  testing::write_random_model(config, model);
+  const std::string model = testing::write_random_model(config, temp.path("model"));
   auto tensors = load_tensors(model);
   for (auto& [name, tensor] : tensors)
     if (tensor.dim() == 2)
@@ -175,8 +174,7 @@ TEST(ExportKBlocks, WhatIsNotMultipliedIsFittedPlainly) {
   config.tie_embeddings = true;
   config.d_model = 256;
   config.d_ffn = 256;
-  const std::string model = temp.path("model");
-  testing::write_random_model(config, model);
+  const std::string model = testing::write_random_model(config, temp.path("model"));
   auto tensors = load_tensors(model);
   for (auto& [name, tensor] : tensors)  // inputs are positive; experts 2 and 3 get no token
     if (name == "model.embed_tokens.weight")

@@ -22,8 +22,7 @@ using namespace testing;
 std::string biased_model(const TempDirectory& temp) {
   ModelConfig config = small_moe();
   config.router = {.method = "hyperrouter", .k = 2};
-  const std::string path = temp.path("model");
-  write_random_model(config, path);
+  const std::string path = write_random_model(config, temp.path("model"));
   const torch::NoGradGuard no_grad;
   auto tensors = load_tensors(path);
   tensors.at("model.embed_tokens.weight").add_(0.5);

@@ -85,8 +85,8 @@ int run_class(const TempDirectory& temp, const std::string& directory, const std
 TEST(OwnClass, ComputesOurLogits) {
   for (const OwnCase& item : own_cases()) {
     const TempDirectory temp;
-    const std::string model = temp.path("model"), out = temp.path("hf");
-    write_random_model(item.config, model);
+    const std::string model = write_random_model(item.config, temp.path("model")),
+                      out = temp.path("hf");
     const Certificate certificate =
         export_model({.model = model, .out = out, .architecture = "penstock", .check_tokens = 48});
     EXPECT_EQ(certificate.verdict, ExportVerdict::exact) << item.what;
@@ -121,8 +121,7 @@ TEST(OwnClass, FoldsWhatIsNoMatrix) {
   const TempDirectory temp;
   ModelConfig config = small_relu();
   config.router.scorer = "mixture";
-  const std::string model = temp.path("model"), out = temp.path("hf");
-  write_random_model(config, model);
+  const std::string model = write_random_model(config, temp.path("model")), out = temp.path("hf");
   const Certificate certificate = export_model({.model = model, .out = out, .check_tokens = 48});
   EXPECT_EQ(certificate.architecture, "penstock");
   testing::expect_says(certificate.routers, {"folded"});
@@ -153,8 +152,8 @@ TEST(OwnClass, RefusesOtherGatesAndFiles) {
 
 TEST(OwnClass, ConfigNamesTheFoldersOwnFiles) {
   const TempDirectory temp;
-  const std::string model = temp.path("model"), out = temp.path("hf");
-  write_random_model(small_deepseek(), model);
+  const std::string model = write_random_model(small_deepseek(), temp.path("model")),
+                    out = temp.path("hf");
   export_model({.model = model,
                 .out = out,
                 .architecture = "penstock",

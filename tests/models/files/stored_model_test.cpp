@@ -32,11 +32,11 @@ at::Tensor said(const std::shared_ptr<LanguageModel>& model) {
 std::pair<at::Tensor, at::Tensor> after_many(const std::shared_ptr<LanguageModel>& model) {
   std::vector<TokenId> tokens;
   for (TokenId i = 0; i < 60; ++i) tokens.push_back((i * 37 + 5) % 80);
-  const auto reader = make_pass_reader(model, {.places = 2, .kept = 0, .capacity = 64});
+  const auto reader = make_pass_reader(model, {.sequences = 2, .kept = 0, .capacity = 64});
   const std::vector<TokenId> other{3, 1, 4};
   const PassPart parts[] = {
-      {.place = reader->begin(other, 64, {}, 0).value().place, .tokens = other},
-      {.place = reader->begin(tokens, 64, {}, 0).value().place, .tokens = tokens, .asks = true}};
+      {.slot = reader->begin(other, 64, {}, 0).value().slot, .tokens = other},
+      {.slot = reader->begin(tokens, 64, {}, 0).value().slot, .tokens = tokens, .asks = true}};
   const auto session = make_session(model, {.capacity = 64});
   at::Tensor last = session->begin(0, std::span(tokens).first(1));
   for (std::size_t i = 1; i < tokens.size(); ++i)
@@ -88,8 +88,7 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
   for (const auto& [name, config] : configs())
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const TempDirectory temp;
-      const std::string model = temp.path(name);
-      testing::write_random_model(config, model);
+      const std::string model = testing::write_random_model(config, temp.path(name));
       auto tensors = load_tensors(model);
       for (auto& [key, tensor] : tensors)
         if (tensor.is_floating_point()) tensor = tensor.to(type);
@@ -103,8 +102,7 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
 TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
   for (const char* const other : {"down_proj", "up_proj"}) {
     const TempDirectory temp;
-    const std::string model = temp.path("model");
-    testing::write_random_model(testing::small_moe(), model);
+    const std::string model = testing::write_random_model(testing::small_moe(), temp.path("model"));
     auto tensors = load_tensors(model);
     for (auto& [key, tensor] : tensors)
       if (key.find(concat("experts.1.", other)) != std::string::npos)
@@ -116,8 +114,7 @@ TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
 
 TEST(StoredModel, FindsWhatIsNotFinite) {
   const TempDirectory temp;
-  const std::string path = temp.path("model");
-  testing::write_random_model(testing::small_dense(), path);
+  const std::string path = testing::write_random_model(testing::small_dense(), temp.path("model"));
   auto tensors = load_tensors(path);
   check_finite(*open_model_source(path));
   tensors.at("model.layers.1.mlp.up_proj.weight")[3][5] = NAN;
@@ -165,8 +162,7 @@ TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
 
 TEST(StoredModel, HoldsNoNumbersOfWhatItsFileHolds) {
   const TempDirectory temp;
-  const std::string path = temp.path("model");
-  testing::write_random_model(testing::small_moe(), path);
+  const std::string path = testing::write_random_model(testing::small_moe(), temp.path("model"));
   const auto model = open_model(open_model_source(path));
   std::int64_t held = 0;
   for (const auto& item : model->named_parameters()) {
@@ -194,8 +190,7 @@ TEST(StoredModel, BlendedExpertsAreNumbers) {
 
 TEST(StoredModel, WhatIsCopiedMustBeFinite) {
   const TempDirectory temp;
-  const std::string path = temp.path("model");
-  testing::write_random_model(testing::small_dense(), path);
+  const std::string path = testing::write_random_model(testing::small_dense(), temp.path("model"));
   auto tensors = load_tensors(path);
   tensors.at("model.norm.weight")[3] = NAN;
   save_tensors(real_file_system(), path + "/model.safetensors", tensors);
