@@ -67,6 +67,9 @@ struct Analysis {
   std::vector<std::vector<ExpertTokens>> experts;  ///< [L][E]
 
   const Snapshot& here() const { return snapshots.at(chosen); }
+  /// The index among the model's layers of its MoE layer `l`. The L of the fields above are the MoE
+  /// layers alone.
+  std::int64_t model_layer(std::size_t l) const { return config.moe_layer_indices().at(l); }
 };
 
 /// The distributions of `count` evenly spaced tokens of the probe. Empty if a layer has no logits

@@ -191,6 +191,7 @@ Json to_json(const Analysis& analysis) {
               {"experts", experts},
               {"active_experts", analysis.config.active_experts()},
               {"most_entropy", std::log(static_cast<double>(experts))},
+              {"expert_layers", analysis.config.moe_layer_indices()},
               {"snapshots", Json::array()}};
   for (const Snapshot& snapshot : analysis.snapshots) {
     Json layers = Json::array();

@@ -53,6 +53,11 @@ std::string step_name(const Analysis& a, std::size_t snapshot) {
   return step ? fmt::format("step {}{}", *step, mark) : "model";
 }
 
+/// The number of the MoE layer among the model's layers.
+std::string layer_number(const Analysis& a, std::size_t l) {
+  return fmt::to_string(a.model_layer(l));
+}
+
 std::vector<std::string> head_of_steps(const Analysis& a) {
   std::vector<std::string> head{"layer"};
   for (std::size_t i = 0; i < a.snapshots.size(); ++i) head.push_back(step_name(a, i));
@@ -63,7 +68,7 @@ template <class Cell>
 std::string by_step(const Analysis& a, const Cell& cell) {
   Rows rows{head_of_steps(a)};
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
-    rows.push_back({fmt::to_string(l)});
+    rows.push_back({layer_number(a, l)});
     for (const Snapshot& snapshot : a.snapshots)
       rows.back().push_back(cell(snapshot.measures.layers[l]));
   }
@@ -93,7 +98,7 @@ std::string load_text(const Analysis& a) {
     const std::size_t shown = std::min<std::size_t>(load.share.size(), 16);
     for (std::size_t e = 0; e < shown; ++e) shares += fmt::format("{:5.1f}", 100 * load.share[e]);
     if (shown < load.share.size()) shares += " ..";
-    rows.push_back({fmt::to_string(l), fmt::format("{:.3f}", load.active),
+    rows.push_back({layer_number(a, l), fmt::format("{:.3f}", load.active),
                     fmt::format("{:.3f}", load.variation), fmt::to_string(load.idle), shares});
   }
   return "\nExpert load (variation: sd over experts ÷ mean)\n" + aligned(rows);
@@ -119,7 +124,7 @@ std::string jacobian_text(const Analysis& a) {
   Rows rows{{"layer", "k", "rank", "bound", "all tokens", "bound", "|J2|/(|J1|+|J2|)", "error"}};
   for (std::size_t l = 0; l < a.jacobians.size(); ++l)
     for (const JacobianSummary& s : a.jacobians[l])
-      rows.push_back({fmt::to_string(l), k_text(s.k), between(s.least, s.most),
+      rows.push_back({layer_number(a, l), k_text(s.k), between(s.least, s.most),
                       between(s.bound_least, s.bound_most), fmt::to_string(s.together),
                       fmt::to_string(s.span_bound), fmt::format("{:.3f}", s.share),
                       fmt::format("{:.0e}{}", std::max(s.closed_error, s.sum_error),
@@ -132,7 +137,7 @@ std::string jacobian_text(const Analysis& a) {
   if (a.growth.empty()) return out;
   rows = {head_of_steps(a)};
   for (std::size_t l = 0; l < a.growth.size(); ++l) {
-    rows.push_back({fmt::to_string(l)});
+    rows.push_back({layer_number(a, l)});
     for (const auto& rank : a.growth[l].front().growth.router)
       rows.back().push_back(fmt::format("{} ({:.2f})", rank.numerical, rank.effective));
   }
@@ -143,7 +148,7 @@ std::string jacobian_text(const Analysis& a) {
   for (std::size_t l = 0; l < a.growth.size(); ++l)
     for (const auto& one : a.growth[l]) {
       rows.push_back(
-          {fmt::to_string(l), k_text(one.k), one.k > 0 ? fmt::to_string(one.bound) : "-"});
+          {layer_number(a, l), k_text(one.k), one.k > 0 ? fmt::to_string(one.bound) : "-"});
       for (std::size_t i = 0; i < a.snapshots.size(); ++i)
         rows.back().push_back(fmt::format("{:.1f} ({:.2f})", one.growth.token_rank[i],
                                           one.growth.token_effective[i]));
@@ -173,7 +178,7 @@ std::string samples_text(const Analysis& a) {
       for (std::size_t e = 0; e < std::min<std::size_t>(order.size(), 8); ++e)
         list += fmt::format("{:>4}:{:5.1f}", order[e], 100 * p[order[e]]);
       rows.push_back({l == 0 ? fmt::format("{} '{}'", sample.token, printable(sample.context)) : "",
-                      fmt::to_string(l), list + (order.size() > 8 ? "  .." : "")});
+                      layer_number(a, l), list + (order.size() > 8 ? "  .." : "")});
     }
   return out + aligned(rows);
 }

@@ -36,7 +36,7 @@ Section entropy_section(const Analysis& a) {
   for (const Snapshot& snapshot : a.snapshots) table.columns.emplace_back(step_text(snapshot.step));
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
     TableRow& row = table.rows.emplace_back();
-    row.cells = {fmt::to_string(l)};
+    row.cells = {fmt::to_string(a.model_layer(l))};
     for (const Snapshot& snapshot : a.snapshots) {
       const auto& entropy = *snapshot.measures.layers[l].entropy;
       row.cells.emplace_back(fmt::format("{:.4f} ± {:.2f}", entropy.mean(), entropy.sd()));
@@ -77,13 +77,11 @@ Section samples_section(const Analysis& a) {
     json series = json::array();
     for (std::size_t l = 0; l < a.samples[s].probabilities.size(); ++l) {
       std::vector<double> sorted = a.samples[s].probabilities[l], ranks(sorted.size());
-      map.rows.push_back({fmt::format("layer {}", l), sorted, ""});
+      map.rows.push_back({layer_name(a, l), sorted, ""});
       std::ranges::sort(sorted, std::greater());
       std::iota(ranks.begin(), ranks.end(), 1);
-      series.push_back({{"variant", l},
-                        {"label", fmt::format("layer {}", l)},
-                        {"steps", ranks},
-                        {"values", sorted}});
+      series.push_back(
+          {{"variant", l}, {"label", layer_name(a, l)}, {"steps", ranks}, {"values", sorted}});
     }
     const std::string title =
         fmt::format("Token {}: …{}", a.samples[s].token, a.samples[s].context);
@@ -112,9 +110,9 @@ Section expert_load_section(const Analysis& a) {
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
     const auto& load = *a.here().measures.layers[l].load;
     map.max = std::max(map.max, *std::ranges::max_element(load.share));
-    map.rows.push_back({fmt::format("layer {}", l), load.share, ""});
-    table.rows.push_back({{fmt::to_string(l), fixed(3)(load.active), fixed(3)(load.variation),
-                           fmt::to_string(load.idle)}});
+    map.rows.push_back({layer_name(a, l), load.share, ""});
+    table.rows.push_back({{fmt::to_string(a.model_layer(l)), fixed(3)(load.active),
+                           fixed(3)(load.variation), fmt::to_string(load.idle)}});
   }
   return {.title = "Expert load",
           .tables = {std::move(table)},
@@ -133,8 +131,9 @@ Section similarity_section(const Analysis& a) {
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l)
     for (const Snapshot& snapshot : a.snapshots) {
       const auto& s = snapshot.measures.layers[l].similarity;
-      table.rows.push_back({{fmt::to_string(l), step_text(snapshot.step), fixed(4)(s.output_cosine),
-                             fixed(4)(s.output_cka), fixed(4)(s.weight_cosine)}});
+      table.rows.push_back(
+          {{fmt::to_string(a.model_layer(l)), step_text(snapshot.step), fixed(4)(s.output_cosine),
+            fixed(4)(s.output_cka), fixed(4)(s.weight_cosine)}});
     }
   Section out{.title = "Similarity of experts",
               .tables = {std::move(table)},
@@ -163,10 +162,10 @@ Section jacobian_section(const Analysis& a) {
       .columns = {"layer", "k", "at a token", "bound", "all tokens", "bound", "share", "error"}};
   for (std::size_t l = 0; l < a.jacobians.size(); ++l)
     for (const JacobianSummary& s : a.jacobians[l])
-      ranks.rows.push_back({{fmt::to_string(l), k_text(s.k), range_text(s.least, s.most),
-                             range_text(s.bound_least, s.bound_most), fmt::to_string(s.together),
-                             fmt::to_string(s.span_bound), fixed(3)(s.share),
-                             fmt::format("{:.0e}", s.closed_error)}});
+      ranks.rows.push_back({{fmt::to_string(a.model_layer(l)), k_text(s.k),
+                             range_text(s.least, s.most), range_text(s.bound_least, s.bound_most),
+                             fmt::to_string(s.together), fmt::to_string(s.span_bound),
+                             fixed(3)(s.share), fmt::format("{:.0e}", s.closed_error)}});
   Section out{.title = "The Jacobian’s second term",
               .tables = {std::move(ranks)},
               .note =
@@ -189,7 +188,7 @@ Section jacobian_section(const Analysis& a) {
   for (std::size_t l = 0; l < a.growth.size(); ++l)
     for (const auto& [k, bound, one] : a.growth[l])
       growth.rows.push_back(
-          {{fmt::to_string(l), k_text(k), fixed(1)(one.token_rank.front()),
+          {{fmt::to_string(a.model_layer(l)), k_text(k), fixed(1)(one.token_rank.front()),
             fixed(1)(one.token_rank.back()), fixed(2)(one.token_effective.front()),
             fixed(2)(one.token_effective.back())}});
   out.tables.push_back(std::move(growth));

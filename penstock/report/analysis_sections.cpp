@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 namespace penstock::report {
@@ -21,8 +22,6 @@ using analysis::ExpertTokens;
 using analysis::FlipsBetween;
 using analysis::FrequencyReport;
 using nlohmann::json;
-
-std::string layer_name(std::size_t layer) { return fmt::format("layer {}", layer); }
 
 json line(std::size_t colour, const std::string& label, json xs, json values) {
   return {{"variant", colour},
@@ -46,7 +45,7 @@ Section flips_section(const Analysis& a) {
   for (std::size_t l = 0; l < a.flips[0].layers.size(); ++l) {
     json values = json::array();
     for (const FlipsBetween& one : a.flips) values.push_back(100 * one.layers[l]);
-    series.push_back(line(l, layer_name(l), steps, values));
+    series.push_back(line(l, layer_name(a, l), steps, values));
   }
   Section out{.title = title,
               .tables = {std::move(table)},
@@ -108,7 +107,7 @@ TableRow correlation_row(const std::string& name, const ActiveCorrelation& c) {
            number(c.per_doubling, "{:+.4f}"), number(c.per_nat, "{:+.4f}")}};
 }
 
-Table correlation_table(const FrequencyReport& report) {
+Table correlation_table(const Analysis& a, const FrequencyReport& report) {
   Table out{.title = "Correlation with active experts, over places",
             .note = fmt::format(
                 "Frequency: log2 of how often the token stands in the corpus. At fixed surprisal, "
@@ -118,7 +117,7 @@ Table correlation_table(const FrequencyReport& report) {
             .columns = {"", "frequency", "surprisal", "frequency at fixed surprisal",
                         "surprisal at fixed frequency", "experts per doubling", "per nat"}};
   for (std::size_t l = 0; l < report.layers.size(); ++l)
-    out.rows.push_back(correlation_row(layer_name(l), report.layers[l]));
+    out.rows.push_back(correlation_row(layer_name(a, l), report.layers[l]));
   out.rows.push_back(correlation_row("mean of layers", report.whole));
   return out;
 }
@@ -153,7 +152,7 @@ Section frequency_section(const Analysis& a) {
   if (!report) return refusal(title, a.refused.load);
   Section out{
       .title = title,
-      .tables = {correlation_table(*report), frequency_table(*report)},
+      .tables = {correlation_table(a, *report), frequency_table(*report)},
       .note = fmt::format("{} places; the first of each window has no surprisal.", report->places)};
   if (!report->by_frequency.empty()) out.charts.push_back(frequency_chart(*report));
   return out;
@@ -177,7 +176,7 @@ Section tokens_section(const Analysis& a) {
                   analysis::kOccursOften)};
   for (std::size_t l = 0; l < a.experts.size(); ++l) {
     Table& table = out.tables.emplace_back();
-    table.title = layer_name(l);
+    table.title = layer_name(a, l);
     table.columns = {"expert", "", "tokens"};
     table.folded = l != (a.experts.size() - 1) / 2;
     for (std::size_t e = 0; e < a.experts[l].size(); ++e) {
@@ -189,27 +188,25 @@ Section tokens_section(const Analysis& a) {
   return out;
 }
 
-/// One line for each domain, with a value for each layer or expert.
-json domain_lines(const std::vector<DomainRouting>& domains,
+/// One line for each domain, with a value for each layer or expert. `xs` are their numbers.
+json domain_lines(const std::vector<DomainRouting>& domains, const std::vector<std::int64_t>& xs,
                   const std::function<std::vector<double>(const DomainRouting&)>& values) {
   json out = json::array();
-  for (std::size_t d = 0; d < domains.size(); ++d) {
-    const std::vector<double> ys = values(domains[d]);
-    json xs = json::array();
-    for (std::size_t i = 0; i < ys.size(); ++i) xs.push_back(i);
-    out.push_back(line(d, domains[d].name, xs, ys));
-  }
+  for (std::size_t d = 0; d < domains.size(); ++d)
+    out.push_back(line(d, domains[d].name, xs, values(domains[d])));
   return out;
 }
 
 /// Shares of the assignments by expert, with one line for each domain.
 Chart share_chart(const Analysis& a, std::size_t layer) {
   const auto experts = a.config.total_experts();
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(experts));
+  std::iota(numbers.begin(), numbers.end(), 0);
   return {
-      .title = fmt::format("Share of the assignments, layer {}", layer),
+      .title = "Share of the assignments, " + layer_name(a, layer),
       .caption = "Dashed: 1/E, where every expert gets as much as another.",
       .drawn = {{"id", fmt::format("domains-{}", layer)},
-                {"series", domain_lines(a.here().measures.domains,
+                {"series", domain_lines(a.here().measures.domains, numbers,
                                         [&](const DomainRouting& d) { return d.share(layer); })},
                 {"x_title", "expert"},
                 {"x_name", "expert "},
@@ -223,20 +220,21 @@ Chart share_chart(const Analysis& a, std::size_t layer) {
                    {"label", fmt::format("1/{}", experts)}}}}}};
 }
 
-Chart active_chart(const std::vector<DomainRouting>& domains) {
-  return {
-      .title = "Active experts by layer",
-      .drawn = {{"id", "active-by-domain"},
-                {"series", domain_lines(domains, [](const DomainRouting& d) { return d.active; })},
-                {"x_title", "layer"},
-                {"x_name", "layer "},
-                {"y_title", "experts per token"},
-                {"points", true},
-                {"x_min", 0}}};
+Chart active_chart(const Analysis& a) {
+  return {.title = "Active experts by layer",
+          .drawn = {{"id", "active-by-domain"},
+                    {"series", domain_lines(a.here().measures.domains, a.config.moe_layer_indices(),
+                                            [](const DomainRouting& d) { return d.active; })},
+                    {"x_title", "layer"},
+                    {"x_name", "layer "},
+                    {"y_title", "experts per token"},
+                    {"points", true},
+                    {"x_min", 0}}};
 }
 
 /// Active experts by layer and domain, with the domains' divergence and their inactive experts.
-Table domain_table(const std::vector<DomainRouting>& domains) {
+Table domain_table(const Analysis& a) {
+  const auto& domains = a.here().measures.domains;
   Table out{.title = "Active experts per token",
             .note = fmt::format(
                 "Divergence: Jensen-Shannon, of the domains’ shares of the experts, in nats: 0 "
@@ -250,7 +248,7 @@ Table domain_table(const std::vector<DomainRouting>& domains) {
   const std::vector<double> divergence = analysis::domain_divergence(domains);
   for (std::size_t l = 0; l < divergence.size(); ++l) {
     TableRow& row = out.rows.emplace_back();
-    row.cells = {fmt::to_string(l)};
+    row.cells = {fmt::to_string(a.model_layer(l))};
     std::ptrdiff_t inactive = 0;
     for (const DomainRouting& domain : domains) {
       row.cells.emplace_back(fixed(3)(domain.active[l]));
@@ -267,15 +265,15 @@ Section domains_section(const Analysis& a) {
   const std::string title = "Experts by domain";
   if (!a.one_domain.empty()) return refusal(title, a.one_domain);
   const auto& domains = a.here().measures.domains;
-  Section out{.title = title, .tables = {domain_table(domains)}};
+  Section out{.title = title, .tables = {domain_table(a)}};
   const std::size_t layers = domains[0].load.size();
   for (const std::size_t layer : std::set<std::size_t>{0, (layers - 1) / 2, layers - 1})
     out.charts.push_back(share_chart(a, layer));
-  out.charts.push_back(active_chart(domains));
+  out.charts.push_back(active_chart(a));
   HeatMap map{.columns = expert_names(a), .max = 0, .scale = 100, .unit = " % of assignments"};
   for (std::size_t l = 0; l < layers; ++l)
     for (const DomainRouting& domain : domains) {
-      map.rows.push_back({domain.name, domain.share(l), layer_name(l)});
+      map.rows.push_back({domain.name, domain.share(l), layer_name(a, l)});
       map.max = std::max(map.max, *std::ranges::max_element(map.rows.back().values));
     }
   const auto experts = static_cast<double>(a.config.total_experts());
@@ -293,6 +291,10 @@ std::string step_text(const std::optional<std::int64_t>& step) {
   return step ? fmt::format("step {}", *step) : "this model";
 }
 
+std::string layer_name(const Analysis& a, std::size_t layer) {
+  return fmt::format("layer {}", a.model_layer(layer));
+}
+
 json over_steps(const Analysis& a, const char* id, const char* y_title,
                 const std::function<double(std::size_t layer, std::size_t snapshot)>& value) {
   json series = json::array(), steps = json::array();
@@ -300,10 +302,8 @@ json over_steps(const Analysis& a, const char* id, const char* y_title,
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
     json values = json::array();
     for (std::size_t i = 0; i < a.snapshots.size(); ++i) values.push_back(value(l, i));
-    series.push_back({{"variant", l},
-                      {"label", fmt::format("layer {}", l)},
-                      {"steps", steps},
-                      {"values", values}});
+    series.push_back(
+        {{"variant", l}, {"label", layer_name(a, l)}, {"steps", steps}, {"values", values}});
   }
   return {{"id", id},   {"series", series}, {"x_title", "step"},      {"y_title", y_title},
           {"x_min", 0}, {"points", true},   {"lines", json::array()}, {"x_max", steps.back()}};

@@ -24,6 +24,9 @@ study::Section gradient_section(const analysis::Analysis& a);
 /// "step 200", or "this model".
 std::string step_text(const std::optional<std::int64_t>& step);
 
+/// "layer 3": an MoE layer by its number among the model's layers.
+std::string layer_name(const analysis::Analysis& a, std::size_t layer);
+
 /// A chart with one line per layer over the snapshots.
 nlohmann::json over_steps(
     const analysis::Analysis& a, const char* id, const char* y_title,

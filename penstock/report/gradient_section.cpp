@@ -28,13 +28,13 @@ std::string mean_and_sd(const Moments& m) {
   return fmt::format("{:.4f} ± {:.3f}", m.mean(), m.sd());
 }
 
-TableRow row_of(std::size_t layer, const Snapshot& snapshot) {
+TableRow row_of(const Analysis& a, std::size_t layer, const Snapshot& snapshot) {
   const LayerMeasures& measures = snapshot.measures.layers[layer];
   const RouterGradient& g = *measures.gradient;
   std::optional<double> percent, size, direction;
   if (g.along_gate_sum) percent = 100 * *g.along_gate_sum;
   if (g.matrix) size = g.matrix->size, direction = g.matrix->direction;
-  return {{fmt::to_string(layer), step_text(snapshot.step), mean_and_sd(g.gate_sum),
+  return {{fmt::to_string(a.model_layer(layer)), step_text(snapshot.step), mean_and_sd(g.gate_sum),
            mean_and_sd(g.log_gate_sum), number_or_dash(percent, "{:.1f}"),
            number_or_dash(size, "{:.2e}"), number_or_dash(direction, "{:.2e}"),
            fixed(3)(measures.similarity.output_cosine)}};
@@ -50,7 +50,7 @@ Section gradient_section(const Analysis& a) {
               .columns = {"layer", "", "gate sum", "ln gate sum", "through the sum, %", "size",
                           "direction", "experts' cosine"}};
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l)
-    for (const Snapshot& snapshot : a.snapshots) table.rows.push_back(row_of(l, snapshot));
+    for (const Snapshot& snapshot : a.snapshots) table.rows.push_back(row_of(a, l, snapshot));
   Section out{.title = title, .tables = {std::move(table)}};
   if (a.snapshots.size() == 1) return out;
   const auto gradient = [&](std::size_t l, std::size_t i) -> const RouterGradient& {

@@ -57,6 +57,25 @@ def check_routing(shell):
     shell.mistake(1, ["both", "checkpoints"], "analyse", *arguments)
 
 
+def check_layer_numbers(shell):
+    """A model whose layers 0 and 2 are dense: its MoE layers have the numbers 1 and 3 wherever a user reads them."""
+    shell.ok("train", "recipe.toml", "--out", "sparse", "--quiet", "--set", "model.layers=4", "--set",
+             "model.moe.dense_layers=1", "--set", "model.moe.every=2")
+    arguments = ("sparse", "--data", "corpus", "--split", "validation")
+    done = json.loads(shell.ok("analyse", *arguments, "--json", "--html", "sparse.html"))
+    shell.expect("expert_layers", done["expert_layers"] == [1, 3], done["expert_layers"])
+    for rows in (done["snapshots"][0]["layers"], done["token_frequency"]["layers"], done["token_experts"], done["span"]):
+        shell.expect("a layer counts the MoE layers", [row["layer"] for row in rows] == [0, 1], rows)
+    page = open(os.path.join(shell.directory, "sparse.html"), encoding="utf-8").read()
+    shell.expect("layers of the page", set(re.findall(r"layer (\d+)", page)) == {"1", "3"}, re.findall(r".{20}layer \d+", page))
+    text = shell.ok("analyse", *arguments)
+    shell.expect("layers in sentences", set(re.findall(r"layer (\d+)", text)) <= {"1", "3"}, text)
+    for title in ("Router entropy in nats", "Expert load", "Similarity of experts", "Jacobian's second term",
+                  "Span of the router's rows"):
+        table = text.partition(f"\n{title}")[2].split("\n\n")[0].splitlines()[2:]
+        shell.expect(title, [row.split()[0] for row in table] == ["1", "3"], table)
+
+
 def check_analyse(shell):
     done = json.loads(shell.ok("analyse", "run", "--data", "corpus", "--split", "validation", "--json",
                                "--html", "routing.html"))
@@ -98,4 +117,4 @@ def check_analyse(shell):
 
 
 if __name__ == "__main__":
-    main([check_analyse, check_routing])
+    main([check_analyse, check_routing, check_layer_numbers])
