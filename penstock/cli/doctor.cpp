@@ -40,6 +40,7 @@ nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
                       {"remedy", check.remedy}});
   for (const LayerFigures& layer : diagnosis.layers) {
     nlohmann::ordered_json figures = {{"moe_layer", layer.layer},
+                                      {"model_layer", layer.model_layer},
                                       {"entropy", layer.entropy},
                                       {"logit_sd", layer.logit_sd},
                                       {"experts_per_token", layer.active},
@@ -69,10 +70,10 @@ void print_diagnosis(const Diagnosis& diagnosis) {
     if (!check.remedy.empty()) fmt::print("{:<8} {:<20} -> {}\n", "", "", check.remedy);
   }
   if (!diagnosis.layers.empty())
-    fmt::print("\n{:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>6}\n", "MoE layer", "entropy", "logit sd",
+    fmt::print("\n{:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>6}\n", "layer", "entropy", "logit sd",
                "experts", "gate sum", "busiest", "idle");
   for (const LayerFigures& layer : diagnosis.layers)
-    fmt::print("{:>9} {:>8.3f} {:>9.3f} {:>8.2f} {:>9.3f} {:>8.3f} {:>6}\n", layer.layer,
+    fmt::print("{:>9} {:>8.3f} {:>9.3f} {:>8.2f} {:>9.3f} {:>8.3f} {:>6}\n", layer.model_layer,
                layer.entropy, layer.logit_sd, layer.active, layer.gate_sum, layer.largest_share,
                layer.idle);
   fmt::print("\n{}\n", diagnosis.worst() == CheckState::ok ? "healthy"

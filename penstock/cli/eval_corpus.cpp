@@ -71,7 +71,7 @@ void print_by_active(std::span<const ActiveFigures> points) {
 void print_oracle(const OracleRouting& oracle) {
   fmt::print("\n{:>7} {:>8} {:>8} {:>10}\n", "layer", "loss", "gap", "changed");
   for (const OracleLayer& layer : oracle.layers)
-    fmt::print("{:>7} {:>8.4f} {:>8.4f} {:>8.1f} %{}\n", layer.layer, layer.total.loss(),
+    fmt::print("{:>7} {:>8.4f} {:>8.4f} {:>8.1f} %{}\n", layer.model_layer, layer.total.loss(),
                oracle.own.loss() - layer.total.loss(), 100 * layer.changed,
                layer.exact ? "" : "  at least");
   fmt::print(

@@ -38,9 +38,11 @@ const char* said(HandoffGates gates) {
 void print_report(const HandoffArguments& arguments, const HandoffReport& report) {
   fmt::print("{}: {:g} of {} experts per token, gates: {}\n", arguments.out,
              report.config.active_experts(), report.config.total_experts(), said(report.gates));
+  const std::vector<std::int64_t> numbers = report.config.moe_layer_indices();
   for (std::size_t l = 0; l < report.layers.size(); ++l)
-    fmt::print("  layer {}: router x {:.4g}, experts x {:.4g}, squared error {:.1f} %\n", l,
-               report.layers[l].scale, report.layers[l].output, 100 * report.layers[l].error);
+    fmt::print("  layer {}: router x {:.4g}, experts x {:.4g}, squared error {:.1f} %\n",
+               numbers[l], report.layers[l].scale, report.layers[l].output,
+               100 * report.layers[l].error);
   if (report.other_error > 0)
     fmt::print("  mean squared error {:.1f} %; with the other gates {:.1f} %\n",
                100 * mean_error(report.layers), 100 * report.other_error);

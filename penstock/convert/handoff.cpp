@@ -241,8 +241,14 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
 
 nlohmann::ordered_json to_json(const HandoffReport& report) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const GateFit& one : report.layers)
-    layers.push_back({{"scale", one.scale}, {"output", one.output}, {"error", one.error}});
+  const std::vector<std::int64_t> numbers = report.config.moe_layer_indices();
+  for (std::size_t l = 0; l < report.layers.size(); ++l) {
+    const GateFit& one = report.layers[l];
+    layers.push_back({{"model_layer", numbers[l]},
+                      {"scale", one.scale},
+                      {"output", one.output},
+                      {"error", one.error}});
+  }
   return {
       {"k", report.config.active_experts()},
       {"gates", word(report.gates)},

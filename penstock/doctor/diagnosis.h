@@ -20,6 +20,7 @@ struct Check {
 /// Figures of one MoE layer's routing of the sample.
 struct LayerFigures {
   std::int64_t layer = 0;                  ///< index among the MoE layers
+  std::int64_t model_layer = 0;            ///< index among all layers
   double entropy = 0;                      ///< of softmax(logits), mean over tokens, nats
   double active = 0;                       ///< experts per token
   double gate_sum = 0;                     ///< sum of a token's gates, mean over tokens

@@ -260,11 +260,13 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
   const ModelConfig& config = model.config();
   const ResolvedRouter router = resolve(config.router);
   const std::vector<MoeLayer*>& layers = model.moe_layers();
+  const std::vector<std::int64_t> numbers = config.moe_layer_indices();
   std::int64_t tied = 0;
   double fold = 0;
   for (const auto& [index, view] : seen) {
     MoeLayer& layer = *layers.at(static_cast<std::size_t>(index));
     diagnosis.layers.push_back(figures_of(view, layer, router, index));
+    diagnosis.layers.back().model_layer = numbers.at(static_cast<std::size_t>(index));
     fold = std::max(fold, diagnosis.layers.back().fold_error);
     if (!router.traits.no_logits) tied += tied_pairs(at::cat(view.logits), config.moe.granularity);
   }

@@ -240,6 +240,7 @@ nlohmann::ordered_json to_json(const OracleRouting& oracle) {
                                 {"layers", nlohmann::ordered_json::array()}};
   for (const OracleLayer& layer : oracle.layers)
     out["layers"].push_back({{"layer", layer.layer},
+                             {"model_layer", layer.model_layer},
                              {"loss", layer.total.loss()},
                              {"gap", oracle.own.loss() - layer.total.loss()},
                              {"changed", layer.changed},
@@ -263,8 +264,10 @@ OracleRouting oracle_routing(LanguageModel& model, const Corpus& corpus,
        .isolate_documents = options.isolate_documents});
   ForcedModel forced(model, k);
   OracleRouting out{.k = k, .choices = choices.size(0)};
+  const std::vector<std::int64_t> numbers = config.moe_layer_indices();
   for (std::size_t l = forced.layers(); l-- > 0;)
     out.layers.push_back({.layer = static_cast<std::int64_t>(l),
+                          .model_layer = numbers.at(l),
                           .exact = l + 1 == forced.layers() && config.is_moe(config.layers - 1)});
   const auto all = static_cast<double>(windows.batches() * std::ssize(out.layers));
   double done = 0;

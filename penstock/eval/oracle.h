@@ -28,9 +28,10 @@ void check_oracle(const ModelConfig& config);
 
 /// The oracle's result in one layer.
 struct OracleLayer {
-  std::int64_t layer = 0;  ///< index among the layers with experts
-  LossTotals total;        ///< with the oracle in this layer and in all later ones
-  double changed = 0;      ///< share of the tokens that get other experts
+  std::int64_t layer = 0;        ///< index among the layers with experts
+  std::int64_t model_layer = 0;  ///< index among all layers
+  LossTotals total;              ///< with the oracle in this layer and in all later ones
+  double changed = 0;            ///< share of the tokens that get other experts
   /// Whether no choice in this layer is better. If not, the gap is a lower bound.
   bool exact = false;
 };
@@ -45,9 +46,9 @@ struct OracleRouting {
   double gap() const;
 };
 
-/// {"k", "choices", "tokens", "own_loss", "loss", "gap", "layers": [{"layer", "loss", "gap",
-/// "changed", "exact"}]}; a layer's loss and gap are with the oracle
-/// in the later layers too.
+/// {"k", "choices", "tokens", "own_loss", "loss", "gap", "layers": [{"layer", "model_layer",
+/// "loss", "gap", "changed", "exact"}]}; a layer's loss and gap are with the oracle in the later
+/// layers too.
 nlohmann::ordered_json to_json(const OracleRouting& oracle);
 
 /// Runs the oracle on at most kOracleTokens of the tokens that `options` selects, in evenly spaced

@@ -64,6 +64,12 @@ def relu_routed(shell):
     shell.ok("train", "adapt.toml", "--out", "adapted", "--quiet", "--set", "train.init_from=handed")
     certificate = json.loads(shell.ok("export", "adapted", "--format", "gguf", "--out", "adapted.gguf", "--json"))
     shell.expect("verdict on the handed-off model", certificate["verdict"] == "exact", certificate)
+    shell.ok("train", "recipe.toml", "--out", "behind", "--quiet", "--set", "model.moe.dense_layers=1")
+    behind = ("handoff", "behind", "--calibration", "corpus", "--out")
+    layers = json.loads(shell.ok(*behind, "behind-json", "--json"))["layers"]
+    shell.expect("a layer behind a dense one", [layer["model_layer"] for layer in layers] == [1], layers)
+    said = shell.ok(*behind, "behind-text")
+    shell.expect("a layer behind a dense one", "\n  layer 1: router x" in said and "layer 0" not in said, said)
     shell.mistake(1, ["nothing to hand off"], "handoff", "topk", "--calibration", "corpus", "--out", "no")
     handoff = ("handoff", "run", "--calibration", "corpus", "--out", "no")
     shell.mistake(1, ["--k 9", "at most 4"], *handoff, "--k", "9")

@@ -102,6 +102,12 @@ def doctor(shell):
     shell.expect("layers in the doctor's report", [layer["moe_layer"] for layer in healthy["layers"]] == [0, 1], healthy)
     terms = [term["term"] for term in healthy["objective"]]
     shell.expect("terms of the loss", terms == ["cross-entropy", "load-balance", "z-loss"], healthy)
+    shell.ok("train", "recipe.toml", "--out", "behind", "--quiet", "--set", "model.router.method=topk", "--set",
+             "model.moe.dense_layers=1")
+    layers = json.loads(shell.run("doctor", "behind", "--json").stdout)["layers"]
+    shell.expect("a layer behind a dense one", [(one["moe_layer"], one["model_layer"]) for one in layers] == [(0, 1)], layers)
+    table = shell.run("doctor", "behind").stdout.partition(" idle\n")[2]
+    shell.expect("a layer behind a dense one", table.split()[:1] == ["1"], table)
     shell.expect("the doctor's table", "healthy" in shell.ok("doctor", "moe", "--dense", "dense", "--text", "text.txt"))
     swapped = shell.run("doctor", "dense", "--dense", "moe")
     shell.expect("models in the wrong order", swapped.returncode == 1 and "the MoE comes first" in swapped.stdout, swapped.stdout)
