@@ -17,6 +17,7 @@
 #include "penstock/cli/info/layouts.h"
 #include "penstock/cli/info/recipe_of_target.h"
 #include "penstock/cli/info/study.h"
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/open_model.h"
@@ -70,6 +71,8 @@ void print_info(const InfoOptions& options) {
     }
     layout_of(recipe, processes_of(recipe));
   }
+  if (const auto lost = export_lost_by_training(recipe.model); !lost.empty())
+    recipe.notes.push_back(lost);
   const bool finetuned =
       std::filesystem::is_directory(options.target) && is_finetuning(options.target);
   if (options.json) {

@@ -22,7 +22,6 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/export/export_choice.h"
-#include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/parameter_count.h"
@@ -142,16 +141,6 @@ void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
         *least, *most);
 }
 
-/// Whether an export finds an architecture that computes models of the config.
-bool can_export(const ModelConfig& config, ExportFormat format) {
-  try {
-    choose_export_target(config, format, "");
-    return true;
-  } catch (const NotPortableError&) {
-    return false;
-  }
-}
-
 /// The options of a start that makes a model which GGUF files hold; "" if none does.
 std::string start_that_exports(const ModelConfig& parent, UpcycleOptions options) {
   const std::string without = options.renormalise ? " without --renormalise" : "";
@@ -168,10 +157,13 @@ std::string start_that_exports(const ModelConfig& parent, UpcycleOptions options
   return {};
 }
 
-/// Prints a line if no GGUF file holds the model, with what does.
+/// Prints a line if no GGUF file holds the model, with what does, or if training takes that from
+/// it.
 /// @param options  as the user gave them
 void print_exports(const ModelConfig& config, const ModelConfig& parent,
                    const UpcycleOptions& options, const std::string& out) {
+  if (const auto lost = export_lost_by_training(config); !lost.empty())
+    fmt::print("export: {}\n", lost);
   if (can_export(config, ExportFormat::kGguf)) return;
   const std::string start = start_that_exports(parent, options);
   fmt::print("export: no GGUF file holds this model (`penstock export {} --format gguf` says why)",

@@ -62,6 +62,15 @@ std::string bias_key(const RouterConfig& router) {
   return field_of(scorer_registry(), scorer, kBias) ? "model.router." + scorer + "." + kBias : "";
 }
 
+bool learns_bias(const RouterConfig& router) {
+  const ResolvedRouter resolved = resolve(router);
+  if (resolved.dense() || !scorer_registry().at(resolved.scorer).traits.trainable) return false;
+  const ConfigNode& options = resolved.options.at(resolved.scorer);
+  const ConfigNode* const bias = options.is_table() ? options.find(kBias) : nullptr;
+  const bool* const on = bias ? std::get_if<bool>(&bias->value()) : nullptr;
+  return on && *on;
+}
+
 void set_heads(RouterConfig& router, const std::string& scorer, const HeadSizes& sizes) {
   PENSTOCK_ASSERT(scorer_registry().at(scorer).traits.of_heads);
   const auto set = [&](const char* option, bool wanted, ConfigNode::Value value) {

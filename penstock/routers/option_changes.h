@@ -20,6 +20,8 @@ void leave_out_default_bias(RouterConfig& router, const std::string& scorer);
 /// The key that turns the scorer's bias off, such as "model.router.linear.bias"; "" if the scorer
 /// has no such key.
 std::string bias_key(const RouterConfig& router);
+/// Whether training changes a bias of the scorer.
+bool learns_bias(const RouterConfig& router);
 
 /// Sizes of a scorer with the trait of_heads. 0 and "" keep the scorer's own values.
 struct HeadSizes {

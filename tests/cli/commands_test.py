@@ -98,6 +98,10 @@ def check_outputs(shell, source):
     shell.expect("a corpus of pieces", "V=300" in about and "vocabulary of" not in about, about)
     about = shell.ok("info", "recipe.toml", "--set", "model.router.method=hyperrouter")
     shell.expect("info of a hypernetwork", " router embedding, " in about, about)
+    about = shell.ok("info", "recipe.toml", "--set", "model.router.method=smoe", "--set", "model.router.k=2")
+    shell.expect("info of routers that learn a bias", "note: its routers learn a bias" in about, about)
+    about = shell.ok("info", "recipe.toml", "--set", "model.router.method=topk")
+    shell.expect("info of routers without a bias", "bias for each expert" not in about, about)
     about = shell.ok("info", "recipe.toml", "--set", "model.moe.dense_layers=1", "--set", "model.moe.dense_width=88")
     shell.expect("info of dense layers", " f=88, " in about, about)
     for command in ("data prepare", "train", "eval", "tokenize", "analyse", "finetune", "info", "study", "report",

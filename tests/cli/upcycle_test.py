@@ -94,6 +94,11 @@ def exports(shell):
     printed = shell.ok("upcycle", "dense", *vanilla, "unbiased")
     shell.expect("a base without biases exports", "export: " not in printed, printed)
     shell.expect("and does", gguf("unbiased") == 0)
+    printed = shell.ok("upcycle", "dense", "--method", "smoe", "--experts", "4", "--k", "2", "--out", "learns-biases")
+    lines = [line for line in printed.splitlines() if line.startswith("export: ")]
+    shell.expect("an export that training takes away", len(lines) == 1 and "learn a bias" in lines[0] and "--fit-bias" in
+                 lines[0] and "model.router.linear.bias = false" in lines[0], printed)
+    shell.expect("which is there before", gguf("learns-biases") == 0)
 
 
 def doctor(shell):

@@ -6,6 +6,7 @@
 #include "penstock/convert/export/export_gates.h"
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
+#include "penstock/routers/option_changes.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -205,6 +206,27 @@ ExportTarget choose_export_target(const ModelConfig& c, ExportFormat format,
                  list_architectures([](const Architecture& one) { return one.name; }), ", ",
                  kOwnClass, " are known");
   fail_not_portable(declined.reasons);
+}
+
+bool can_export(const ModelConfig& config, ExportFormat format) {
+  try {
+    choose_export_target(config, format, "");
+    return true;
+  } catch (const NotPortableError&) {
+    return false;
+  }
+}
+
+std::string export_lost_by_training(const ModelConfig& config) {
+  if (!learns_bias(config.router) || !can_export(config, ExportFormat::kGguf)) return "";
+  const std::string key = bias_key(config.router);
+  return concat(
+      "its routers learn a bias for each expert, and routers of other programs have none: once "
+      "trained, the model is written exactly by `penstock export MODEL --format hf --architecture ",
+      kOwnClass,
+      "` alone, and with the bias fitted into the matrix by `penstock export MODEL --format gguf "
+      "--fit-bias --text FILE`",
+      key.empty() ? "" : concat("; ", key, " = false trains without it"));
 }
 
 }  // namespace penstock

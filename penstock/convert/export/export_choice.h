@@ -35,4 +35,13 @@ const std::vector<std::string>& export_architectures();
 ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
                                   const std::string& architecture);
 
+/// Whether an export finds an architecture that computes models of the config. It does not see the
+/// weights: a router's bias that is not 0 may still be refused.
+bool can_export(const ModelConfig& config, ExportFormat format);
+
+/// A sentence for those who are about to train: the export that the model would have is lost once
+/// its routers have learnt a bias, and what keeps it. "" if they learn none, or if the config has
+/// no export to lose.
+std::string export_lost_by_training(const ModelConfig& config);
+
 }  // namespace penstock

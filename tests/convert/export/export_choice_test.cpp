@@ -230,5 +230,24 @@ TEST(ExportTarget, CapacityThatCannotRunOutIsNoObstacle) {
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
 }
 
+TEST(ExportTarget, ABiasThatTrainingLearnsIsSaidBeforehand) {
+  const auto lost = [](const ModelConfig& config) {
+    return export_lost_by_training(config.resolved());
+  };
+  testing::expect_says(lost(with_method("smoe", 2)), {"--architecture penstock", "--fit-bias",
+                                                      "model.router.linear.bias = false"});
+  ModelConfig off = with_method("smoe", 2), turned_on = small_moe();
+  off.router.parts["linear"].set("bias", ConfigNode(false));
+  turned_on.router.parts["linear"].set("bias", ConfigNode(true));
+  EXPECT_EQ(lost(off), "");
+  EXPECT_NE(lost(turned_on), "");
+  EXPECT_EQ(lost(small_dense()), "");
+  EXPECT_EQ(lost(small_moe()), "");
+  EXPECT_EQ(lost(with_method("smoe-dropout", 2)), "");  // a bias that stays 0
+  ModelConfig relu = with_method("remoe", 2);           // no other program computes it in any case
+  relu.router.parts["linear"].set("bias", ConfigNode(true));
+  EXPECT_EQ(lost(relu), "");
+}
+
 }  // namespace
 }  // namespace penstock
