@@ -25,6 +25,9 @@ struct MoeConfig {
   std::int64_t shared_width = 0;
   bool shared_gate = false;
 
+  /// The number among all layers of MoE layer `moe_layer`; both count from 0.
+  std::int64_t layer_of(std::int64_t moe_layer) const { return dense_layers + moe_layer * every; }
+
   template <class V>
   void visit(V& v) {
     v("experts", experts,

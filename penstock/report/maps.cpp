@@ -21,6 +21,10 @@ const RunRow* run_with_load(const VariantSummary& variant) {
   return nullptr;
 }
 
+std::string layer_of_run(const RunRow& run, std::size_t l) {
+  return fmt::format("layer {}", run.model_layer(l));
+}
+
 double largest(const Matrix& matrix) {
   double out = 0;
   for (const auto& row : matrix)
@@ -116,10 +120,11 @@ std::vector<Section> load_sections(Variants variants) {
     map.caption = imbalance_text(variants[i], row->seed);
     if (!one_run(variants)) domains.caption = fmt::format("Seed {}.", row->seed);
     for (std::size_t l = 0; l < e.load.size(); ++l) {
-      map.map.rows.push_back({fmt::format("layer {}", l), e.load[l], ""});
+      const std::string name = layer_of_run(*row, l);
+      map.map.rows.push_back({name, e.load[l], ""});
       for (const auto& [domain, load] : e.load_by_domain)
         if (e.load_by_domain.size() > 1 && l < load.size())
-          domains.map.rows.push_back({domain, load[l], fmt::format("layer {}", l)});
+          domains.map.rows.push_back({domain, load[l], name});
     }
     whole.maps.push_back(std::move(map));
     if (!domains.map.rows.empty()) by_domain.maps.push_back(std::move(domains));
@@ -144,7 +149,7 @@ Section active_section(Variants variants) {
     map.map = {.columns = {"all"}, .max = max, .digits = 2, .unit = " experts per token"};
     map.map.columns.insert(map.map.columns.end(), domains.begin(), domains.end());
     for (std::size_t l = 0; l < means[i].size(); ++l)
-      map.map.rows.push_back({fmt::format("layer {}", l), means[i][l], ""});
+      map.map.rows.push_back({layer_of_run(*variants[i].rows[0], l), means[i][l], ""});
     out.maps.push_back(std::move(map));
   }
   return out;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "penstock/report/result_columns.h"
@@ -203,17 +204,23 @@ Table layer_sparsity_table(Variants variants) {
                 "Mean ± standard deviation over the steps after the first {}{}: ReMoE’s Figure 3.",
                 LayerSparsity::kWarmUp, one_run(variants) ? "" : ", of each variant’s first seed"),
             .columns = {""}};
+  std::vector<std::map<std::int64_t, Cell>> cells;  // by row and number of the layer
+  std::set<std::int64_t> layers;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const RunRow& run = *variants[i].rows[0];
     if (!run.steered() || !run.sparsity_by_layer) continue;
-    TableRow& row = out.rows.emplace_back();
-    row.variant = i;
-    row.cells = {variants[i].label};
+    out.rows.push_back({.cells = {variants[i].label}, .variant = i});
+    auto& by_layer = cells.emplace_back();
     for (std::size_t l = 0; l < run.sparsity_by_layer->mean.size(); ++l) {
-      if (out.columns.size() <= l + 1) out.columns.emplace_back(fmt::format("layer {}", l));
-      row.cells.emplace_back(fixed(4)(run.sparsity_by_layer->mean[l]),
-                             fmt::format("± {:.4f}", run.sparsity_by_layer->sd[l]));
+      const std::int64_t layer = *layers.insert(run.model_layer(l)).first;
+      by_layer[layer] = {fixed(4)(run.sparsity_by_layer->mean[l]),
+                         fmt::format("± {:.4f}", run.sparsity_by_layer->sd[l])};
     }
+  }
+  for (const std::int64_t layer : layers) {
+    out.columns.emplace_back(fmt::format("layer {}", layer));
+    for (std::size_t row = 0; row < out.rows.size(); ++row)
+      out.rows[row].cells.push_back(cells[row].contains(layer) ? cells[row][layer] : Cell("–"));
   }
   return out;
 }

@@ -68,6 +68,8 @@ def check_layer_numbers(shell):
         shell.expect("a layer counts the MoE layers", [row["layer"] for row in rows] == [0, 1], rows)
     page = open(os.path.join(shell.directory, "sparse.html"), encoding="utf-8").read()
     shell.expect("layers of the page", set(re.findall(r"layer (\d+)", page)) == {"1", "3"}, re.findall(r".{20}layer \d+", page))
+    report = open(os.path.join(shell.directory, "sparse/report.html"), encoding="utf-8").read()
+    shell.expect("layers of the run's report", set(re.findall(r"layer (\d+)", report)) == {"1", "3"}, re.findall(r".{20}layer \d+", report))
     text = shell.ok("analyse", *arguments)
     shell.expect("layers in sentences", set(re.findall(r"layer (\d+)", text)) <= {"1", "3"}, text)
     for title in ("Router entropy in nats", "Expert load", "Similarity of experts", "Jacobian's second term",

@@ -139,17 +139,24 @@ std::vector<RouterReport> reports_of(const VariantSummary& variant) {
 }
 
 /// Adds the rows of one variant: at the checkpoint, at step 0, and the paper's.
-void add_entropies(Table& out, const VariantSummary& variant, std::size_t index,
-                   std::span<const RouterReport> reports, const Comparison& comparison) {
+/// @param layers  the columns' numbers in the model
+void add_entropies(Table& out, std::span<const std::int64_t> layers, const VariantSummary& variant,
+                   std::size_t index, std::span<const RouterReport> reports,
+                   const Comparison& comparison) {
   TableRow now{.cells = {variant.label}, .variant = index},
       before{.cells = {"at step 0"}, .beneath = true}, paper{.cells = {"paper"}, .beneath = true};
   bool published = false;
-  for (std::size_t l = 0; l + 1 < out.columns.size(); ++l) {
+  for (std::size_t l = 0; const std::int64_t layer : layers) {
+    if (variant.rows[0]->model_layer(l) != layer) {  // dense in this variant
+      for (TableRow* const row : {&now, &before, &paper}) row->cells.emplace_back("–");
+      continue;
+    }
     now.cells.push_back(mean_cell(reports, l, &LayerEntropy::mean, &LayerEntropy::sd));
     before.cells.push_back(
         mean_cell(reports, l, &LayerEntropy::initial_mean, &LayerEntropy::initial_sd));
     paper.cells.push_back(published_entropy(comparison, variant.name, l));
     published |= paper.cells.back().text != "–";
+    ++l;
   }
   out.rows.push_back(std::move(now));
   out.rows.push_back(std::move(before));
@@ -159,24 +166,27 @@ void add_entropies(Table& out, const VariantSummary& variant, std::size_t index,
 /// Entropy by layer, mean over seeds ± standard deviation over tokens; no section if no run
 /// has entropies.
 std::vector<Section> entropies(Variants variants, const Comparison& comparison) {
-  std::size_t layers = 0;
+  std::set<std::int64_t> in_models;  // numbers of the layers with experts
   std::set<std::string> places, refused;
   for (const auto& variant : variants)
     for (const RouterReport& report : reports_of(variant)) {
-      layers = std::max(layers, report.layers.size());
+      for (std::size_t l = 0; l < report.layers.size(); ++l)
+        in_models.insert(variant.rows[0]->model_layer(l));
       if (report.refused.empty())
         places.insert(fmt::format("{} split, {:.0f} tokens, {} checkpoint", report.split,
                                   report.tokens, word(report.checkpoint)));
       else
         refused.insert(variant.label + ": not measured: " + report.refused);
     }
-  if (layers == 0) return {};
+  if (in_models.empty()) return {};
+  const std::vector<std::int64_t> layers(in_models.begin(), in_models.end());
   Table table{.columns = {"variant"}};
-  for (std::size_t l = 0; l < layers; ++l) table.columns.emplace_back(fmt::format("layer {}", l));
+  for (const std::int64_t layer : layers)
+    table.columns.emplace_back(fmt::format("layer {}", layer));
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const auto reports = reports_of(variants[i]);
     if (std::ranges::any_of(reports, [](const RouterReport& r) { return !r.layers.empty(); }))
-      add_entropies(table, variants[i], i, reports, comparison);
+      add_entropies(table, layers, variants[i], i, reports, comparison);
   }
   Section out{.title = "Router entropy by layer, nats",
               .tables = {std::move(table)},
@@ -209,7 +219,7 @@ Section samples(Variants variants) {
     HeatMap map{.digits = 0, .scale = 100, .unit = " %"};
     for (const auto& sample : first->samples)
       for (std::size_t l = 0; l < sample.probabilities.size(); ++l)
-        map.rows.push_back({.name = fmt::format("layer {}", l),
+        map.rows.push_back({.name = fmt::format("layer {}", variants[i].rows[0]->model_layer(l)),
                             .values = sample.probabilities[l],
                             .group = shown_context(sample.context)});
     if (map.rows.empty()) continue;

@@ -203,10 +203,11 @@ Table extremes_table(const std::vector<std::pair<std::string, Report>>& reports)
   return out;
 }
 
-Table experts_table(const std::string& label, const Report& report) {
-  Table out{.title = fmt::format("{}: tokens that an expert of layer {} gets most surely", label,
-                                 report.layer),
-            .columns = {"expert", "tokens (share of their places)"}};
+/// @param layer  the number in the model of report.layer
+Table experts_table(const std::string& label, const Report& report, std::int64_t layer) {
+  Table out{
+      .title = fmt::format("{}: tokens that an expert of layer {} gets most surely", label, layer),
+      .columns = {"expert", "tokens (share of their places)"}};
   for (std::size_t e = 0; e < report.experts.size(); ++e)
     out.rows.push_back({{fmt::to_string(e), list_text(report.experts[e], true)}});
   return out;
@@ -243,17 +244,21 @@ class TokenExpertsReport : public ReportMeasurement<Report> {
 
   std::vector<Section> sections(std::span<const RunRow> rows, const Comparison&) const override {
     std::vector<std::pair<std::string, Report>> reports;  // of each variant's first run
+    std::vector<std::int64_t> layers;                     // the reports' layers in their models
     Section out{.title = "Experts by token"};
     for (const VariantSummary& variant : summarize(rows))
       if (const auto report = report_of(*variant.rows[0])) {
-        if (report->refused.empty())
+        if (report->refused.empty()) {
           reports.emplace_back(variant.label, *report);
-        else
+          layers.push_back(variant.rows[0]->model_layer(static_cast<std::size_t>(report->layer)));
+        } else {
           out.remarks.push_back({variant.label + ": not counted: " + report->refused});
+        }
       }
     if (reports.empty()) return {};
     out.tables = {frequency_table(reports), extremes_table(reports)};
-    for (const auto& [label, report] : reports) out.tables.push_back(experts_table(label, report));
+    for (std::size_t i = 0; i < reports.size(); ++i)
+      out.tables.push_back(experts_table(reports[i].first, reports[i].second, layers[i]));
     out.note = fmt::format(
         "Of each variant’s first seed, {} split, {} places; tokens by the input that is read. "
         "Lists and correlations are of tokens that occur {:g} times or more. Correlation of ln "

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
+#include "penstock/models/model_config.h"
 #include "penstock/routers/logged_states.h"
 #include "penstock/study/statistics.h"
 
@@ -37,6 +39,15 @@ double RunRow::tokens_per_step() const {
     tokens *= it == settings.end() ? 0 : std::atof(it->second.c_str());
   }
   return tokens;
+}
+
+std::int64_t RunRow::model_layer(std::size_t l) const {
+  MoeConfig moe;
+  for (const auto& [key, value] : {std::pair("model.moe.dense_layers", &moe.dense_layers),
+                                   std::pair("model.moe.every", &moe.every)})
+    if (const auto it = settings.find(key); it != settings.end())
+      *value = std::atoll(it->second.c_str());
+  return moe.layer_of(static_cast<std::int64_t>(l));
 }
 
 std::optional<double> Evaluation::active_experts() const {

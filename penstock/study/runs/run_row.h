@@ -164,6 +164,8 @@ struct RunRow {
   bool steered() const { return target_sparsity && study::steered(curves); }
   /// Tokens in a step, from the settings; 0 if they do not give it.
   double tokens_per_step() const;
+  /// The number in the model, from 0, of layer `l` of those with experts. `l` without settings.
+  std::int64_t model_layer(std::size_t l) const;
 
   /// The fields that the trainer's finished.json has under the same names.
   template <class V>

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/model_config.h"
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_reader.h"
@@ -119,6 +120,16 @@ TEST(RunRow, KnowsWhetherTheRunWasCausal) {
     EXPECT_EQ(read_run(folder.path("run")).causal, causal);
     EXPECT_EQ(row_from_json(to_json(read_run(folder.path("run"))), "test").causal, causal);
   }
+}
+
+TEST(RunRow, KnowsTheNumbersInTheModelOfItsLayersWithExperts) {
+  EXPECT_EQ(RunRow().model_layer(2), 2);  // without settings
+  const RunRow sparse{.settings = {{"model.moe.dense_layers", "1"}, {"model.moe.every", "2"}}};
+  ModelConfig model{.layers = 6, .moe = {.experts = 4, .every = 2, .dense_layers = 1}};
+  model.router.method = "topk";
+  EXPECT_EQ(model.moe_layer_indices(), (std::vector<std::int64_t>{1, 3, 5}));
+  for (std::size_t l = 0; l < 3; ++l)
+    EXPECT_EQ(sparse.model_layer(l), model.moe_layer_indices()[l]);
 }
 
 TEST(ReadRun, SumsTheFlopsOfEveryStep) {
