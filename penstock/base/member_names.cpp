@@ -8,6 +8,8 @@ namespace {
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 /// The length of a lower-case letter and the letters or other allowed characters that follow it; 0
@@ -22,14 +24,12 @@ std::size_t name_length(std::string_view text, const Allowed& allowed) {
 
 /// The length of a member's name. It may be of any length, because messages quote files.
 std::size_t member_length(std::string_view text) {
-  return name_length(text, [](char c) { return is_letter(c) || c == '_'; });
+  return name_length(text, [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
 }
 
 /// The length of one or more steps ".name" of a key.
 std::size_t path_length(std::string_view text) {
-  const auto allowed = [](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
+  const auto allowed = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-'; };
   std::size_t length = 0;
   while (length < text.size() && text[length] == '.') {
     const std::size_t step = name_length(text.substr(length + 1), allowed);

@@ -9,7 +9,7 @@
 namespace penstock {
 
 /// Replaces each `options.member` in `message` by `named(member)`. If that is "", the text stays as
-/// it is. A member's name is lower-case letters and underscores.
+/// it is. A member's name is lower-case letters, digits and underscores.
 std::string with_members(const std::string& message,
                          const std::function<std::string(const std::string& member)>& named);
 

@@ -6,7 +6,10 @@ namespace penstock {
 namespace {
 
 std::string named(const std::string& member) {
-  return member == "key_bias" ? "--no-key-bias" : member == "keys" ? "--keys" : "";
+  return member == "key_bias" ? "--no-key-bias"
+         : member == "keys"   ? "--keys"
+         : member == "sha256" ? "--sha256"
+                              : "";
 }
 
 TEST(WithMembers, PutsNamesInPlaceOfEachMemberThatHasOne) {
@@ -14,6 +17,7 @@ TEST(WithMembers, PutsNamesInPlaceOfEachMemberThatHasOne) {
             "--keys is 3 (--no-key-bias, --keys)");
   EXPECT_EQ(with_members("above options.experts: options.keys.", named),
             "above options.experts: --keys.");
+  EXPECT_EQ(with_members("options.sha256 'xyz'", named), "--sha256 'xyz'");
 }
 
 TEST(WithMembers, LeavesAllElse) {
