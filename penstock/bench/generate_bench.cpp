@@ -62,8 +62,8 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
       "prompt, tokens, batch and repetitions must be 1 or more");
   const std::int64_t length = options.prompt + options.tokens;
   PENSTOCK_CHECK(config.has_memory() || config.context == 0 || length <= config.context,
-                 "a prompt of ", options.prompt, " and ", options.tokens,
-                 " tokens are more than the model's context of ", config.context);
+                 "options.prompt ", options.prompt, " and options.tokens ", options.tokens,
+                 " are together more than the model's context of ", config.context, "; lower one");
   const std::vector<TokenId> tokens = random_tokens(length, config.vocab);
   GenerateBench out{.options = options};
   out.machine = {.threads = options.threads,

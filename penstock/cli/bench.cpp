@@ -51,11 +51,16 @@ void add_recipe(CLI::App& command, BenchRecipe& recipe) {
 
 /// @param timed  the name of the measured things, in the plural
 void add_timing(CLI::App& command, bench::BenchOptions& options, const std::string& timed) {
-  command.add_option("--steps", options.steps, "timed " + timed)->capture_default_str();
-  command.add_option("--warm-up", options.warm_up, "untimed " + timed + " before the measurement")
+  command.add_option("--steps", options.steps, "timed " + timed)
+      ->check(whole_number(1))
       ->capture_default_str();
-  command.add_option("--active-experts", options.active_experts,
-                     "keep ReLU routing at this mean number of active experts per token");
+  command.add_option("--warm-up", options.warm_up, "untimed " + timed + " before the measurement")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--active-experts", options.active_experts,
+                  "keep ReLU routing at this mean number of active experts per token")
+      ->check(positive_number());
   command.add_flag("--cpu-time", options.cpu_time,
                    "measure processor time, not wall time; for one thread on a busy machine");
   command.add_flag("--stock", options.stock,
@@ -142,21 +147,26 @@ void add_layer(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "layer", "Measure a single feed-forward layer, dense or MoE: forward, backward, optimizer");
   add_recipe(*command, options->recipe);
-  command->add_option("--tokens", options->bench.tokens,
-                      "number of tokens; default: the recipe's micro-batch");
-  auto* experts =
-      command->add_option("--experts", options->experts,
-                          "number of experts before granularity, in place of the recipe's");
+  command
+      ->add_option("--tokens", options->bench.tokens,
+                   "number of tokens; default: the recipe's micro-batch")
+      ->check(whole_number(1));
+  auto* experts = command
+                      ->add_option("--experts", options->experts,
+                                   "number of experts before granularity, in place of the recipe's")
+                      ->check(whole_number(1));
   auto* sweep_experts = command
                             ->add_option("--sweep-experts", options->sweep_experts,
                                          "one row for each of these numbers of experts")
                             ->delimiter(',')
+                            ->check(whole_number(1))
                             ->excludes(experts);
   one_value_each(sweep_experts);
   one_value_each(command
                      ->add_option("--sweep-tokens", options->sweep_tokens,
                                   "one row for each of these numbers of tokens")
                      ->delimiter(',')
+                     ->check(whole_number(1))
                      ->excludes(sweep_experts));
   add_timing(*command, options->bench, "passes");
   add_json(*command, options->json);

@@ -57,12 +57,19 @@ void add_commands(CLI::App& app, int& exit_code) {
   penstock::add_manual_command(app);
 }
 
+/// Whether the command line ends before the subcommand that it needs.
+bool lacks_subcommand(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  if (!parsed.empty()) return lacks_subcommand(*parsed.front());
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
 /// The exit code for what CLI11 throws instead of running a command: help, the version, wrong
 /// usage.
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const bool help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
   // An unknown word is an error, even with --help.
-  if (help || app.get_subcommands().empty())
+  if (help || lacks_subcommand(app))
     for (const auto& word : app.remaining(true)) {
       if (word.starts_with('-')) continue;
       std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",

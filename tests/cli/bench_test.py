@@ -43,6 +43,19 @@ def check_bench(shell):
     shell.mistake(1, ["--active-experts", "ReLU"], "bench", "step", "recipe.toml", "--set", "model.vocab=256",
                   "--set", "model.router.method=topk", "--active-experts", "1")
     shell.mistake(2, ["RECIPE"], "bench", "step")
+    for command, option, wrong, why in (
+            ("step", "--steps", "0", "must be 1 or more, not 0"), ("step", "--steps", "x", "must be a whole number, not 'x'"),
+            ("step", "--warm-up", "-1", "must be 0 or more, not -1"),
+            ("step", "--active-experts", "nan", "must be a number above 0, not 'nan'"),
+            ("layer", "--tokens", "0", "must be 1 or more, not 0"), ("layer", "--experts", "-3", "must be 1 or more, not -3"),
+            ("layer", "--sweep-tokens", "8,0", "must be 1 or more, not 0"),
+            ("layer", "--sweep-experts", "2,x", "must be a whole number, not 'x'")):
+        shell.mistake(2, [f"{option}: {why}"], "bench", command, "recipe.toml", option, wrong)
+    shell.mistake(2, ["'foo' is no command"], "bench", "foo")
+    shell.mistake(2, ["subcommand is required"], "bench")
+    shell.ok("train", "recipe.toml", "--out", "short", "--quiet")
+    shell.mistake(1, ["--prompt 9 and --tokens 8 are together more than the model's context of 16"], "bench", "generate",
+                  "short", "--prompt", "9", "--tokens", "8")
 
 
 def check_reference_blas(shell):
