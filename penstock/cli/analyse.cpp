@@ -254,6 +254,8 @@ void run_analyse(const AnalyseOptions& options) {
   PENSTOCK_CHECK(!options.data.empty(), "give --data CORPUS, whose text the model is to route");
   ops::set_threads(static_cast<int>(options.threads));
   check_can_write(options.html);
+  PENSTOCK_CHECK(options.html.ends_with(".html") || !fs::exists(options.html), options.html,
+                 ": is there already, and its name is no page's (.html); name another file");
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.html)});
   const analysis::Analysis result = Analyst(options).run();
   if (!options.html.empty())

@@ -183,6 +183,10 @@ def check_links(shell):
                           "remove the link\n"], *command, "circle")
     checkpoint = os.path.join("dense/checkpoints", sorted(os.listdir(at("dense/checkpoints")))[0])
     os.symlink(os.path.join(checkpoint, "config.json"), at("inside.jsonl"))
+    before = open(at("run/config.toml")).read()
+    shell.mistake(1, ["run/config.toml: is there already, and its name is no page's"], "analyse", "run", "--data", "corpus",
+                  "--html", "run/config.toml")
+    shell.expect("the run's recipe is left as it was", open(at("run/config.toml")).read() == before)
     shell.mistake(1, ["inside.jsonl: is a file of a model; name another"], "eval", "dense", "--text", "text.txt",
                   "--per-token", "inside.jsonl")
     shell.expect("no temporary file is left", not [name for name in os.listdir(at("elsewhere")) + os.listdir(shell.directory)
