@@ -122,7 +122,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   add_word_option(*command, "--task", options->task,
                   "format of the data set: sst2, sst5, imdb, banking77 or auto")
       ->default_str(std::string(word(options->task)));
-  auto* out = command->add_option("--out", options->out, "run directory");
+  auto* out = command->add_option("--out", options->out, "run directory")->transform(output_path());
   add_overrides(*command, options->overrides, "override a key: --set epochs=1");
   one_value_each(
       command

@@ -8,6 +8,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/output_path.h"
 
 namespace penstock {
 namespace {
@@ -59,8 +60,10 @@ constexpr const char* kStudyFile =
 /// The options of the study's file and its places.
 void add_study(CLI::App& command, StudyArguments& options) {
   command.add_option("STUDY", options.study, "study (TOML)");
-  command.add_option("--out", options.out,
-                     "output directory; default studies/<the study's name>[-<scale>]");
+  command
+      .add_option("--out", options.out,
+                  "output directory; default studies/<the study's name>[-<scale>]")
+      ->transform(output_path());
   command.add_option("--scale", options.scale,
                      "one of the study's scales, such as paper or desk; default desk");
   command.add_option("--results", options.results,

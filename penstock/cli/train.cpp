@@ -104,8 +104,10 @@ void add_train_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Train a model from a recipe");
   auto* recipe = command->add_option("RECIPE", options->recipe, "recipe (TOML)");
   add_overrides(*command, options->overrides, "override a key: --set train.steps=100");
-  command->add_option("--out", options->out,
-                      "run directory; default runs/<recipe's file name>; with --template: a file");
+  command
+      ->add_option("--out", options->out,
+                   "run directory; default runs/<recipe's file name>; with --template: a file")
+      ->transform(output_path());
   command->add_flag("--resume", options->resume,
                     "continue the run in the run directory, or start a new one");
   command

@@ -80,7 +80,7 @@ at::Tensor sample_windows(const std::string& text, const ModelSource& model,
   } else {
     const std::string raw =
         beginning_of(text, std::min(options.tokens, kMostAsked) * kMostBytesPerToken);
-    const std::vector<TokenId> ids = model.tokenizer()->encode(raw);
+    const std::vector<TokenId> ids = model.tokenizer()->encode_file(text, raw);
     PENSTOCK_CHECK(!ids.empty(), text, ": holds no text");
     out = spread(
         static_cast<std::int64_t>(ids.size()),

@@ -34,6 +34,14 @@ void Tokenizer::check_id(TokenId id) const {
                  vocab_size());
 }
 
+std::vector<TokenId> Tokenizer::encode_file(const std::string& file, std::string_view text) const {
+  try {
+    return encode(text);
+  } catch (const Error& error) {
+    fail(file, ": ", error.what());
+  }
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> ids) const {
   std::string text;
   for (const TokenId id : ids) decode(id, text);

@@ -48,6 +48,8 @@ class Tokenizer {
   TokenId beginning_of_document() const;
   std::vector<TokenId> encode(std::string_view text) const;
   std::vector<TokenId> encode_with_controls(std::string_view text) const;
+  /// encode() of a file's text. Errors begin with the file's name.
+  std::vector<TokenId> encode_file(const std::string& file, std::string_view text) const;
   std::string decode(std::span<const TokenId> ids) const;
   /// Bytes of text per id, including a space that encoding added. Bits per byte divides by them.
   std::vector<std::int32_t> token_bytes() const;

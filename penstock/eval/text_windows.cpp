@@ -61,7 +61,7 @@ std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bo
 ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::string_view text,
                       const TextToScore& how) {
   const TokenId bos = tokenizer.beginning_of_document();
-  const std::vector<TokenId> ids = tokenizer.encode(text);
+  const std::vector<TokenId> ids = tokenizer.encode_file(how.name, text);
   PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, how.name, ": has ", ids.size(),
                  ids.size() == 1 ? " token" : " tokens",
                  " and a token is scored after another; give more text");

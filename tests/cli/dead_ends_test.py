@@ -153,6 +153,16 @@ def check_output_paths(shell):
                     ("upcycle", "dense", "--out", "moe", "--calibration")):
         option = [] if command[-1] == "--calibration" else ["--text"]
         shell.mistake(1, ["empty.txt: "], *command, *option, "empty.txt")
+    shell.mistake(1, ["penstock: the model's path is empty; give a model directory"], "doctor", "")
+    for command in ("train", "recipe.toml"), ("finetune", "run", "--data", "letters"), ("study", "recipe.toml"):
+        shell.mistake(2, ["--out: name what to write"], *command, "--out", "")
+    write(shell, "nul.txt", "the gate\0decides\n" * 20)
+    for command in (("eval", "run"), ("doctor", "run"), ("export", "dense", "--format", "hf", "--out", "hf"),
+                    ("handoff", "run", "--out", "handed")):
+        option = "--calibration" if command[0] == "handoff" else "--text"
+        shell.mistake(1, ["penstock: nul.txt: the text holds a NUL byte at offset 8"], *command, option, "nul.txt")
+    write(shell, "ids.json", "[1, 18446744073709551615]")
+    shell.mistake(1, ["ids.json: entry 1 of its array is no token id"], "trace", "run", "--tokens", "ids.json", "--out", "t")
     shell.mistake(1, ["letter.txt: has 1 token and a token is scored after another"], "eval", "run", "--text", "letter.txt")
     done = shell.run("eval", "nowhere", "--data", "corpus", "--json")
     shell.expect("an error under --json", done.returncode == 1 and done.stdout == "", done.stdout)

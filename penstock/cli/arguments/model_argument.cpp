@@ -37,6 +37,9 @@ void note_removed(const ModelArgument& model) {
 
 ModelArgument model_argument(const std::string& path) {
   if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
+  PENSTOCK_CHECK(!path.empty(),
+                 "the model's path is empty; give a model directory, a run directory, ",
+                 kModelFiles);
   PENSTOCK_CHECK(fs::is_directory(path), path,
                  fs::exists(path) ? ": is no model; " : ": no such folder; ",
                  "give a model directory, a run directory, ", kModelFiles);

@@ -1,6 +1,7 @@
 #include "penstock/cli/arguments/token_ids.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
@@ -17,7 +18,10 @@ std::vector<std::int64_t> ids_of_json(const std::string& text, const std::string
   PENSTOCK_CHECK(array.is_array(), path, ": is not a JSON array of token ids");
   std::vector<std::int64_t> out;
   for (const auto& item : array) {
-    PENSTOCK_CHECK(item.is_number_integer(), path, ": entry ", out.size(),
+    // A number beyond 63 bits is unsigned, and would be read as another one.
+    const bool fits =
+        !item.is_number_unsigned() || std::in_range<std::int64_t>(item.get<std::uint64_t>());
+    PENSTOCK_CHECK(item.is_number_integer() && fits, path, ": entry ", out.size(),
                    " of its array is no token id");
     out.push_back(item.get<std::int64_t>());
   }
