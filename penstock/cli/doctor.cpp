@@ -19,6 +19,9 @@
 namespace penstock {
 namespace {
 
+/// What the checks keep of each token fits into memory.
+constexpr std::int64_t kMostTokens = 1 << 20;
+
 struct DoctorArguments {
   std::string model, data;
   DoctorOptions options;
@@ -113,7 +116,7 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
                       "corpus directory to route; without --text and --data: random token ids");
   command->add_option("--tokens", arguments->options.tokens, "largest number of tokens to route")
       ->capture_default_str()
-      ->check(whole_number(2));
+      ->check(whole_number(2, kMostTokens));
   add_threads(*command, arguments->threads);
   add_json(*command, arguments->json);
   command->footer(

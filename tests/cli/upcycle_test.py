@@ -102,6 +102,7 @@ def exports(shell):
 
 
 def doctor(shell):
+    shell.mistake(2, ["--tokens: must be 1048576 or less, not 999999999999"], "doctor", "moe", "--tokens", "999999999999")
     healthy = json.loads(shell.ok("doctor", "moe", "--dense", "dense", "--data", "corpus", "--json"))
     shell.expect("the doctor finds the model healthy", healthy["state"] == "ok", healthy)
     shell.expect("layers in the doctor's report", [layer["moe_layer"] for layer in healthy["layers"]] == [0, 1], healthy)
