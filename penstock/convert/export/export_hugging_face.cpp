@@ -97,8 +97,9 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,
                              const std::filesystem::path& path) {
-  PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ", word(dtype),
-                 "; take f32, f16 or bf16, or write a GGUF file");
+  PENSTOCK_CHECK(
+      !is_quantised(ggml_dtype(dtype)), "options.dtype ", word(dtype),
+      ": Hugging Face's files have no such type; take f32, f16 or bf16, or write a GGUF file");
   Exported out{.dtype = dtype};
   const SpecialIds ids = ids_to_write(tokenizer, portable);
   AtomicDirectory directory(fs, path);
