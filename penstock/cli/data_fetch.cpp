@@ -161,13 +161,15 @@ void add_data_fetch_command(CLI::App& data) {
       data.add_subcommand("fetch", "Download public data sets and compare them with checksums");
   const auto options = std::make_shared<FetchArguments>();
   FetchOptions& fetch = options->fetch;
-  command->add_option(
+  auto* names = command->add_option(
       "NAME", options->names,
       "data sets (enwik8, wikitext-103, text8, ...), tasks (arc_easy), or groups of "
       "tasks (remoe)");
-  command->add_flag("--all", options->all, "fetch the rows of all tasks");
-  command->add_flag("--list", options->list,
-                    "only list every data set with its addresses, size, checksum and licence");
+  command->add_flag("--all", options->all, "fetch the rows of all tasks")->excludes(names);
+  command
+      ->add_flag("--list", options->list,
+                 "only list every data set with its addresses, size, checksum and licence")
+      ->excludes(names);
   command->add_option("--out", fetch.out, "folder for the files")->capture_default_str();
   command->add_option("--url", fetch.url, "another address of the file");
   command->add_option(
