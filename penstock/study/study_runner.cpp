@@ -215,10 +215,11 @@ class Session {
 
   bool run_only(const RunKey& key) {
     const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
-    PENSTOCK_CHECK(variant != study_.variants.end(), "no variant of this study is called ",
-                   key.first);
-    PENSTOCK_CHECK(std::ranges::count(study_.seeds, key.second) > 0, "this study has no seed ",
-                   key.second);
+    PENSTOCK_CHECK(variant != study_.variants.end(),
+                   "options.only: no variant of this study is called ", key.first,
+                   "; name one of its [variants.NAME]");
+    PENSTOCK_CHECK(std::ranges::count(study_.seeds, key.second) > 0,
+                   "options.only: this study has no seed ", key.second, "; name one of its seeds");
     return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
            (hooks_.train_side_by_side ? hooks_.train_side_by_side({to_train(*variant, key.second)})
                                       : run(*variant, key.second));

@@ -178,6 +178,9 @@ def check_mistakes(shell):
     shell.mistake(1, ["holds more than a corpus"], "data", "prepare", "text.txt", "--out", "mixed")
     for option in ("--seed", "--most-bytes", "--shard-tokens"):
         shell.mistake(2, [option + ": must be 0 or more, not -1"], "data", "prepare", "text.txt", option, "-1", "--out", "no")
+    shell.mistake(1, ["penstock: --split 'a,b,c': give the shares of train,"], "data", "prepare", "text.txt", "--split",
+                  "a,b,c", "--out", "no")
+    shell.mistake(2, ["'foo' is no command"], "data", "foo")
     shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
     shell.mistake(2, ["'trian' is no command"], "trian", "--help")
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
@@ -187,6 +190,8 @@ def check_mistakes(shell):
     with open(os.path.join(shell.directory, "study.toml"), "w") as file:
         file.write('name = "one"\ntitle = "one"\nbase = "recipe.toml"\nseeds = [1]\n[variants.a]\n')
     shell.mistake(1, ["run: holds a run (metrics.jsonl)", "another folder"], "study", "study.toml", "--out", "run")
+    for wrong, why in (("b:1", "--only: no variant of this study is called b"), ("a:9", "--only: this study has no seed 9")):
+        shell.mistake(1, [why], "study", "study.toml", "--only", wrong, "--out", "of-one")
     shell.mistake(1, ["corpus: holds a corpus (corpus.json)", "another folder"], "train", "recipe.toml", "--out", "corpus")
     # Paths are UTF-8, because recipes and JSON hold them.
     shell.mistake(1, ["'data.corpus=c\\xff' is not UTF-8"], "train", "recipe.toml", "--out", "no", "--set",

@@ -81,7 +81,7 @@ SplitPlan parse_split_plan(const std::string& text) {
     if (*at == '\0') break;
     good = good && *at++ == ',' && s + 1 < kSplits;
   }
-  PENSTOCK_CHECK(good && *at == '\0' && std::abs(sum - 1) < 1e-6, "cannot divide by '", text,
+  PENSTOCK_CHECK(good && *at == '\0' && std::abs(sum - 1) < 1e-6, "options.split '", text,
                  "': give the shares of train, validation and test, which sum to 1, as in "
                  "0.9,0.05,0.05, contiguous:0.9,0.1,0 or bytes:0.9,0.05,0.05");
   return plan;
