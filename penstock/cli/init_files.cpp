@@ -41,6 +41,8 @@ bench::StepBench measured(const Recipe& recipe) {
 Recipe upcycled_recipe(const std::string& path) {
   Recipe out;
   out.model = open_model_source(model_argument(path).path)->config();
+  PENSTOCK_CHECK(out.model.moe_layers() == 0, "options.model: ", path,
+                 " has experts already; give a dense model");
   out.model.router = {.method = "vanilla", .k = 2};
   out.model.moe.experts = kUpcycledExperts;
   out.train.sequence_length =

@@ -97,6 +97,8 @@ def check_mistakes(shell):
                              (("'binary' is not UTF-8",), ("--data", "binary")),
                              (("short.txt: has 180 tokens to train on", "sequences of 256"), ("--data", "short.txt")),
                              (("--model",), ("--for", "upcycle", "--data", "corpus")),
+                             (("--model: runs/mine has experts already",),
+                              ("--for", "upcycle", "--model", "runs/mine", "--data", "corpus")),
                              (("'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
         shell.mistake(1, parts, "init", "--out", "x.toml", *arguments)
     shell.mistake(1, ("no folder",), "init", "--data", "corpus", "--time", "2s", "--out", "no/x.toml")
