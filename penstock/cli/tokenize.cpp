@@ -50,20 +50,32 @@ std::vector<TokenId> parse_ids(const std::string& text, const std::string& name)
   return ids;
 }
 
+/// Calls the function. Errors begin with the name of the text or of the ids.
+template <class Call>
+auto naming_text(const std::string& name, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    fail(name, ": ", error.what());
+  }
+}
+
 void run_tokenize(const TokenizeOptions& options, bool has_text) {
   const auto tokenizer = tokenizer_argument(options.tokenizer);
   const std::string input = has_text ? options.text : real_file_system().read(options.input);
+  const std::string name = has_text ? "--text" : options.input;
   if (options.decode) {
-    const std::string text =
-        tokenizer->decode(parse_ids(input, has_text ? "--text" : options.input));
+    const std::vector<TokenId> ids = parse_ids(input, name);
+    const std::string text = naming_text(name, [&] { return tokenizer->decode(ids); });
     if (options.json)
       fmt::print("{}\n", json_text(nlohmann::ordered_json{{"text", text}}, 2));
     else
       std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  const auto ids =
-      options.plain ? tokenizer->encode(input) : tokenizer->encode_with_controls(input);
+  const std::vector<TokenId> ids = naming_text(name, [&] {
+    return options.plain ? tokenizer->encode(input) : tokenizer->encode_with_controls(input);
+  });
   if (!options.json) {
     for (const TokenId id : ids) fmt::print("{}\n", id);
     return;

@@ -33,7 +33,10 @@ def check_tokenize(shell):
     shell.mistake(2, ["--text"], "tokenize", "run", "--text", "a", "--input", "short.txt")
     shell.mistake(1, ["no-such"], "tokenize", "no-such", "--text", "a")
     shell.mistake(1, ["short.txt"], "tokenize", "short.txt", "--text", "a")
-    shell.mistake(1, ["256"], "tokenize", "run", "--decode", "--text", "256")
+    shell.mistake(1, ["penstock: --text: token id 256"], "tokenize", "run", "--decode", "--text", "256")
+    with open(os.path.join(shell.directory, "nul.txt"), "w") as file:
+        file.write("gate\0")
+    shell.mistake(1, ["penstock: nul.txt: the text holds a NUL byte at offset 4"], "tokenize", "run", "--input", "nul.txt")
     shell.mistake(1, ["abc"], "tokenize", "run", "--decode", "--text", "103 abc 97")
 
 
