@@ -72,11 +72,14 @@ void run_test_only(const FinetuneOptions& options) {
 }
 
 FinetuneRecord record_of(const FinetuneOptions& options) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.k.empty())
-    overrides.push_back(fmt::format("test_k=[{}]", fmt::join(options.k, ",")));
   ConfigNode settings;
-  apply_overrides(settings, overrides, kSetOption);
+  apply_overrides(settings, options.overrides, kSetOption);
+  if (!options.k.empty()) {
+    PENSTOCK_CHECK(settings.empty() || !settings.find("test_k"), "--k and ", kSetOption,
+                   " test_k say the same thing; give one");
+    const std::vector<std::string> of_k{fmt::format("test_k=[{}]", fmt::join(options.k, ","))};
+    apply_overrides(settings, of_k, kSetOption);
+  }
   return {.model = model_argument(options.model).path,
           .data = options.data,
           .task = options.task,

@@ -81,6 +81,7 @@ def check_mistakes(shell):
     tune = ("finetune", "run", "--data", "sst2", "--out", "other")
     shell.mistake(1, ["epoch", "'epochs'"], *tune, "--set", "epoch=3")
     shell.mistake(1, ["--k: 9"], *tune, "--k", "9")
+    shell.mistake(1, ["--k and --set test_k say the same thing"], *tune, "--k", "1", "--set", "test_k=[2]")
     shell.mistake(1, ["a decoder has none", "train_memory = 0"], *tune, "--set", "protocol=authors")
     shell.mistake(1, ["imdb"], *tune, "--task", "imdb")
     shell.mistake(1, ["nowhere"], "finetune", "run", "--data", "nowhere", "--out", "other")
