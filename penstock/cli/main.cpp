@@ -77,6 +77,14 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
       return 2;
     }
   if (help) return app.exit(error);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {  // CLI11 tells the words in reverse
+    std::string words;
+    for (const auto& word : app.remaining(true)) words += (words.empty() ? "" : " ") + word;
+    std::fprintf(stderr,
+                 "'%s' is nothing that this command takes; run with --help for what it takes\n",
+                 words.c_str());
+    return 2;
+  }
   return app.exit(error) == 0 ? 0 : 2;
 }
 

@@ -181,6 +181,8 @@ def check_mistakes(shell):
     shell.mistake(1, ["penstock: --split 'a,b,c': give the shares of train,"], "data", "prepare", "text.txt", "--split",
                   "a,b,c", "--out", "no")
     shell.mistake(2, ["'foo' is no command"], "data", "foo")
+    for words in (("--learning-rate", "3"), ("topk.toml",), ("--quite",)):
+        shell.mistake(2, [f"'{' '.join(words)}' is nothing that this command takes"], "train", "recipe.toml", *words)
     shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
     shell.mistake(2, ["'trian' is no command"], "trian", "--help")
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
