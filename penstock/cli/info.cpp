@@ -116,13 +116,12 @@ void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
       .add_option("--rank-load", speeds.rank_load,
                   "rows that the busiest rank's experts compute, divided by the mean of all ranks: "
                   "rank_load.max in metrics.jsonl")
-      ->check(CLI::Range(1.0, 1e6))
-      ->check(positive_number())  // a range check accepts NaN
+      ->check(real_number(1, 1e6))
       ->capture_default_str();
   command
       .add_option("--node-ranks", speeds.node_ranks,
                   "number of processes per machine; their ranks are consecutive")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(whole_number(1, 1 << 16))
       ->capture_default_str();
   command.add_flag("--shared-memory", speeds.shared_memory,
                    "processes share their machine's memory, as on CPUs: if all are on one machine, "
@@ -134,10 +133,10 @@ void add_layouts(CLI::App& command, LayoutQuestion& layouts) {
       .add_option("--ranks", layouts.ranks,
                   "show the layouts with the shortest estimated step for this number of processes, "
                   "in place of the recipe's [parallel]")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(whole_number(1, 1 << 16));
   add_number(command, "--memory", layouts.memory, "memory of each process, in bytes; with --ranks");
   command.add_option("--layouts", layouts.shown, "number of layouts shown; with --ranks")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole_number(1, 1000))
       ->capture_default_str();
 }
 

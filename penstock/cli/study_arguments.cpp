@@ -9,6 +9,7 @@
 #include "penstock/base/threads.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/arguments/whole_number.h"
 
 namespace penstock {
 namespace {
@@ -84,12 +85,12 @@ void add_training(CLI::App& command, StudyArguments& options) {
           .add_option(
               "--jobs", options.jobs,
               "number of runs trained at the same time, which share the cores (run.threads)")
-          ->check(CLI::Range(1, 4096));
+          ->check(whole_number(1, 4096));
   command
       .add_option("--processes", options.processes,
                   "number of processes on this machine: each run uses as many as its [parallel] "
                   "names, and such groups of processes run at the same time (docs/cluster.md)")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_number(1, 4096))
       ->excludes(jobs);
   command.add_option("--only", options.only,
                      "VARIANT:SEED: train only that run; no measurement, no report");

@@ -15,6 +15,7 @@
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/default_run.h"
 #include "penstock/cli/processes/launch_processes.h"
@@ -114,7 +115,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       ->add_option("--processes", options->processes,
                    "number of processes on this machine, which share each step's micro-batches "
                    "(docs/cluster.md)")
-      ->check(CLI::Range(1, 4096));
+      ->check(whole_number(1, 4096));
   command->add_flag("--quiet", options->quiet, "print no progress");
   command->add_flag("--force", options->force, "train even if memory seems too small");
   command->add_flag("--keys", options->keys, "list every key of a recipe with its default");

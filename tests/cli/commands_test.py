@@ -185,6 +185,12 @@ def check_mistakes(shell):
         shell.mistake(2, [f"'{' '.join(words)}' is nothing that this command takes"], "train", "recipe.toml", *words)
     shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
     shell.mistake(2, ["'trian' is no command"], "trian", "--help")
+    for option, why in (("--ranks", "must be 1 or more, not 0"), ("--node-ranks", "must be 1 or more, not 0"),
+                        ("--rank-load", "must be 1 or more, not 0"), ("--layouts", "must be 1 or more, not 0")):
+        shell.mistake(2, [f"{option}: {why}"], "info", "recipe.toml", option, "0")
+    shell.mistake(2, ["--rank-load: must be a number, not 'nan'"], "info", "recipe.toml", "--rank-load", "nan")
+    shell.mistake(2, ["--processes: must be 4096 or less, not 5000"], "train", "recipe.toml", "--processes", "5000")
+    shell.mistake(2, ["--jobs: must be a whole number, not 'x'"], "study", "recipe.toml", "--jobs", "x")
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
     shell.mistake(1, ["train.steps: 6 -> 7", "it cannot go on to more steps", "train.init_from = run"], "train", "recipe.toml", "--out",
                   "run", "--resume", "--set", "train.steps=7", "--set", "train.warmup_steps=1")
