@@ -76,7 +76,7 @@ def check_names(test):
     test.fails("none", ["task wsc", "wsc.jsonl", "docs/tasks.md"], "x", dataset="wsc")
     for option in ("--all", "--list"):
         both = subprocess.run([test.program, "data", "fetch", option, "race"], capture_output=True, text=True)
-        test.expect("a name that would be passed over", both.returncode == 2 and "excludes NAME" in both.stderr, both.stderr)
+        test.expect("a name that would be passed over", both.returncode == 2 and f"NAME excludes {option}" in both.stderr, both.stderr)
     test.fails("no checksum", ["--sha256 'xyz' should be 64 hexadecimal digits"], "x", "--sha256", "xyz", dataset="enwik8")
     none = subprocess.run([test.program, "data", "fetch"], capture_output=True, text=True)
     test.expect("no name was given", none.returncode == 2 and "--all" in none.stderr, none.stderr)
