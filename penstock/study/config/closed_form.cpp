@@ -1,7 +1,5 @@
 #include "penstock/study/config/closed_form.h"
 
-#include <algorithm>
-
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/study/config/named_tables.h"
@@ -20,12 +18,8 @@ void check_closed_cell(const ClosedCell& cell, ClosedCount count,
                    "table");
     PENSTOCK_CHECK(cell.part, cell.where, ": say as part which parameters are counted");
   }
-  for (const std::string& name : cell.variants) {
-    if (std::ranges::find(variants, name) != variants.end()) continue;
-    const std::string nearest = nearest_name(name, variants);
-    fail(cell.where, ".variants names '", name, "', which is not a variant of this study",
-         nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
-  }
+  for (const std::string& name : cell.variants)
+    check_is_variant(name, variants, cell.where + ".variants");
 }
 
 ClosedForm read_closed_form(const std::string& name, const ConfigNode& node,

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 
 namespace penstock::study {
 namespace {
@@ -28,6 +29,14 @@ void check_name(const std::string& name, const std::string& where) {
                     });
   PENSTOCK_CHECK(fits, where, ": '", name,
                  "' names a folder; use letters, digits, '-', '_', '.' and '+'");
+}
+
+void check_is_variant(const std::string& name, const std::vector<std::string>& variants,
+                      const std::string& where) {
+  if (std::ranges::find(variants, name) != variants.end()) return;
+  const std::string nearest = nearest_name(name, variants);
+  fail(where, " names '", name, "', which is not a variant of this study",
+       nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
 }
 
 std::vector<std::string> names_in_order(const ConfigNode& node, const std::string& below) {

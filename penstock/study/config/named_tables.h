@@ -1,5 +1,5 @@
-// Helpers for the tables of a study's file: folder names, the file's order, numbers, and tables
-// laid over a recipe.
+// Helpers for the tables of a study's file: names of folders and of variants, the file's order,
+// numbers, and tables laid over a recipe.
 #pragma once
 
 #include <map>
@@ -12,6 +12,11 @@ namespace penstock::study {
 
 /// Throws Error, which begins with `where`, for a name that cannot be a folder's.
 void check_name(const std::string& name, const std::string& where);
+
+/// Throws Error, which begins with `where` and names the nearest variant, for a name that is not
+/// among the study's variants.
+void check_is_variant(const std::string& name, const std::vector<std::string>& variants,
+                      const std::string& where);
 
 /// The names of the tables below a node, in the file's order (a table's keys come sorted); none for
 /// an empty node. Throws Error for an entry that is not a table.

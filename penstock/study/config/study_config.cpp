@@ -116,10 +116,7 @@ ConfigNode take_retuned(const std::string& variant, ConfigNode& set) {
 void check_known(const StudyConfig& study, const std::string& name, const std::string& where) {
   std::vector<std::string> names;
   for (const auto& variant : study.variants) names.push_back(variant.name);
-  if (std::ranges::find(names, name) != names.end()) return;
-  const std::string nearest = nearest_name(name, names);
-  fail(where, " names '", name, "', which is not a variant of this study",
-       nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
+  check_is_variant(name, names, where);
 }
 
 /// Checks the `from` of each variant. If the scale names a model, it replaces the variants that
