@@ -8,6 +8,7 @@
 #include "penstock/report/result_columns.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/runs/equal_compute.h"
+#include "penstock/study/runs/pair_comparison.h"
 #include "penstock/study/runs/stages.h"
 #include "penstock/study/tables/by_k_summary.h"
 #include "penstock/study/tables/published_figures.h"
@@ -117,11 +118,57 @@ Table pairs_table(Variants variants, const Comparison& comparison) {
   return out;
 }
 
+/// The number of common seeds: "3", or "2 of 3" if a variant has others.
+std::string common_seeds(const PairComparison& pair) {
+  const std::size_t common = pair.seeds.size();
+  return common == pair.all_seeds ? fmt::to_string(common)
+                                  : fmt::format("{} of {}", common, pair.all_seeds);
+}
+
+Cell difference_or_dash(const std::optional<PairedDifference>& paired) {
+  return paired ? difference_cell(*paired) : Cell("–");
+}
+
+/// In how many pairs of seeds the first is lower, or why the differences tell no order.
+Cell order_cell(const PairComparison& pair) {
+  if (!pair.no_order.empty() || !pair.validation_loss) return {"–", pair.no_order};
+  const PairedDifference& paired = *pair.validation_loss;
+  return fmt::format("{} of {}", paired.lower, paired.difference.count);
+}
+
+/// The pairs that the study chooses and that have a common seed. The note names the others.
+Table chosen_pairs_table(Variants variants, const Comparison& comparison) {
+  Table out{.title = "differences of pairs, means over seeds with their 95 % intervals",
+            .columns = {"first − second",
+                        {"seeds", "that both variants have, of those that either has"},
+                        "validation loss",
+                        {"test loss", "", 1},
+                        {"first is lower",
+                         "in how many seeds its validation loss is lower; not said where compute "
+                         "differs or a variant is not causal",
+                         2},
+                        {"compute, first ÷ second", "", 3}},
+            .look = "pairs"};
+  std::string without;
+  for (const PairComparison& pair : compare_chosen(variants, comparison)) {
+    const std::string name = pair.first + " − " + pair.second;
+    if (pair.seeds.empty())
+      without += (without.empty() ? "without a common seed: " : "; ") + name;
+    else
+      out.rows.push_back({{name, common_seeds(pair), difference_or_dash(pair.validation_loss),
+                           difference_or_dash(pair.test_loss), order_cell(pair),
+                           pair.compute > 0 ? ratio_text(pair.compute) : "–"}});
+  }
+  out.note = without;
+  return out;
+}
+
 }  // namespace
 
 Section results_section(Variants variants, const StudyResults& results) {
-  Section out{
-      .tables = {results_table(variants, results), pairs_table(variants, results.comparison)}};
+  const Comparison& comparison = results.comparison;
+  Section out{.tables = {results_table(variants, results), pairs_table(variants, comparison),
+                         chosen_pairs_table(variants, comparison)}};
   for (const auto& run : results.diverged)
     out.remarks.push_back(
         {fmt::format("diverged: {}, seed {}: {}", run.label, run.seed, run.reason), Tone::warning});
@@ -130,7 +177,7 @@ Section results_section(Variants variants, const StudyResults& results) {
                                         "marked as the best; report.html draws them over FLOPs, "
                                         "tokens and seconds",
                            Tone::warning});
-  if (std::string uncounted = uncounted_compute(variants, results.comparison); !uncounted.empty())
+  if (std::string uncounted = uncounted_compute(variants, comparison); !uncounted.empty())
     out.remarks.push_back({std::move(uncounted)});
   return out;
 }

@@ -84,6 +84,28 @@ TEST_F(StudyRunner, DoesNotRepeatFinishedRuns) {
   EXPECT_EQ(outcome.results.rows.size(), 12u);
 }
 
+TEST_F(StudyRunner, ChosenPairsTrainNothing) {
+  FakeTrainer first, second;
+  const auto plain = run(first).results;
+  ask("pairs = [[\"remoe\", \"topk\"], [\"remoe\", \"dense\"], [\"topk\", \"dense\"]]\n");
+  const auto chosen = run(second).results;
+  EXPECT_TRUE(second.trained.empty());
+  ASSERT_EQ(chosen.rows.size(), plain.rows.size());
+  for (std::size_t i = 0; i < plain.rows.size(); ++i)
+    EXPECT_EQ(chosen.rows[i].config_hash, plain.rows[i].config_hash);
+  const auto pairs = nlohmann::json::parse(read_text(folder.path("out/results.json")))["pairs"];
+  ASSERT_EQ(pairs.size(), 3u);
+  // The fake losses are those of dense, 0.06 lower for topk and 0.09 lower for remoe. A step of
+  // remoe costs more until its sparsity is there.
+  const std::vector<double> means{-0.03, -0.09, -0.06};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(pairs[i]["validation_loss"]["difference"]["mean"].get<double>(), means[i], 1e-9);
+    EXPECT_EQ(pairs[i]["no_order"], i < 2 ? nlohmann::json("compute differs") : nlohmann::json());
+  }
+  for (const char* name : {"out/results.txt", "out/report.html"})
+    penstock::testing::expect_says(read_text(folder.path(name)), {"differences of pairs"});
+}
+
 TEST_F(StudyRunner, RepeatsWhatAnEditedRecipeOrCorpusChanges) {
   FakeTrainer first, second, third;
   run(first);

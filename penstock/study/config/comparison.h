@@ -1,5 +1,5 @@
-// The comparison of a study's variants: the figure, the reference variant, the baseline that they
-// must beat, and published numbers.
+// The comparison of a study's variants: the figure, the reference variant, chosen pairs, the
+// baseline that they must beat, and published numbers.
 #pragma once
 
 #include <array>
@@ -42,12 +42,25 @@ struct Baseline {
 enum class Quality { bits_per_byte, perplexity };
 constexpr std::array<std::string_view, 2> words(Quality) { return {"bits_per_byte", "perplexity"}; }
 
+/// Names of two variants that the study compares; the difference is first − second.
+struct ChosenPair {
+  std::string first, second;
+
+  bool operator==(const ChosenPair&) const = default;
+  template <class V>
+  void visit(V& v) {
+    v("first", first, Presence::required);
+    v("second", second, Presence::required);
+  }
+};
+
 struct Comparison {
   Quality measure = Quality::bits_per_byte;  ///< of the figures by k
   /// The meaning of the variants' published = {result = ...}, shown beside their results; may be
   /// empty.
   std::string published_as;
-  std::string reference;  ///< variant that the others are compared with
+  std::string reference;          ///< variant that the others are compared with
+  std::vector<ChosenPair> pairs;  ///< in the file's order
   Baseline baseline;
   /// Published numbers by variant and name: "k8" and "all" (every k) for the figures by k; "layer2"
   /// and "layer2-sd" for entropies; "TASK-k8" and "TASK" for fine-tunings, in percent; or the name
@@ -61,6 +74,7 @@ struct Comparison {
     v("measure", measure);
     v("published_as", published_as);
     v("reference", reference);
+    v("pairs", pairs, Presence::if_filled);
     v("baseline", baseline.name);
     v("baseline_bits_per_byte", baseline.bits_per_byte);
     v("baseline_except", baseline.except);

@@ -7,6 +7,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/study/config/chosen_pairs.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/named_tables.h"
 #include "penstock/study/config/published_names.h"
@@ -285,6 +286,16 @@ void pick(StudyConfig& study, const std::vector<std::string>& only) {
   std::ranges::stable_sort(study.variants, {}, place);
 }
 
+/// Drops the chosen pairs of variants that `only` or the scale's model removes.
+void keep_whole_pairs(StudyConfig& study) {
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::find(study.variants, name, &Variant::name) != study.variants.end();
+  };
+  std::erase_if(study.comparison.pairs, [&](const ChosenPair& pair) {
+    return !is_there(pair.first) || !is_there(pair.second);
+  });
+}
+
 }  // namespace
 
 bool StudyConfig::trains() const {
@@ -310,11 +321,13 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   const ComparisonFields& over = scale.fields.comparison;
   PENSTOCK_CHECK(!variants.table().empty() || !study.trains(), path,
                  ": a study needs at least one [variants.NAME] table");
+  const auto names = names_in_order(variants, "variants");
+  study.comparison.pairs = read_pairs(fields.pairs, root.find("pairs"), names);
   if (variants.empty()) return study;
   const auto beside = [&](const std::string& file) {
     return read((std::filesystem::path(path).parent_path() / file).string());
   };
-  for (const auto& name : names_in_order(variants, "variants")) {
+  for (const auto& name : names) {
     study.variants.push_back(
         read_variant(name, *variants.find(name), fields, scale, beside, study));
     apply_overrides(study.variants.back().recipe, of_recipes, option);
@@ -324,6 +337,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   const std::vector<std::string>& only = over.only.empty() ? fields.comparison.only : over.only;
   pick(study, only);
   settle_beginnings(study, scale, variants);
+  keep_whole_pairs(study);
   check_matches(study, variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;

@@ -69,7 +69,7 @@ using TomlFiles = std::function<ConfigNode(const std::string& path)>;
 /// @param option  the option that gave the overrides, for errors (apply_overrides)
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
 /// a variant that matches the compute of an unknown variant or of a variant that itself matches
-/// another's, and names that cannot be folder names.
+/// another's, wrong pairs (chosen_pairs.h), and names that cannot be folder names.
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {},
                        const std::string& scale = {}, const TomlFiles& read = read_toml,
                        const std::string& option = {});

@@ -54,11 +54,10 @@ Spread sparsifying_step(const VariantSummary& variant) {
                    [](const RunRow& row) { return std::optional<double>(row.stages.sparsifying); });
 }
 
-std::optional<PairedDifference> difference_of(const VariantSummary& one,
-                                              const VariantSummary& other, const Figure& figure) {
+std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure) {
   std::vector<double> a, b;
-  for (const RunRow* first : one.rows)
-    for (const RunRow* second : other.rows) {
+  for (const RunRow* first : pair.first->rows)
+    for (const RunRow* second : pair.second->rows) {
       if (first->seed != second->seed) continue;
       const auto mine = figure(*first), theirs = figure(*second);
       if (!mine || !theirs) continue;
@@ -102,15 +101,28 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
 namespace {
 
 /// Compares two variants seed by seed; no value if they share no seed.
-std::optional<PairedComparison> compared(const VariantSummary& one, const VariantSummary& other) {
-  const auto difference = difference_of(one, other, summary_figures().front().of);
+std::optional<PairedComparison> compared(const VariantPair& pair) {
+  const auto difference = difference_of(pair, summary_figures().front().of);
   if (!difference) return std::nullopt;
-  const bool stated = one.total_flops.count > 0 && other.total_flops.count > 0;
-  return PairedComparison{one.label, other.label, *difference,
-                          stated ? one.total_flops.mean / other.total_flops.mean : 0};
+  return PairedComparison{pair.first->label, pair.second->label, *difference,
+                          compute_quotient(pair)};
 }
 
 }  // namespace
+
+std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison) {
+  const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
+  std::vector<VariantPair> out;
+  if (reference == variants.end()) return out;
+  for (const VariantSummary& variant : variants)
+    if (&variant != &*reference) out.push_back({&variant, &*reference});
+  return out;
+}
+
+double compute_quotient(const VariantPair& pair) {
+  const Spread &first = pair.first->total_flops, &second = pair.second->total_flops;
+  return first.count > 0 && second.count > 0 ? first.mean / second.mean : 0;
+}
 
 Cell difference_cell(const PairedDifference& paired) {
   const double mean = paired.difference.mean;
@@ -123,20 +135,18 @@ std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> vari
   std::vector<PairedComparison> out;
   for (std::size_t i = 0; i < variants.size(); ++i)
     for (std::size_t j = i + 1; j < variants.size(); ++j)
-      if (auto pair = compared(variants[i], variants[j])) out.push_back(std::move(*pair));
+      if (auto pair = compared({&variants[i], &variants[j]})) out.push_back(std::move(*pair));
   return out;
 }
 
 std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
                                           const Comparison& comparison) {
   constexpr std::size_t kMostInPairs = 5;
-  const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
-  if (variants.size() <= kMostInPairs || reference == variants.end())
-    return compare_pairs(variants);
+  const auto with_reference = pairs_with_reference(variants, comparison);
+  if (variants.size() <= kMostInPairs || with_reference.empty()) return compare_pairs(variants);
   std::vector<PairedComparison> out;
-  for (const VariantSummary& variant : variants)
-    if (&variant != &*reference)
-      if (auto pair = compared(variant, *reference)) out.push_back(std::move(*pair));
+  for (const VariantPair& one : with_reference)
+    if (auto pair = compared(one)) out.push_back(std::move(*pair));
   return out;
 }
 

@@ -83,19 +83,27 @@ const std::vector<SummaryFigure>& summary_figures();
 Spread spread_of(const VariantSummary& variant, const Figure& figure);
 /// The step at which stage II begins.
 Spread sparsifying_step(const VariantSummary& variant);
-/// The differences one − other over the seeds that both have; nothing if they share no seed.
-std::optional<PairedDifference> difference_of(const VariantSummary& one,
-                                              const VariantSummary& other, const Figure& figure);
 /// The variant with the lowest mean among several. Variants that are not causal are excluded. May
 /// be null.
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value);
 
+/// Two variants whose difference is first − second.
+struct VariantPair {
+  const VariantSummary *first, *second;
+};
+/// The differences over the seeds at which both have the figure; nothing if there is no such seed.
+std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure);
+/// Each of the other variants with the reference, in their order; none without the reference.
+std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison);
+/// The first's training FLOPs ÷ the second's; 0: not stated.
+double compute_quotient(const VariantPair& pair);
+
 /// Validation losses of two variants, seed by seed.
 struct PairedComparison {
   std::string first, second;  ///< labels; the difference is first − second
   PairedDifference difference;
-  double compute = 0;  ///< the first's training FLOPs ÷ the second's; 0: not stated
+  double compute = 0;  ///< compute_quotient()
 };
 /// "+0.0123" followed by the 95 % interval of the mean, or by "one seed".
 Cell difference_cell(const PairedDifference& paired);

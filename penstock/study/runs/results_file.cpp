@@ -12,6 +12,7 @@
 #include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/equal_compute.h"
+#include "penstock/study/runs/pair_comparison.h"
 #include "penstock/study/runs/run_row_json.h"
 
 namespace penstock::study {
@@ -84,6 +85,8 @@ json to_json(const StudyResults& results) {
               {"paired", paired},
               {"rows", rows_to_json(results.rows)}};
   out.update(to_json(results.comparison));
+  if (!results.comparison.pairs.empty())
+    out["pairs"] = to_json(compare_chosen(variants, results.comparison));
   for (const auto& one : plain_measurements())
     out.update(one->summary(results.rows, results.comparison));
   if (!results.diverged.empty()) out["diverged"] = write_json(results.diverged);

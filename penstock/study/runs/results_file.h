@@ -11,7 +11,7 @@
 namespace penstock::study {
 
 /// The layout of results.json: format and version, the fields, {"summary", "paired",
-/// "compute_ratio"} and the measurements' objects.
+/// "compute_ratio"}, the chosen pairs with their differences, and the measurements' objects.
 nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are recomputed). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);

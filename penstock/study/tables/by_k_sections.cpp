@@ -4,6 +4,7 @@
 #include <set>
 
 #include "penstock/study/runs/equal_compute.h"
+#include "penstock/study/runs/pair_comparison.h"
 #include "penstock/study/tables/by_k_summary.h"
 
 namespace penstock::study {
@@ -74,26 +75,40 @@ Table flops_table(Variants variants, Ks ks) {
   return out;
 }
 
-/// Empty if nothing can be compared.
-Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
-  const auto all = compare_with_reference(variants, comparison);
-  if (all.empty()) return {};
-  Table out = table_by_k(fmt::format("difference in {} from {}, seed by seed",
-                                     measure_title(comparison.measure), all[0].reference_label),
-                         "", ks);
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    TableRow row{.cells = {variants[i].label}, .variant = i};
-    bool any = false;
-    for (const std::int64_t k : ks) {
-      row.cells.emplace_back("–");
-      for (const auto& one : all)
-        if (one.variant == variants[i].name && one.k == k) {
-          any = true;
-          row.cells.back() = difference_cell(one.difference);
-        }
-    }
-    if (any) out.rows.push_back(std::move(row));
+/// Adds the pair's differences by k, if there is any.
+void add_differences(Table& table, TableRow row, const VariantPair& pair, Quality measure, Ks ks) {
+  bool any = false;
+  for (const std::int64_t k : ks) {
+    const auto difference = difference_at(pair, k, measure);
+    any |= difference.has_value();
+    row.cells.push_back(difference ? difference_cell(*difference) : Cell("–"));
   }
+  if (any) table.rows.push_back(std::move(row));
+}
+
+/// Without rows if nothing can be compared.
+Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
+  const auto pairs = pairs_with_reference(variants, comparison);
+  if (pairs.empty()) return {};
+  Table out =
+      table_by_k(fmt::format("difference in {} from {}, seed by seed",
+                             measure_title(comparison.measure), pairs.front().second->label),
+                 "", ks);
+  for (const VariantPair& pair : pairs)
+    add_differences(out,
+                    {.cells = {pair.first->label},
+                     .variant = static_cast<std::size_t>(pair.first - variants.data())},
+                    pair, comparison.measure, ks);
+  return out;
+}
+
+Table chosen_table(Variants variants, const Comparison& comparison, Ks ks) {
+  Table out = table_by_k(
+      fmt::format("differences of pairs in {}, seed by seed", measure_title(comparison.measure)),
+      "first − second", ks);
+  for (const VariantPair& pair : chosen_pairs(variants, comparison))
+    add_differences(out, {.cells = {pair.first->label + " − " + pair.second->label}}, pair,
+                    comparison.measure, ks);
   return out;
 }
 
@@ -107,11 +122,18 @@ std::vector<Remark> remarks(Variants variants, const Comparison& comparison) {
   return out;
 }
 
-json difference_json(const KComparison& one, const Comparison& comparison) {
-  json out = {{"variant", one.variant},
-              {"reference", comparison.reference},
-              {"k", one.k > 0 ? json(one.k) : json()}};
-  out.update(to_json(one.difference));
+/// The differences of the pairs at each k. `first` and `second` are the keys of their names.
+json differences_json(std::span<const VariantPair> pairs, Quality measure, Ks ks, const char* first,
+                      const char* second) {
+  json out = json::array();
+  for (const std::int64_t k : ks)
+    for (const VariantPair& pair : pairs)
+      if (const auto difference = difference_at(pair, k, measure)) {
+        out.push_back({{first, pair.first->name},
+                       {second, pair.second->name},
+                       {"k", k > 0 ? json(k) : json()}});
+        out.back().update(to_json(*difference));
+      }
   return out;
 }
 
@@ -128,8 +150,9 @@ std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Compariso
   for (const auto& variant : variants) several |= variant.rows.size() > 1;
   out.charts = by_k_charts(k_series(variants, comparison), comparison.measure, several);
   out.tables = {quality_table(variants, comparison, ks), flops_table(variants, ks)};
-  if (Table differences = difference_table(variants, comparison, ks); !differences.rows.empty())
-    out.tables.push_back(std::move(differences));
+  for (const auto& differences : {difference_table, chosen_table})
+    if (Table table = differences(variants, comparison, ks); !table.rows.empty())
+      out.tables.push_back(std::move(table));
   if (!one_run(variants))
     out.note =
         "Mean ± standard deviation over seeds; useful FLOPs of a forward pass. Differences are of "
@@ -142,18 +165,23 @@ std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Compariso
 json by_k_json(std::span<const RunRow> rows, const Comparison& comparison) {
   const auto with_folded = by_k_rows(rows);
   const auto variants = summarize(with_folded);
-  json points = json::array(), differences = json::array(), under = json::array();
+  const auto ks = measured_ks(variants);
+  json points = json::array(), under = json::array();
   for (const auto& variant : variants)
-    for (const std::int64_t k : measured_ks(variants))
+    for (const std::int64_t k : ks)
       if (const Spread quality = quality_at(variant, k, comparison.measure); quality.count > 0)
         points.push_back({{"variant", variant.name},
                           {"k", k > 0 ? json(k) : json()},
                           {word(comparison.measure), to_json(quality)},
                           {"flops_per_token", flops_at(variant, k)}});
-  for (const auto& one : compare_with_reference(variants, comparison))
-    differences.push_back(difference_json(one, comparison));
   for (const auto& one : undertrained(variants, comparison)) under.push_back(one.variant);
-  return {{"by_k", points}, {"by_k_differences", differences}, {"undertrained", under}};
+  json out = {{"by_k", points}, {"undertrained", under}};
+  out["by_k_differences"] = differences_json(pairs_with_reference(variants, comparison),
+                                             comparison.measure, ks, "variant", "reference");
+  if (!comparison.pairs.empty())
+    out["by_k_pairs"] = differences_json(chosen_pairs(variants, comparison), comparison.measure, ks,
+                                         "first", "second");
+  return out;
 }
 
 }  // namespace penstock::study

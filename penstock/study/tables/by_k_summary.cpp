@@ -117,21 +117,9 @@ double flops_at(const VariantSummary& variant, std::int64_t k) {
   return spread_of(variant, at_k(k, std::mem_fn(&KFigures::flops_per_token))).mean;
 }
 
-std::vector<KComparison> compare_with_reference(Variants variants, const Comparison& comparison) {
-  const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
-  if (reference == variants.end()) return {};
-  std::vector<KComparison> out;
-  for (const std::int64_t k : measured_ks(variants))
-    for (const auto& variant : variants) {
-      if (variant.name == reference->name) continue;
-      if (const auto difference =
-              difference_of(variant, *reference, quality_figure(k, comparison.measure)))
-        out.push_back({.variant = variant.name,
-                       .reference_label = reference->label,
-                       .k = k,
-                       .difference = *difference});
-    }
-  return out;
+std::optional<PairedDifference> difference_at(const VariantPair& pair, std::int64_t k,
+                                              Quality measure) {
+  return difference_of(pair, quality_figure(k, measure));
 }
 
 std::vector<Undertrained> undertrained(Variants variants, const Comparison& comparison,

@@ -26,15 +26,10 @@ Spread quality_at(const VariantSummary& variant, std::int64_t k, Quality measure
 /// Forward FLOPs per token at that k, mean over seeds; 0 if not measured.
 double flops_at(const VariantSummary& variant, std::int64_t k);
 
-/// One variant's quality minus the reference's, by pairs of the same seed.
-struct KComparison {
-  std::string variant, reference_label;
-  std::int64_t k = 0;
-  PairedDifference difference;
-};
-/// Ordered by k, then in the order of the variants. Only pairs that were measured with a common
-/// seed.
-std::vector<KComparison> compare_with_reference(Variants variants, const Comparison& comparison);
+/// The first's quality at that k minus the second's, by pairs of the same seed; nothing if no seed
+/// of both was measured there.
+std::optional<PairedDifference> difference_at(const VariantPair& pair, std::int64_t k,
+                                              Quality measure);
 
 /// A variant whose mean bits per byte is not below the baseline's.
 struct Undertrained {
@@ -86,7 +81,8 @@ std::string quality_text(double value, Quality measure);
 
 /// All figures by k as tables, charts and remarks; empty if nothing was measured.
 std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Comparison& comparison);
-/// The object {"by_k", "by_k_differences", "undertrained"} for results.json.
+/// The object {"by_k", "by_k_differences", "undertrained"} for results.json, with "by_k_pairs" if
+/// the study chooses pairs.
 nlohmann::json by_k_json(std::span<const RunRow> rows, const Comparison& comparison);
 
 }  // namespace penstock::study

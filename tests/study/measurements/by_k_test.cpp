@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
@@ -119,16 +120,43 @@ TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
   // remoe − topk at each k: −0.2 − seed²/1000 = −0.201, −0.204, −0.209. The mean is −0.614/3, the
   // sum of squared deviations 32.667e-6, the sd √(16.333e-6) = 0.0040415, and t(2) = 4.303.
   int seen = 0;
-  for (const auto& one : compare_with_reference(variants, results.comparison)) {
-    EXPECT_NE(one.variant, "topk");
-    if (one.variant != "remoe") continue;
-    ++seen;
-    EXPECT_EQ(one.difference.difference.count, 3);
-    EXPECT_NEAR(one.difference.difference.mean, -0.614 / 3, 1e-12);
-    EXPECT_NEAR(*one.difference.difference.sd, 0.0040415, 1e-6);
-    EXPECT_NEAR(*one.difference.half_width, 4.303 * 0.0040415 / std::sqrt(3.0), 1e-5);
+  for (const VariantPair& pair : pairs_with_reference(variants, results.comparison)) {
+    EXPECT_NE(pair.first->name, "topk");
+    EXPECT_EQ(pair.second->name, "topk");
+    if (pair.first->name != "remoe") continue;
+    for (const std::int64_t k : measured_ks(variants)) {
+      ++seen;
+      const auto one = difference_at(pair, k, Quality::bits_per_byte);
+      ASSERT_TRUE(one);
+      EXPECT_EQ(one->difference.count, 3);
+      EXPECT_NEAR(one->difference.mean, -0.614 / 3, 1e-12);
+      EXPECT_NEAR(*one->difference.sd, 0.0040415, 1e-6);
+      EXPECT_NEAR(*one->half_width, 4.303 * 0.0040415 / std::sqrt(3.0), 1e-5);
+    }
   }
   EXPECT_EQ(seen, 3);
+}
+
+TEST_F(StudyByK, ComparesChosenPairsAtEachK) {
+  FakeTrainer trainer;
+  ask("eval_k = [1, 4, 16]\nreference = \"topk\"\npairs = [[\"remoe\", \"dense\"]]\n");
+  const std::string text = report::results_text(run(trainer));
+  const std::size_t at = text.find("differences of pairs in bits per byte, seed by seed");
+  ASSERT_NE(at, std::string::npos) << text;
+  // At each seed remoe has 1.2 at k = 1 and 16, 0.8 at k = 4, and dense 1.3, all + seed/100.
+  penstock::testing::expect_says(text.substr(at), {"ReMoE − Dense", "-0.1000 -0.1000 to -0.1000",
+                                                   "-0.5000 -0.5000 to -0.5000"});
+  const auto pairs =
+      nlohmann::json::parse(read_text(folder.path("out/results.json")))["by_k_pairs"];
+  ASSERT_EQ(pairs.size(), 3u);
+  const std::map<std::int64_t, double> means{{1, -0.1}, {4, -0.5}, {16, -0.1}};
+  for (const auto& pair : pairs) {
+    EXPECT_EQ(pair["first"], "remoe");
+    EXPECT_EQ(pair["second"], "dense");
+    EXPECT_EQ(pair["difference"]["n"], 3);
+    EXPECT_NEAR(pair["difference"]["mean"].get<double>(), means.at(pair["k"].get<std::int64_t>()),
+                1e-12);
+  }
 }
 
 TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {

@@ -1,0 +1,131 @@
+// The differences of the pairs that a study chooses, against numbers worked by hand, and their
+// place in results.json, text and page.
+#include "penstock/study/runs/pair_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/report/report.h"
+#include "penstock/study/runs/results_file.h"
+#include "tests/base/error_of.h"
+
+namespace penstock::study {
+namespace {
+
+/// A run with the validation loss. A positive `test` is its test loss.
+RunRow finished_run(const std::string& variant, std::int64_t seed, double validation,
+                    double test = 0) {
+  RunRow out{.variant = variant, .label = "L" + variant, .seed = seed, .finished = true};
+  out.validation = Evaluation{.loss = validation};
+  if (test > 0) out.test = Evaluation{.loss = test};
+  return out;
+}
+
+/// a − b over the seeds 1, 2 and 3: validation 0.1, 0.3, 0.5; test 0.5, 0.7 at the seeds 1 and 2.
+/// Seed 4 is a's alone, and seed 5 is b's.
+struct ComparedPairs : ::testing::Test {
+  StudyResults results{.title = "t",
+                       .comparison = {.reference = "a", .pairs = {ChosenPair{"a", "b"}}},
+                       .rows = {finished_run("a", 1, 1.0, 2.0), finished_run("a", 2, 1.3, 2.1),
+                                finished_run("a", 3, 1.2), finished_run("a", 4, 9),
+                                finished_run("b", 5, 9), finished_run("b", 3, 0.7),
+                                finished_run("b", 2, 1.0, 1.4), finished_run("b", 1, 0.9, 1.5)}};
+
+  /// What is compared, after `flops` of every run of a and of b.
+  std::string no_order(double a, double b) {
+    for (RunRow& row : results.rows) row.total_flops = row.variant == "a" ? a : b;
+    return compare_chosen(summarize(results.rows), results.comparison)[0].no_order;
+  }
+};
+
+TEST_F(ComparedPairs, TakeTheCommonSeeds) {
+  const auto variants = summarize(results.rows);
+  const auto pairs = compare_chosen(variants, results.comparison);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].first, "La");
+  EXPECT_EQ(pairs[0].second, "Lb");
+  EXPECT_EQ(pairs[0].seeds, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(pairs[0].all_seeds, 5u);
+  // The sd of 0.1, 0.3 and 0.5 is 0.2, and t(0.975, 2) is 4.303: 4.303 · 0.2 / √3.
+  ASSERT_TRUE(pairs[0].validation_loss && pairs[0].test_loss);
+  EXPECT_EQ(pairs[0].validation_loss->difference.count, 3);
+  EXPECT_EQ(pairs[0].validation_loss->lower, 0);
+  EXPECT_NEAR(pairs[0].validation_loss->difference.mean, 0.3, 1e-12);
+  EXPECT_NEAR(*pairs[0].validation_loss->half_width, 0.496868, 1e-6);
+  // The sd of 0.5 and 0.7 is 0.2 / √2, and t(0.975, 1) is 12.706: 12.706 · 0.1.
+  EXPECT_EQ(pairs[0].test_loss->difference.count, 2);
+  EXPECT_NEAR(pairs[0].test_loss->difference.mean, 0.6, 1e-12);
+  EXPECT_NEAR(*pairs[0].test_loss->half_width, 1.2706, 1e-9);
+}
+
+TEST_F(ComparedPairs, TurnTheSignWithTheOrder) {
+  results.comparison.pairs = {ChosenPair{"b", "a"}};
+  const auto pairs = compare_chosen(summarize(results.rows), results.comparison);
+  EXPECT_NEAR(pairs[0].validation_loss->difference.mean, -0.3, 1e-12);
+  EXPECT_EQ(pairs[0].validation_loss->lower, 3);
+}
+
+TEST_F(ComparedPairs, StandInTextAndPage) {
+  results.rows.push_back(finished_run("late", 7, 1));
+  results.comparison.pairs.push_back({"late", "a"});
+  results.comparison.pairs.push_back({"none", "a"});
+  const std::string text = report::results_text(results), page = report::report_page(results);
+  const std::size_t at = text.find("differences of pairs");
+  ASSERT_NE(at, std::string::npos) << text;
+  penstock::testing::expect_says(
+      text.substr(at),
+      {"La − Lb", "3 of 5", "+0.3000 -0.1969 to +0.7969", "+0.6000 -0.6706 to +1.8706", "0 of 3",
+       "without a common seed: Llate − La; none − La"});
+  penstock::testing::expect_says(page, {"differences of pairs", "3 of 5", "-0.6706 to +1.8706",
+                                        "without a common seed: Llate − La; none − La"});
+  results.comparison.pairs.clear();
+  EXPECT_EQ(report::results_text(results).find("of pairs"), std::string::npos);
+  EXPECT_EQ(report::report_page(results).find("differences of pairs"), std::string::npos);
+}
+
+TEST_F(ComparedPairs, TellNoOrderWhereComputeDiffersOrARunIsNotCausal) {
+  EXPECT_EQ(no_order(0, 0), "");  // not stated
+  EXPECT_EQ(no_order(1e12, 1.019e12), "");
+  EXPECT_EQ(no_order(1.019e12, 1e12), "");
+  EXPECT_EQ(no_order(1.021e12, 1e12), "compute differs");
+  EXPECT_EQ(no_order(1e12, 1.021e12), "compute differs");
+  penstock::testing::expect_says(report::results_text(results), {"– compute differs", "0.98x"});
+  EXPECT_EQ(no_order(1e12, 1e12), "");
+  results.rows.back().causal = false;
+  EXPECT_EQ(no_order(1e12, 1e12), "not causal");
+  penstock::testing::expect_says(report::results_text(results),
+                                 {"La − Lb (not causal)", "– not causal"});
+}
+
+TEST_F(ComparedPairs, StandInResultsAndComeBack) {
+  results.comparison.pairs.push_back({"none", "a"});
+  const nlohmann::json object = to_json(results), &pair = object["pairs"][0],
+                       &missing = object["pairs"][1];
+  EXPECT_EQ(pair["first"], "a");
+  EXPECT_EQ(pair["second"], "b");
+  EXPECT_EQ(pair["seeds"], nlohmann::json({1, 2, 3}));
+  EXPECT_EQ(pair["validation_loss"]["difference"]["n"], 3);
+  EXPECT_EQ(pair["validation_loss"]["first_lower"], 0);
+  EXPECT_NEAR(pair["validation_loss"]["difference"]["mean"].get<double>(), 0.3, 1e-12);
+  EXPECT_NEAR(pair["validation_loss"]["half_width_95"].get<double>(), 0.496868, 1e-6);
+  EXPECT_NEAR(pair["test_loss"]["difference"]["mean"].get<double>(), 0.6, 1e-12);
+  EXPECT_TRUE(pair["compute"].is_null());
+  EXPECT_TRUE(pair["no_order"].is_null());
+  EXPECT_EQ(missing["first"], "none");
+  EXPECT_EQ(missing["seeds"], nlohmann::json::array());
+  EXPECT_TRUE(missing["validation_loss"].is_null());
+  const StudyResults again = results_from_json(object, "results.json");
+  EXPECT_EQ(again.comparison.pairs, results.comparison.pairs);
+  EXPECT_EQ(to_json(again), object);
+  results.comparison.pairs.clear();
+  EXPECT_FALSE(to_json(results).contains("pairs"));
+  EXPECT_FALSE(to_json(results).contains("by_k_pairs"));
+  nlohmann::json damaged = object;
+  damaged["pairs"][0].erase("second");
+  penstock::testing::expect_error([&] { results_from_json(damaged, "results.json"); },
+                                  {"results.json", "pairs", "'second' is missing"});
+}
+
+}  // namespace
+}  // namespace penstock::study
