@@ -3,6 +3,7 @@
 // published cells, and tests/train/paper_recipes_test.cpp the recipes that studies begin with.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "penstock/models/counts/parameter_count.h"
@@ -68,6 +69,19 @@ TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
   for (const auto& [name, steps] : std::map<std::string, std::int64_t>{
            {"table2", 60000}, {"table3", 20000}, {"figure10", 20000}, {"table5", 28610}})
     EXPECT_EQ(read_recipe(study_of(name, "paper").variants[0].recipe).train.steps, steps);
+}
+
+/// Every MoE of Figure 6 is compared with the ReMoE whose compute it matches.
+TEST(ReMoEStudies, Figure6ComparesReMoEWithTheMoEOfItsSize) {
+  for (const std::string name : {"figure6-size", "figure6-experts", "figure6-granularity"})
+    for (const std::string scale : {"desk", "paper"}) {
+      const StudyConfig study = study_of(name, scale);
+      const auto& pairs = study.comparison.pairs;
+      for (const Variant& variant : study.variants)
+        if (!variant.match_compute.empty())
+          EXPECT_EQ(std::ranges::count(pairs, ChosenPair{variant.match_compute, variant.name}), 1)
+              << name << " " << scale << " " << variant.name;
+    }
 }
 
 TEST(ReMoEStudies, SetWhatThePaperVaries) {

@@ -2,6 +2,7 @@
 // that are compared must differ only in the property under study.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -113,6 +114,34 @@ TEST(QuestionStudies, Question1CrossesRoutersAndSchedules) {
     }
 }
 
+/// The comparisons that the file's first lines promise, and no others.
+TEST(QuestionStudies, Question1ComparesOneThingAtATime) {
+  std::set<std::pair<std::string, std::string>> wanted;
+  for (const std::string schedule : {"-k2", "-k2-16", "-k8-16", "-drawn"})
+    for (const std::string router : {"trained", "random", "subspace"})
+      wanted.insert({"generated" + schedule, router + schedule});
+  for (const std::string router : {"trained", "random", "generated", "subspace"}) {
+    for (const std::string schedule : {"-k2-16", "-k8-16", "-drawn"})
+      wanted.insert({router + schedule, router + "-k2"});
+    wanted.insert({router + "-k2-16", router + "-k2-longer"});
+  }
+  for (const std::string router : {"trained", "generated"})
+    wanted.insert({router + "-distilled", router + "-drawn"});
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (const ChosenPair& pair : study_of("question1-routers").comparison.pairs)
+    pairs.insert({pair.first, pair.second});
+  EXPECT_EQ(pairs, wanted);
+}
+
+/// Distillation is compared at equal steps and at equal compute.
+TEST(QuestionStudies, DistilledIsComparedWithDrawnAndLonger) {
+  const auto pairs = study_of("question1-distilled").comparison.pairs;
+  ASSERT_EQ(pairs.size(), 4u);
+  for (const std::string router : {"trained", "generated"})
+    for (const std::string other : {"-drawn", "-drawn-longer"})
+      EXPECT_EQ(std::ranges::count(pairs, ChosenPair{router + "-distilled", router + other}), 1);
+}
+
 TEST(QuestionStudies, Question2IsABalancedFractionOfItsDesign) {
   std::vector<std::vector<int>> runs;  // levels of directions, size, learning rate, gates, experts
   for (const Variant& variant : study_of("question2-upcycling").variants) {
@@ -158,6 +187,15 @@ TEST(QuestionStudies, Question3VariesGatesCapAndController) {
   EXPECT_EQ(parts("relu-most").balancers, parts("remoe-held").balancers);
   EXPECT_EQ(std::get<std::int64_t>(option(parts("relu-topk"), "relu", "most").value()), 2);
   EXPECT_EQ(std::get<std::int64_t>(option(parts("relu-most"), "relu", "most").value()), 4);
+  EXPECT_EQ(study.comparison.pairs.size(), 8u);
+}
+
+TEST(QuestionStudies, ScalingComparesMethodsAndNumbersOfExperts) {
+  const auto pairs = study_of("remoe-scaling").comparison.pairs;
+  EXPECT_EQ(pairs, (std::vector<ChosenPair>{{"remoe-e4", "topk-e4"},
+                                            {"remoe-e32", "topk-e32"},
+                                            {"remoe-e4", "remoe-e32"},
+                                            {"topk-e4", "topk-e32"}}));
 }
 
 }  // namespace
