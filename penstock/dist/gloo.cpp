@@ -107,7 +107,7 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 /// message that has partly arrived.
 class Waits {
  public:
-  /// Throws if a message fails or is given up.
+  /// Throws at the first message that fails or is given up. Others may then still be under way.
   void wait(const Works& works) {
     const auto place = add(works);
     bool all = true;
@@ -146,6 +146,39 @@ class Waits {
 
   std::mutex mutex_;
   std::list<const Works*> waiting_;
+};
+
+/// The messages of one operation. If a message loses its buffer while its connection is open,
+/// Gloo's thread tries without a pause to move its bytes. So the group's connections are closed
+/// first if an operation ends before its messages: by a failure, or because nobody waits for it.
+class Messages {
+ public:
+  explicit Messages(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
+  ~Messages() {
+    if (!done_) close_connections();
+  }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  void add(Works::value_type work) { works_.push_back(std::move(work)); }
+  void wait() {
+    waits_->wait(works_);
+    done_ = true;
+  }
+
+ private:
+  /// Gloo closes all connections of the group where a wait ends by its timeout. A wait for a
+  /// message that has arrived or is given up returns once; the next one ends by the timeout.
+  void close_connections() const {
+    for (const auto& work : works_) try {
+        while (true) work->wait(std::chrono::milliseconds(1));
+      } catch (const std::exception&) {  // the timeout, or an earlier failure of this connection
+      }
+  }
+
+  std::shared_ptr<Waits> waits_;
+  Works works_;
+  bool done_ = false;
 };
 
 /// Connects in a separate thread, which is abandoned if a rank is lost meanwhile: Gloo waits for
@@ -193,24 +226,24 @@ class Gloo : public Transport {
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                          std::vector<Pieces> sent) override {
     const int rank = group_->getRank(), size = group_->getSize();
-    Works pending;
+    const auto messages = std::make_shared<Messages>(waits_);
     std::vector<at::Tensor> arriving(received.size());
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
       const auto at = static_cast<std::size_t>(from);
       arriving[at] = received[at].size() == 1 ? received[at][0] : room_for(received[at]);
       std::vector<at::Tensor> tensors = {arriving[at]};
-      if (tensors[0].numel() > 0) pending.push_back(group_->recv(tensors, from, kExchange));
+      if (tensors[0].numel() > 0) messages->add(group_->recv(tensors, from, kExchange));
     }
     for (int step = 1; step < size; ++step) {
       const int to = (rank + step) % size;
       std::vector<at::Tensor> tensors = {joined(sent[static_cast<std::size_t>(to)])};
-      if (tensors[0].numel() > 0) pending.push_back(group_->send(tensors, to, kExchange));
+      if (tensors[0].numel() > 0) messages->add(group_->send(tensors, to, kExchange));
     }
     const auto own = static_cast<std::size_t>(rank);
     copy(sent[own], received[own]);
-    return [waits = waits_, pending, arriving, received] {  // which hold the tensors
-      waits->wait(pending);
+    return [messages, arriving, received] {  // which hold the tensors
+      messages->wait();
       for (std::size_t from = 0; from < received.size(); ++from)
         if (received[from].size() > 1 && arriving[from].defined())
           divide(begin_of(arriving[from]), received[from]);
@@ -223,13 +256,15 @@ class Gloo : public Transport {
   }
   std::function<void()> start_send(at::Tensor values, int to) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
-    return [waits = waits_, sent = Works{group_->send(tensors, to, kMessage)}] {  // with the tensor
-      waits->wait(sent);
-    };
+    const auto sent = std::make_shared<Messages>(waits_);
+    sent->add(group_->send(tensors, to, kMessage));  // which holds the tensor
+    return [sent] { sent->wait(); };
   }
   void receive(at::Tensor values, int from) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
-    waits_->wait({group_->recv(tensors, from, kMessage)});
+    Messages received(waits_);
+    received.add(group_->recv(tensors, from, kMessage));
+    received.wait();
   }
 
  private:

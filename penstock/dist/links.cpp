@@ -3,16 +3,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <thread>
-
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
 namespace {
-
-/// A transport's thread needs this long to notice that its links have ended.
-constexpr std::chrono::milliseconds kTimeToRead{100};
 
 /// The socket's number; 0 if the descriptor is closed.
 unsigned long socket_number(int descriptor) {
@@ -65,11 +59,7 @@ std::list<std::shared_ptr<Links::Action>> Links::actions() {
 
 void Links::cut() {
   shut();
-  const auto told = actions();
-  // A transport's thread reads the end of a link only while the waiting thread's buffer exists. If
-  // the action made that thread give its buffer up first, the transport's thread would spin.
-  if (!told.empty()) std::this_thread::sleep_for(kTimeToRead);
-  for (const auto& action : told) (*action)();
+  for (const auto& action : actions()) (*action)();
 }
 
 void Links::shut() {

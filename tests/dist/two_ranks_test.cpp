@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <latch>
 #include <string>
 #include <thread>
 
@@ -145,6 +146,41 @@ TEST_F(TwoRanks, EndAMessageThatIsCutInTheMiddle) {
     for (const auto& failure : failures) EXPECT_TRUE(failure);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   }
+}
+
+/// Rank 0 fails, since rank 2 does, but its process stays. Its messages with rank 1 have no buffers
+/// any more, and on an open connection they would keep Gloo's thread busy.
+TEST_F(TwoRanks, CloseTheOtherConnectionsWhereOneOfSeveralMessagesFails) {
+  using Counts = std::vector<std::int64_t>;
+  std::latch under_way(1), failed(1), closed(1);
+  std::string said;
+  failures_on_ranks(3,
+                    [&](const ProcessGroup& group) {
+                      const at::Tensor row = torch::zeros({1, 4});
+                      if (group.rank() == 2) {
+                        under_way.wait();
+                        fail("out of room");
+                      }
+                      if (group.rank() == 1) {
+                        failed.wait();
+                        said = testing::error_or("arrived", [&] {
+                          group.all_to_all(row, Counts{1, 0, 0}, Counts{1, 0, 0});
+                        });
+                        closed.count_down();
+                        return;
+                      }
+                      auto arrived = group.start_all_to_all(row, Counts{0, 1, 0}, Counts{0, 1, 1});
+                      under_way.count_down();
+                      EXPECT_THROW(arrived(), dist::LostRank);
+                      arrived = nullptr;  // it has the buffers
+                      failed.count_down();
+                      closed.wait();
+                    },
+                    {.timeout = std::chrono::seconds(10),
+                     .silence = std::chrono::seconds(0),
+                     .shared_memory = false});
+  // An open connection would say that it timed out.
+  testing::expect_says(said, {"rank 1 on", "lost another rank in all_to_all", "by peer"});
 }
 
 TEST_F(TwoRanks, DoNotWaitForEverForOneThatIsLate) {
