@@ -25,6 +25,15 @@ void keep(CheckpointShare& out, const TensorShare& share, int kind, const at::Te
   (kind == 0 ? out.model[share.name] : out.optimizer[prefix + share.name]) = whole;
 }
 
+/// The part of the whole tensor that the slice is, if its numbers lie one after another there; else
+/// undefined.
+at::Tensor part_in_place(const at::Tensor& whole, const Slice& slice) {
+  const auto apart = [](const auto& ranges) { return ranges.size() > 1; };
+  if (std::ranges::any_of(slice.ranges, apart)) return {};
+  const at::Tensor out = take(whole, slice);
+  return out.is_contiguous() ? out : at::Tensor();
+}
+
 /// One exchange of some tensors.
 class Turn {
  public:
@@ -58,28 +67,38 @@ class Turn {
   };
 
   void add(const TensorShare& share, int kind, const SharedSlice& slice, const at::Tensor& whole) {
-    at::Tensor flat;  // the slice into which the ranges are copied
-    if (whole.defined()) {
-      const bool direct = slice.slice.whole();
-      const at::Tensor part = direct ? whole : at::empty(slice.slice.part_shape(), whole.options());
-      if (!direct) puts_.push_back({whole, &slice.slice, part});
-      flat = part.view(-1);
+    const auto& ranges = kind == 0 ? slice.weights : slice.moments;
+    const auto held = [&](const HeldRange& range) {
+      return held_.numbers(share.name, kind, range.begin, range.end);
+    };
+    const auto here = [this](const HeldRange& range) { return range.rank == world_.rank(); };
+    if (!whole.defined()) {
+      for (const HeldRange& range : ranges)
+        if (here(range)) sent_[static_cast<std::size_t>(share.owner)].push_back(held(range));
+      return;
     }
-    for (const HeldRange& range : kind == 0 ? slice.weights : slice.moments) {
-      const bool here = range.rank == world_.rank();
-      if (!here && !whole.defined()) continue;
-      at::Tensor held, place;
-      if (here) held = held_.numbers(share.name, kind, range.begin, range.end);
-      if (whole.defined()) place = flat.slice(0, range.begin, range.end);
-      if (here && whole.defined()) {
-        place.copy_(held);
-      } else if (here) {
-        sent_[static_cast<std::size_t>(share.owner)].push_back(held);
+    if (ranges.size() == 1 && here(ranges.front()))
+      return put(whole, slice.slice, held(ranges.front()).view(slice.slice.part_shape()));
+    const at::Tensor flat = room_for(whole, slice.slice).view(-1);
+    for (const HeldRange& range : ranges) {
+      const at::Tensor place = flat.slice(0, range.begin, range.end);
+      if (here(range)) {
+        place.copy_(held(range));
       } else {
         received_[static_cast<std::size_t>(range.rank)].push_back(place);
         out_.received_bytes += static_cast<std::int64_t>(place.nbytes());
       }
     }
+  }
+
+  /// Contiguous memory for a slice that arrives: its place in the whole tensor, or memory from
+  /// which exchange() puts it there.
+  at::Tensor room_for(const at::Tensor& whole, const Slice& slice) {
+    at::Tensor out = part_in_place(whole, slice);
+    if (out.defined()) return out;
+    out = at::empty(slice.part_shape(), whole.options());
+    puts_.push_back({whole, &slice, out});
+    return out;
   }
 
   const dist::ProcessGroup& world_;
