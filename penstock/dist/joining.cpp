@@ -14,6 +14,19 @@
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
+namespace {
+
+/// Whether the first rank that came to this table counts as many ranks. Another number may be that
+/// of another job.
+bool counts_as_the_first(KeyClient& table, int size) {
+  constexpr const char* kSize = "size";
+  const std::string mine = std::to_string(size);
+  const auto first = table.get(kSize);
+  if (!first) table.set(kSize, mine);
+  return !first || *first == mine;
+}
+
+}  // namespace
 
 void check_transport(int processes) {
   PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
@@ -81,7 +94,8 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
     PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                    " is there twice: another process has the same ", identity.source, ", or a job ",
                    "before this one still holds MASTER_PORT = ", identity.port);
-    state.table->begin_heartbeat();
+    // A rank of another job ends below. The ranks of this table's job must not lose it.
+    if (counts_as_the_first(client, state.size)) state.table->begin_heartbeat();
     client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
     Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
     learn_names(arrivals, identity);

@@ -211,6 +211,32 @@ TEST_F(TwoRanks, HaveToCountTheSameRanks) {
   testing::expect_says(said, {"counts 3 ranks, rank 0 counts 2"});
 }
 
+/// A second job was given the same MASTER_PORT. Its first rank cannot listen there, and its third
+/// rank finds the table of the first job.
+TEST_F(TwoRanks, DoNotLoseARankOfALargerJobThatComesToTheirTable) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  const auto join = [&](int rank, int size) {
+    return ProcessGroup::join(
+        {.rank = rank, .size = size, .address = "127.0.0.1", .port = table.port()},
+        {.start_timeout = std::chrono::seconds(20)});
+  };
+  dist::KeyClient asks("127.0.0.1", table.port(), std::chrono::seconds(1));
+  std::latch joined(2), refused(1);
+  std::vector<std::thread> ranks;
+  for (const int rank : {0, 1})
+    ranks.emplace_back([&, rank] {
+      const auto group = join(rank, 2);
+      joined.count_down();
+      refused.wait();
+      group.leave();
+    });
+  joined.wait();
+  testing::expect_error([&] { join(2, 3); }, {"rank 0 on", "counts 2 ranks, rank 2 counts 3"});
+  EXPECT_FALSE(asks.beat(0).lost());
+  refused.count_down();
+  for (std::thread& rank : ranks) rank.join();
+}
+
 TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
   const dist::KeyServer table("127.0.0.1", 0);
   EXPECT_EQ(testing::error_of([&] {
