@@ -67,14 +67,12 @@ Identity from_names(const Variables& variables, const Names& names) {
   return out;
 }
 
-/// A port that two jobs on one machine are unlikely to share.
+/// A port that two jobs on one machine, or two steps of a Slurm job, are unlikely to share.
 int port_of_job(const Variables& variables) {
-  for (const char* name : {"PMIX_NAMESPACE", "SLURM_JOB_ID"}) {
-    const auto job = variables.text(name);
-    if (!job) continue;
-    return 20000 + static_cast<int>(xxh64(bytes_of(*job)) % 10000);
-  }
-  return kUsualPort;
+  std::string job = variables.text("PMIX_NAMESPACE").value_or("");
+  if (const auto of_slurm = variables.text("SLURM_JOB_ID"); job.empty() && of_slurm)
+    job = concat(*of_slurm, ".", variables.text("SLURM_STEP_ID").value_or(""));
+  return job.empty() ? kUsualPort : 20000 + static_cast<int>(xxh64(bytes_of(job)) % 10000);
 }
 
 /// Sets the address and port from MASTER_ADDR and MASTER_PORT, or from the ranks' machines.

@@ -141,6 +141,19 @@ TEST(Identity, MeetsOnTheFirstHostOfASlurmStep) {
   EXPECT_GE(found.port, 20000);
 }
 
+TEST(Identity, HasAPortOfItsSlurmStep) {
+  const auto port = [](const char* rank, const char* step) {
+    return identity({{"SLURM_PROCID", rank},
+                     {"SLURM_STEP_NUM_TASKS", "2"},
+                     {"SLURM_STEP_NODELIST", "n08"},
+                     {"SLURM_JOB_ID", "77"},
+                     {"SLURM_STEP_ID", step}})
+        .port;
+  };
+  EXPECT_EQ(port("0", "4"), port("1", "4"));
+  EXPECT_NE(port("0", "4"), port("0", "5"));  // both steps may begin on one machine
+}
+
 TEST(Identity, ReadsSlurmsLists) {
   EXPECT_EQ(first_host("alone"), "alone");
   EXPECT_EQ(first_host("a1,b[2-3]"), "a1");
