@@ -36,6 +36,8 @@ at::Tensor count_step(StepWork& work, const RoutingContext& context, std::uint64
       part.context.generator = generator_of_part(draw_seed, p);
       count_part(work, std::move(part), requested);
     }
+  } catch (const dist::LostRank&) {
+    throw;
   } catch (const std::exception& error) {
     for (const dist::ProcessGroup& group : sharing.peers)
       if (group.size() > 1) throw dist::FailedRank(group.name(), error);

@@ -6,11 +6,15 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <chrono>
+#include <string>
+
 #include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
 #include "penstock/models/make_model.h"
 #include "penstock/train/step/accumulate.h"
 #include "penstock/train/step/language_work.h"
+#include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"
 
@@ -171,6 +175,34 @@ TEST(StepLoads, AFailureOnOneRankIsThrownOnAll) {
     EXPECT_ANY_THROW(accumulated(router, std::move(batches), group)) << group.name();
     group.barrier("still in step");
   });
+}
+
+/// Work whose passes make an operation with the other ranks.
+class ExchangingWork : public LanguageWork {
+ public:
+  using LanguageWork::LanguageWork;
+  void replay(const PartInput&, const HiddenTap&) override {
+    group.all_reduce(torch::zeros({2}), dist::Reduction::sum);
+  }
+  dist::ProcessGroup group;
+};
+
+TEST(StepLoads, ALostRankIsNoFailureOfTheRankThatLosesIt) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  const auto model = model_of(routers_of("global").front());
+  const auto failures = testing::failures_on_ranks(
+      2,
+      [&](const dist::ProcessGroup& group) {
+        if (group.rank() == 1) return;
+        const std::vector<std::int32_t> bytes(256, 1);
+        ExchangingWork work(*model, cut(2), bytes);
+        work.group = group;
+        count_step(work, {.training = true}, 3, std::vector<ModelMemory>(2), {.peers = {group}});
+      },
+      {.timeout = std::chrono::seconds(60)});
+  const std::string said = testing::message_of(failures[0]);
+  EXPECT_TRUE(said.starts_with("rank 0 on " + dist::host_name() + " lost another rank in "))
+      << said;
 }
 
 }  // namespace
