@@ -79,7 +79,9 @@ int port_of_job(const Variables& variables) {
 void find_meeting_place(const Variables& variables, Identity& identity) {
   if (const auto address = variables.text("MASTER_ADDR")) {
     identity.address = *address;
-  } else if (const auto nodes = variables.text("SLURM_STEP_NODELIST")) {
+  } else if (const auto nodes = variables.text("SLURM_STEP_NODELIST");
+             nodes && !variables.has("OMPI_COMM_WORLD_SIZE")) {
+    // Open MPI's daemons on the other machines are a step of their own, without rank 0's machine.
     identity.address = first_host(*nodes);
   } else {
     PENSTOCK_CHECK(identity.local_size == identity.size, identity.source, ": ", identity.size,

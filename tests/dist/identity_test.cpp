@@ -103,6 +103,8 @@ TEST(Identity, MeetsOnThisMachineWhereMpiStartedAllRanksHere) {
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";  // each rank is on its own machine
   variables["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
   testing::expect_says(refusal(variables), {"set MASTER_ADDR"});
+  variables["SLURM_STEP_NODELIST"] = "n2";  // of the step in which mpirun's daemons run
+  testing::expect_says(refusal(variables), {"set MASTER_ADDR"});
   for (const char* local : {"0", "5"})
     EXPECT_THROW(identity({{"RANK", "1"},
                            {"WORLD_SIZE", "4"},
