@@ -94,11 +94,13 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
     PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                    " is there twice: another process has the same ", identity.source, ", or a job ",
                    "before this one still holds MASTER_PORT = ", identity.port);
-    // A rank of another job ends below. The ranks of this table's job must not lose it.
-    if (counts_as_the_first(client, state.size)) state.table->begin_heartbeat();
+    // A rank of another job ends in learn_names(). The ranks of this table's job must not lose it.
+    const bool alike = counts_as_the_first(client, state.size);
+    if (alike) state.table->begin_heartbeat();
     client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
     Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
     learn_names(arrivals, identity);
+    if (!alike) state.table->begin_heartbeat();  // the first was of another job
     connect(state.table->client());
   });
   barrier("start");

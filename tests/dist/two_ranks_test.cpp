@@ -211,29 +211,50 @@ TEST_F(TwoRanks, HaveToCountTheSameRanks) {
   testing::expect_says(said, {"counts 3 ranks, rank 0 counts 2"});
 }
 
+/// Two ranks that meet at the table. They stay until `done` is ready.
+std::vector<std::thread> two_ranks_at(const dist::KeyServer& table, std::latch& joined,
+                                      std::latch& done) {
+  std::vector<std::thread> out;
+  for (const int rank : {0, 1})
+    out.emplace_back([&, rank] {
+      const auto group = ProcessGroup::join(
+          {.rank = rank, .size = 2, .address = "127.0.0.1", .port = table.port()},
+          {.start_timeout = std::chrono::seconds(20)});
+      joined.count_down();
+      done.wait();
+      group.leave();
+    });
+  joined.wait();
+  return out;
+}
+
 /// A second job was given the same MASTER_PORT. Its first rank cannot listen there, and its third
 /// rank finds the table of the first job.
 TEST_F(TwoRanks, DoNotLoseARankOfALargerJobThatComesToTheirTable) {
   const dist::KeyServer table("127.0.0.1", 0);
-  const auto join = [&](int rank, int size) {
-    return ProcessGroup::join(
-        {.rank = rank, .size = size, .address = "127.0.0.1", .port = table.port()},
-        {.start_timeout = std::chrono::seconds(20)});
-  };
   dist::KeyClient asks("127.0.0.1", table.port(), std::chrono::seconds(1));
   std::latch joined(2), refused(1);
-  std::vector<std::thread> ranks;
-  for (const int rank : {0, 1})
-    ranks.emplace_back([&, rank] {
-      const auto group = join(rank, 2);
-      joined.count_down();
-      refused.wait();
-      group.leave();
-    });
-  joined.wait();
-  testing::expect_error([&] { join(2, 3); }, {"rank 0 on", "counts 2 ranks, rank 2 counts 3"});
+  std::vector<std::thread> ranks = two_ranks_at(table, joined, refused);
+  testing::expect_error(
+      [&] {
+        ProcessGroup::join({.rank = 2, .size = 3, .address = "127.0.0.1", .port = table.port()},
+                           {.start_timeout = std::chrono::seconds(20)});
+      },
+      {"rank 0 on", "counts 2 ranks, rank 2 counts 3"});
   EXPECT_FALSE(asks.beat(0).lost());
   refused.count_down();
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST_F(TwoRanks, SayThatTheyAreAliveWhereARankOfALargerJobCameFirst) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  dist::KeyClient other("127.0.0.1", table.port(), std::chrono::seconds(1));
+  other.set("size", "3");
+  std::latch joined(2), seen(1);
+  std::vector<std::thread> ranks = two_ranks_at(table, joined, seen);
+  EXPECT_LT(other.beat(2).rank, 2) << "no other rank has been heard of";
+  other.end(2);
+  seen.count_down();
   for (std::thread& rank : ranks) rank.join();
 }
 
