@@ -28,7 +28,7 @@ void keep(CheckpointShare& out, const TensorShare& share, int kind, const at::Te
 /// The part of the whole tensor that the slice is, if its numbers lie one after another there; else
 /// undefined.
 at::Tensor part_in_place(const at::Tensor& whole, const Slice& slice) {
-  const auto apart = [](const auto& ranges) { return ranges.size() > 1; };
+  const auto apart = [](const auto& ranges) { return ranges.size() != 1; };
   if (std::ranges::any_of(slice.ranges, apart)) return {};
   const at::Tensor out = take(whole, slice);
   return out.is_contiguous() ? out : at::Tensor();
