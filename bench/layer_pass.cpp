@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "penstock/layers/moe.h"
