@@ -22,6 +22,8 @@ constexpr milliseconds kLinger{2000};
 /// thread.
 constexpr milliseconds kShortLinger{100};
 
+/// Some clients end a body with it. It begins no request, so the connection is idle after it.
+constexpr std::string_view kEmptyLine = "\r\n";
 const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The client left, so there is nobody to answer.
@@ -83,7 +85,10 @@ bool HttpConnection::await_request() {
 }
 
 HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
-  if (received_.empty() && !await_request()) return Next::end;
+  while (received_.empty() || received_ == kEmptyLine) {
+    received_.clear();
+    if (!await_request()) return Next::end;
+  }
   head_ = {};
   const Deadline deadline = Clock::now() + limits_.request_time;
   RequestReader reader(limits_.head, limits_.body_bytes);

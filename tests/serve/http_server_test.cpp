@@ -124,6 +124,20 @@ TEST_F(HttpServerTest, AConnectionTakesManyRequests) {
   EXPECT_NE(all.find("Connection: close"), std::string::npos);
 }
 
+TEST_F(HttpServerTest, AnEmptyLineAfterABodyBeginsNoRequest) {
+  const std::string post = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nxyz";
+  for (const bool apart : {false, true}) {
+    const Client client(server);
+    client.send(apart ? post : post + "\r\n");
+    EXPECT_NE(client.read("xyz").find("200 OK"), std::string::npos) << apart;
+    if (apart) client.send("\r\n");
+    std::this_thread::sleep_for(600ms);  // twice the time that a request may take
+    client.send(get("/c"));
+    EXPECT_NE(client.read("GET /c").find("200 OK"), std::string::npos) << apart;
+  }
+  EXPECT_EQ(echo.refusals, 0);
+}
+
 TEST_F(HttpServerTest, WhatIsTooLongIsRefusedBeforeItIsRead) {
   const std::string post = "POST / HTTP/1.1\r\nHost: a\r\n";
   EXPECT_TRUE(answer(post + "Content-Length: 1000000000\r\n\r\n").starts_with("HTTP/1.1 413 "));
