@@ -68,10 +68,14 @@ Identity from_names(const Variables& variables, const Names& names) {
 }
 
 /// A port that two jobs on one machine, or two steps of a Slurm job, are unlikely to share.
-int port_of_job(const Variables& variables) {
+/// @param of_step  whether the ranks are the tasks of a Slurm step. Other launchers' ranks may be
+/// in different steps.
+int port_of_job(const Variables& variables, bool of_step) {
   std::string job = variables.text("PMIX_NAMESPACE").value_or("");
-  if (const auto of_slurm = variables.text("SLURM_JOB_ID"); job.empty() && of_slurm)
-    job = concat(*of_slurm, ".", variables.text("SLURM_STEP_ID").value_or(""));
+  if (const auto of_slurm = variables.text("SLURM_JOB_ID"); job.empty() && of_slurm) {
+    job = *of_slurm;
+    if (of_step) job += "." + variables.text("SLURM_STEP_ID").value_or("");
+  }
   return job.empty() ? kUsualPort : 20000 + static_cast<int>(xxh64(bytes_of(job)) % 10000);
 }
 
@@ -89,7 +93,8 @@ void find_meeting_place(const Variables& variables, Identity& identity) {
                    "the address of rank 0's machine (mpirun -x MASTER_ADDR=...)");
     identity.address = "127.0.0.1";
   }
-  identity.port = variables.number("MASTER_PORT").value_or(port_of_job(variables));
+  const bool of_step = identity.source.starts_with("SLURM_");
+  identity.port = variables.number("MASTER_PORT").value_or(port_of_job(variables, of_step));
   if (variables.has("TORCHELASTIC_USE_AGENT_STORE"))  // torchrun listens on MASTER_PORT itself
     identity.port += 1 + variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   PENSTOCK_CHECK(identity.port > 0 && identity.port < 65536, "MASTER_PORT = ", identity.port,

@@ -156,6 +156,21 @@ TEST(Identity, HasAPortOfItsSlurmStep) {
   EXPECT_NE(port("0", "4"), port("0", "5"));  // both steps may begin on one machine
 }
 
+TEST(Identity, RanksOfOtherLaunchersMeetWhateverTheirSlurmSteps) {
+  const auto port = [](const char* prefix, const char* rank, const char* step) {
+    return identity({{concat(prefix, "RANK"), rank},
+                     {concat(prefix, prefix[0] ? "SIZE" : "WORLD_SIZE"), "2"},
+                     {"MASTER_ADDR", "n08"},
+                     {"SLURM_JOB_ID", "77"},
+                     {"SLURM_STEP_ID", step}})
+        .port;
+  };
+  for (const char* prefix : {"", "OMPI_COMM_WORLD_"}) {
+    EXPECT_EQ(port(prefix, "0", "4"), port(prefix, "1", "5")) << prefix;
+    EXPECT_EQ(port(prefix, "0", ""), port(prefix, "1", "5")) << prefix;  // "": outside a step
+  }
+}
+
 TEST(Identity, ReadsSlurmsLists) {
   EXPECT_EQ(first_host("alone"), "alone");
   EXPECT_EQ(first_host("a1,b[2-3]"), "a1");
