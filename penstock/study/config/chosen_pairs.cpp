@@ -16,7 +16,8 @@ std::string quoted(const ChosenPair& pair) {
 ChosenPair checked_pair(const std::vector<std::string>& names,
                         const std::vector<std::string>& variants, const std::string& where) {
   PENSTOCK_CHECK(names.size() == 2, where, " has a list of ", names.size(),
-                 " names; write a pair as [\"FIRST\", \"SECOND\"]");
+                 names.size() == 1 ? " name" : " names",
+                 "; write a pair as [\"FIRST\", \"SECOND\"]");
   for (const std::string& name : names) check_is_variant(name, variants, where);
   const ChosenPair pair{.first = names[0], .second = names[1]};
   PENSTOCK_CHECK(pair.first != pair.second, where, " has ", quoted(pair),
@@ -36,7 +37,7 @@ std::vector<ChosenPair> read_pairs(const std::vector<std::vector<std::string>>& 
     for (const ChosenPair& earlier : {pair, ChosenPair{pair.second, pair.first}})
       PENSTOCK_CHECK(std::ranges::find(out, earlier) == out.end(), where, " has ", quoted(pair),
                      " after ", quoted(earlier),
-                     ", which is the same pair; leave one of them away");
+                     ", which is the same pair; leave one of the two out");
     out.push_back(pair);
   }
   return out;

@@ -67,7 +67,8 @@ TEST_F(ChosenPairs, ThatAreWrongAreNamedWithFileAndLine) {
   expect("pairs = [['a', 'b'], ['b', 'a']]",
          {"s.toml:2: pairs has [\"b\", \"a\"] after [\"a\", \"b\"]", "the same pair"});
   expect("pairs = [['a', 'b', 'cat']]", {"s.toml:2: pairs has a list of 3 names"});
-  expect("pairs = [[]]", {"s.toml:2: pairs has a list of 0 names"});
+  expect("pairs = [['a']]", {"s.toml:2: pairs has a list of 1 name; "});
+  expect("pairs = [[]]", {"s.toml:2: pairs has a list of 0 names; "});
   expect("pairs = ['a', 'b']", {"s.toml:2: pairs: expected an array, found a string"});
   expect("pairs = [['a', 1]]", {"s.toml:2: pairs: expected a string, found an integer"});
 }
