@@ -205,9 +205,9 @@ def check_oracle_routing(shell):
     shell.expect("--oracle-routing", gaps == sorted(gaps) and 0 < gaps[-1] == oracle["gap"], oracle)
     shell.expect("--oracle-routing", [layer["exact"] for layer in oracle["layers"]] == [True, False], oracle)
     shell.expect("--oracle-routing", "it knows the next token" in shell.ok(*evaluate, "--oracle-routing"))
-    shell.ok("train", "recipe.toml", "--out", "told-behind", "--quiet", "--set", "model.router.method=topk", "--set",
+    shell.ok("train", "recipe.toml", "--out", "behind", "--quiet", "--set", "model.router.method=topk", "--set",
              "model.layers=3", "--set", "model.moe.dense_layers=1")
-    behind = ("eval", "told-behind", "--data", "corpus", "--max-tokens", "256", "--oracle-routing")
+    behind = ("eval", "behind", "--data", "corpus", "--max-tokens", "256", "--oracle-routing")
     layers = json.loads(shell.ok(*behind, "--json"))["oracle_routing"]["layers"]
     shell.expect("layers behind a dense one", [(layer["layer"], layer["model_layer"]) for layer in layers] == [(1, 2), (0, 1)], layers)
     table = shell.ok(*behind).partition("changed\n")[2].splitlines()

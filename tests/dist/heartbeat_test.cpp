@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-TEST(HeartbeatTable, NameTheMostSilentRank) {
+TEST(HeartbeatTable, NamesTheMostSilentRank) {
   HeartbeatTable beats;
   const auto begun = Clock::now();
   EXPECT_FALSE(beats.most_silent(begun));
@@ -36,7 +36,7 @@ TEST(HeartbeatTable, NameTheMostSilentRank) {
   EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
 }
 
-TEST(HeartbeatTable, NameTheFirstThatWasLostEverAfter) {
+TEST(HeartbeatTable, NamesTheFirstThatWasLostEverAfter) {
   HeartbeatTable beats;
   const auto begun = Clock::now();
   for (const int rank : {0, 1, 2}) beats.heard(rank, 10 + rank, begun);
@@ -52,7 +52,7 @@ TEST(HeartbeatTable, NameTheFirstThatWasLostEverAfter) {
   EXPECT_EQ(beats.most_silent(begun + 6s)->state, RankState::gone);
 }
 
-TEST(HeartbeatTable, PreferOneThatIsLostToThoseThatLostIt) {
+TEST(HeartbeatTable, PrefersOneThatIsLostToThoseThatLostIt) {
   HeartbeatTable beats;
   beats.lose({.rank = 1, .state = RankState::followed});
   EXPECT_EQ(beats.most_silent(Clock::now())->rank, 1);
@@ -61,7 +61,7 @@ TEST(HeartbeatTable, PreferOneThatIsLostToThoseThatLostIt) {
   EXPECT_EQ(beats.most_silent(Clock::now())->rank, 2);
 }
 
-TEST(HeartbeatTable, ArePassedOnAsText) {
+TEST(SilentRank, IsPassedOnAsText) {
   const SilentRank given_up{.rank = 3, .state = RankState::given_up, .since = 26001ms};
   EXPECT_EQ(text_of(given_up), "3 1 26001");
   const auto read = silent_from("3 1 26001").value();
@@ -72,7 +72,7 @@ TEST(HeartbeatTable, ArePassedOnAsText) {
     EXPECT_FALSE(silent_from(text)) << text;
 }
 
-TEST(HeartbeatTable, DoNotCountWhileNobodyCouldBeHeard) {
+TEST(HeartbeatTable, DoesNotCountWhileNobodyCouldBeHeard) {
   HeartbeatTable beats;
   const auto begun = Clock::now();
   beats.heard(3, 10, begun);

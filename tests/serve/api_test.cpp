@@ -233,7 +233,7 @@ TEST(Api, LogitsComeWhereTheyAreAskedFor) {
   }
 }
 
-TEST(Api, OtherPlacesAreWhatTheyAreGivenAs) {
+TEST(Api, FurtherEndpointsGiveTheirBodies) {
   ApiOptions options;
   options.endpoints["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
   Server server(Server::usual(), options);

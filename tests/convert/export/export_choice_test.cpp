@@ -237,15 +237,15 @@ TEST(ExportTarget, ABiasThatTrainingLearnsIsSaidBeforehand) {
   testing::expect_says(lost(with_method("smoe", 2)), {"--architecture penstock", "--fit-bias",
                                                       "model.router.linear.bias = false"});
   ModelConfig off = with_method("smoe", 2), turned_on = small_moe();
-  off.router.parts["linear"].set("bias", ConfigNode(false));
-  turned_on.router.parts["linear"].set("bias", ConfigNode(true));
+  off.router.parts["linear"].set("bias", false);
+  turned_on.router.parts["linear"].set("bias", true);
   EXPECT_EQ(lost(off), "");
   EXPECT_NE(lost(turned_on), "");
   EXPECT_EQ(lost(small_dense()), "");
   EXPECT_EQ(lost(small_moe()), "");
   EXPECT_EQ(lost(with_method("smoe-dropout", 2)), "");  // a bias that stays 0
   ModelConfig relu = with_method("remoe", 2);           // no other program computes it in any case
-  relu.router.parts["linear"].set("bias", ConfigNode(true));
+  relu.router.parts["linear"].set("bias", true);
   EXPECT_EQ(lost(relu), "");
 }
 
