@@ -66,7 +66,7 @@ def interrupted_download(shell):
     shell.expect("no half package is left", not [name for name in os.listdir(cache) if name.endswith(".deb")])
     with open(pid_file) as file:
         downloader = int(file.read())
-    for _ in range(200):
+    for _ in range(1500):  # 30 s
         if not alive([downloader]):
             break
         time.sleep(0.02)

@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 
 const ConnectionSlots::Time kNow = std::chrono::steady_clock::now();
 
-/// Whether the slot has to give way within 3 s.
+/// Whether the slot has to give way within 30 s.
 bool is_asked_for(ConnectionSlot& slot, ConnectionSlots::Time now) {
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     if (slot.gives_way(now)) return true;
     std::this_thread::sleep_for(10ms);
   }
