@@ -115,7 +115,8 @@ def check_readme(shell, source):
     root = os.path.join(shell.directory, "root")
     os.makedirs(os.path.join(root, "docs/images"))
     os.makedirs(os.path.join(root, "scripts"))
-    script = shutil.copy(os.path.join(source, "scripts/update-readme"), os.path.join(root, "scripts"))
+    script, _ = (shutil.copy(os.path.join(source, "scripts", name), os.path.join(root, "scripts"))
+                 for name in ("update-readme", "doc_pages.py"))
     readme, image = os.path.join(root, "README.md"), os.path.join(root, "docs/images/report.png")
 
     def check(*arguments):
