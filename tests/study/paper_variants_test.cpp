@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/base/config_node.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/train/read_recipe.h"
 #include "tests/study/recipe_studies.h"
@@ -87,6 +88,35 @@ TEST(PaperVariants, OfFigure1HaveTheCellsBeneathTheScriptsScheduleToo) {
     EXPECT_EQ(cells.at(scripts), cells.at(method)) << method;
   }
   EXPECT_EQ(recipe_study("hyperrouter/figure1", "desk").variants.size(), 5U);
+}
+
+/// The same of Table 2 in both sizes, and of the entropies in Tables 4 and A5, which are those of
+/// the runs of choices.toml.
+TEST(PaperVariants, OfTables2And4HaveTheCellsBeneathTheScriptsScheduleToo) {
+  const StudyConfig deeper = recipe_study("hyperrouter/table2", "paper");
+  for (const std::string method : {"smoe-dropout", "hyperrouter"})
+    for (const std::string size : {"-medium", "-large"}) {
+      SCOPED_TRACE(method + size);
+      const std::string scripts = method + size + "-8-16";
+      EXPECT_EQ(first_k(read_recipe(variant_of(deeper, scripts).recipe)), 8);
+      EXPECT_EQ(deeper.comparison.published.at(scripts),
+                deeper.comparison.published.at(method + size));
+    }
+  EXPECT_EQ(recipe_study("hyperrouter/table2", "desk").variants.size(), 6U);
+  const StudyConfig choices = recipe_study("hyperrouter/choices", "paper");
+  for (const std::string name : {"hyperrouter/table4", "hyperrouter/tableA5"}) {
+    const StudyConfig study = recipe_study(name, "paper");
+    EXPECT_EQ(study.runs_of, choices.runs_of) << name;
+    for (const std::string method : {"smoe-dropout", "hyperrouter"}) {
+      const std::string scripts = method + "-8-16";
+      EXPECT_EQ(to_toml(variant_of(study, scripts).recipe),
+                to_toml(variant_of(choices, scripts).recipe));
+      EXPECT_EQ(study.comparison.published.at(scripts).at("layer0"),
+                study.comparison.published.at(method).at("layer0"))
+          << name << " " << method;
+    }
+    EXPECT_EQ(recipe_study(name, "desk").variants.size(), 3U) << name;
+  }
 }
 
 /// The alternatives to Table 1's variants differ from these in what their names say.
