@@ -12,7 +12,7 @@ namespace penstock::report {
 
 /// The table of results, with one row per variant and without columns that nothing fills; the best
 /// of each column is marked only where all spent the same compute and beat the baseline. Variants
-/// of which every run diverged have a row too. Then the differences seed by seed (shown_pairs()),
+/// of which every run diverged have a row too. Then the differences seed by seed (compare_shown()),
 /// where there are any, those of the pairs that the study chooses, and what has to be said: what
 /// diverged, unequal and uncounted compute.
 study::Section results_section(study::Variants variants, const study::StudyResults& results);

@@ -97,27 +97,6 @@ Table results_table(Variants variants, const StudyResults& results) {
   return out;
 }
 
-Table pairs_table(Variants variants, const Comparison& comparison) {
-  Table out{.title = "difference in validation loss, seed by seed",
-            .columns = {"first − second",
-                        "mean",
-                        {"sd", "", 2},
-                        {"95 % interval of the mean", "", 1},
-                        {"first is lower", "", 3},
-                        {"compute, first ÷ second", "", 4}},
-            .look = "pairs"};
-  for (const auto& pair : shown_pairs(variants, comparison)) {
-    const auto& d = pair.difference;
-    const Cell cell = difference_cell(d);
-    out.rows.push_back(
-        {{pair.first + " − " + pair.second, cell.text,
-          d.half_width ? fixed(4)(*d.difference.sd) : cell.more, d.half_width ? cell.more : "–",
-          fmt::format("{} of {}", d.lower, d.difference.count),
-          pair.compute > 0 ? ratio_text(pair.compute) : "–"}});
-  }
-  return out;
-}
-
 /// The number of common seeds: "3", or "2 of 3" if a variant has others.
 std::string common_seeds(const PairComparison& pair) {
   const std::size_t common = pair.seeds.size();
@@ -136,30 +115,34 @@ Cell order_cell(const PairComparison& pair) {
   return fmt::format("{} of {}", paired.lower, paired.difference.count);
 }
 
-/// The pairs that the study chooses and that have a common seed. The note names the others.
-Table chosen_pairs_table(Variants variants, const Comparison& comparison) {
-  Table out{.title = "differences of pairs, means over seeds with their 95 % intervals",
+/// The pairs that have a common seed; the note names the others. Without a column of test losses
+/// if no pair has any.
+Table differences_table(const std::string& title, const std::vector<PairComparison>& pairs) {
+  const auto tested = [](const PairComparison& pair) { return pair.test_loss.has_value(); };
+  const bool with_test = std::ranges::any_of(pairs, tested);
+  Table out{.title = title,
             .columns = {"first − second",
                         {"seeds", "that both variants have, of those that either has"},
-                        "validation loss",
-                        {"test loss", "", 1},
-                        {"first is lower",
+                        "validation loss"},
+            .look = "pairs"};
+  if (with_test) out.columns.push_back({"test loss", "", 1});
+  out.columns.push_back({"first is lower",
                          "in how many seeds its validation loss is lower; not said where compute "
                          "differs or a variant is not causal",
-                         2},
-                        {"compute, first ÷ second", "", 3}},
-            .look = "pairs"};
-  std::string without;
-  for (const PairComparison& pair : compare_chosen(variants, comparison)) {
+                         2});
+  out.columns.push_back({"compute, first ÷ second", "", 3});
+  for (const PairComparison& pair : pairs) {
     const std::string name = pair.first + " − " + pair.second;
-    if (pair.seeds.empty())
-      without += (without.empty() ? "without a common seed: " : "; ") + name;
-    else
-      out.rows.push_back({{name, common_seeds(pair), difference_or_dash(pair.validation_loss),
-                           difference_or_dash(pair.test_loss), order_cell(pair),
-                           pair.compute > 0 ? ratio_text(pair.compute) : "–"}});
+    if (pair.seeds.empty()) {
+      out.note += (out.note.empty() ? "without a common seed: " : "; ") + name;
+      continue;
+    }
+    auto& cells = out.rows.emplace_back().cells;
+    cells = {name, common_seeds(pair), difference_or_dash(pair.validation_loss)};
+    if (with_test) cells.push_back(difference_or_dash(pair.test_loss));
+    cells.push_back(order_cell(pair));
+    cells.emplace_back(pair.compute > 0 ? ratio_text(pair.compute) : "–");
   }
-  out.note = without;
   return out;
 }
 
@@ -167,8 +150,13 @@ Table chosen_pairs_table(Variants variants, const Comparison& comparison) {
 
 Section results_section(Variants variants, const StudyResults& results) {
   const Comparison& comparison = results.comparison;
-  Section out{.tables = {results_table(variants, results), pairs_table(variants, comparison),
-                         chosen_pairs_table(variants, comparison)}};
+  Section out{
+      .tables = {
+          results_table(variants, results),
+          differences_table("differences, seed by seed: means with their 95 % intervals",
+                            compare_shown(variants, comparison)),
+          differences_table("differences of pairs, seed by seed: means with their 95 % intervals",
+                            compare_chosen(variants, comparison))}};
   for (const auto& run : results.diverged)
     out.remarks.push_back(
         {fmt::format("diverged: {}, seed {}: {}", run.label, run.seed, run.reason), Tone::warning});

@@ -1,5 +1,5 @@
-// The comparisons of two variants that a study chooses (pairs), by pairs of runs with the same
-// seed.
+// The differences of two variants, by pairs of runs with the same seed: of all pairs, of those with
+// the reference, and of those that a study chooses (pairs).
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,52 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/config/comparison.h"
 #include "penstock/study/runs/results.h"
+#include "penstock/study/statistics.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
 
+/// Two variants whose difference is first − second.
+struct VariantPair {
+  const VariantSummary *first, *second;
+};
+/// The differences over the seeds at which both have the figure; nothing if there is no such seed.
+std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure);
+/// Each of the other variants with the reference, in their order; none without the reference.
+std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison);
 /// The chosen pairs of which both variants have rows, in the file's order.
 std::vector<VariantPair> chosen_pairs(Variants variants, const Comparison& comparison);
 
-/// One chosen pair; the differences are first − second.
+/// What a report says of two variants; the differences are first − second.
 struct PairComparison {
   ChosenPair names;
   std::string first, second;        ///< labels; names of variants without rows
   std::vector<std::int64_t> seeds;  ///< that both variants have
   std::size_t all_seeds = 0;        ///< that either variant has
   std::optional<PairedDifference> validation_loss, test_loss;
-  double compute = 0;  ///< compute_quotient()
+  double compute = 0;  ///< the first's training FLOPs ÷ the second's; 0: not stated
   /// Why the differences tell no order: "compute differs" (by more than kEqualCompute) or "not
   /// causal"; "" if they may.
   std::string no_order;
 };
+/// Every two variants that have the validation loss of at least one seed in common.
+std::vector<PairComparison> compare_all(Variants variants);
+/// The comparisons that reports show of every study: all if there are few variants, or else each
+/// variant minus the reference.
+std::vector<PairComparison> compare_shown(Variants variants, const Comparison& comparison);
 /// One for each chosen pair, in the file's order, also where no seed is common.
 std::vector<PairComparison> compare_chosen(Variants variants, const Comparison& comparison);
 
-/// [{"first", "second", "seeds", "validation_loss", "test_loss", "compute", "no_order"}]. Losses
-/// are as in to_json(PairedDifference), or null.
-nlohmann::json to_json(const std::vector<PairComparison>& pairs);
+/// "+0.0123" followed by the 95 % interval of the mean, or by "one seed".
+Cell difference_cell(const PairedDifference& paired);
+
+/// compare_all() for results.json: [{"first", "second" (labels), "seeds", the keys of the
+/// validation loss's to_json(PairedDifference), "test_loss", "compute", "no_order"}].
+nlohmann::json all_pairs_json(Variants variants);
+/// compare_chosen() for results.json: [{"first", "second" (names), "seeds", "validation_loss",
+/// "test_loss", "compute", "no_order"}]. Losses are as in to_json(PairedDifference), or null.
+nlohmann::json chosen_pairs_json(Variants variants, const Comparison& comparison);
 
 }  // namespace penstock::study

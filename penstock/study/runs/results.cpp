@@ -1,7 +1,5 @@
 #include "penstock/study/runs/results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace penstock::study {
@@ -54,19 +52,6 @@ Spread sparsifying_step(const VariantSummary& variant) {
                    [](const RunRow& row) { return std::optional<double>(row.stages.sparsifying); });
 }
 
-std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure) {
-  std::vector<double> a, b;
-  for (const RunRow* first : pair.first->rows)
-    for (const RunRow* second : pair.second->rows) {
-      if (first->seed != second->seed) continue;
-      const auto mine = figure(*first), theirs = figure(*second);
-      if (!mine || !theirs) continue;
-      a.push_back(*mine);
-      b.push_back(*theirs);
-    }
-  return a.empty() ? std::nullopt : std::optional(paired_difference(a, b));
-}
-
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value) {
   if (variants.size() < 2) return nullptr;
@@ -96,58 +81,6 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
         std::ranges::count_if(v.rows, [](const RunRow* r) { return r->steered(); }));
   }
   return variants;
-}
-
-namespace {
-
-/// Compares two variants seed by seed; no value if they share no seed.
-std::optional<PairedComparison> compared(const VariantPair& pair) {
-  const auto difference = difference_of(pair, summary_figures().front().of);
-  if (!difference) return std::nullopt;
-  return PairedComparison{pair.first->label, pair.second->label, *difference,
-                          compute_quotient(pair)};
-}
-
-}  // namespace
-
-std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison) {
-  const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
-  std::vector<VariantPair> out;
-  if (reference == variants.end()) return out;
-  for (const VariantSummary& variant : variants)
-    if (&variant != &*reference) out.push_back({&variant, &*reference});
-  return out;
-}
-
-double compute_quotient(const VariantPair& pair) {
-  const Spread &first = pair.first->total_flops, &second = pair.second->total_flops;
-  return first.count > 0 && second.count > 0 ? first.mean / second.mean : 0;
-}
-
-Cell difference_cell(const PairedDifference& paired) {
-  const double mean = paired.difference.mean;
-  if (!paired.half_width) return {fmt::format("{:+.4f}", mean), "one seed"};
-  return {fmt::format("{:+.4f}", mean),
-          fmt::format("{:+.4f} to {:+.4f}", mean - *paired.half_width, mean + *paired.half_width)};
-}
-
-std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants) {
-  std::vector<PairedComparison> out;
-  for (std::size_t i = 0; i < variants.size(); ++i)
-    for (std::size_t j = i + 1; j < variants.size(); ++j)
-      if (auto pair = compared({&variants[i], &variants[j]})) out.push_back(std::move(*pair));
-  return out;
-}
-
-std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
-                                          const Comparison& comparison) {
-  constexpr std::size_t kMostInPairs = 5;
-  const auto with_reference = pairs_with_reference(variants, comparison);
-  if (variants.size() <= kMostInPairs || with_reference.empty()) return compare_pairs(variants);
-  std::vector<PairedComparison> out;
-  for (const VariantPair& one : with_reference)
-    if (auto pair = compared(one)) out.push_back(std::move(*pair));
-  return out;
 }
 
 }  // namespace penstock::study

@@ -88,30 +88,4 @@ Spread sparsifying_step(const VariantSummary& variant);
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value);
 
-/// Two variants whose difference is first − second.
-struct VariantPair {
-  const VariantSummary *first, *second;
-};
-/// The differences over the seeds at which both have the figure; nothing if there is no such seed.
-std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure);
-/// Each of the other variants with the reference, in their order; none without the reference.
-std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison);
-/// The first's training FLOPs ÷ the second's; 0: not stated.
-double compute_quotient(const VariantPair& pair);
-
-/// Validation losses of two variants, seed by seed.
-struct PairedComparison {
-  std::string first, second;  ///< labels; the difference is first − second
-  PairedDifference difference;
-  double compute = 0;  ///< compute_quotient()
-};
-/// "+0.0123" followed by the 95 % interval of the mean, or by "one seed".
-Cell difference_cell(const PairedDifference& paired);
-/// Every pair of variants that share at least one seed.
-std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
-/// The pairs that reports show: every pair if there are few variants, or else each variant minus
-/// the reference.
-std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
-                                          const Comparison& comparison);
-
 }  // namespace penstock::study

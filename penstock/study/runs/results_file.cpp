@@ -59,18 +59,11 @@ std::vector<DivergedRun> diverged_in(const json& object, const std::string& wher
 
 json to_json(const StudyResults& results) {
   const auto variants = summarize(results.rows);
-  json summary = json::array(), paired = json::array();
+  json summary = json::array();
   for (const auto& v : variants) {
     summary.push_back({{"variant", v.name}, {"label", v.label}, {"causal", v.causal}});
     for (const auto& figure : summary_figures())
       summary.back()[figure.name] = to_json(v.*figure.spread);
-  }
-  for (const auto& pair : compare_pairs(variants)) {
-    json object = {{"first", pair.first},
-                   {"second", pair.second},
-                   {"compute", pair.compute > 0 ? json(pair.compute) : json()}};
-    object.update(to_json(pair.difference));
-    paired.push_back(std::move(object));
   }
   json out = {{"format", kStudyFormat},
               {"version", kVersion},
@@ -82,11 +75,11 @@ json to_json(const StudyResults& results) {
               {"planned_runs", results.planned_runs},
               {"compute_ratio", compute_ratio(variants)},
               {"summary", summary},
-              {"paired", paired},
+              {"paired", all_pairs_json(variants)},
               {"rows", rows_to_json(results.rows)}};
   out.update(to_json(results.comparison));
   if (!results.comparison.pairs.empty())
-    out["pairs"] = to_json(compare_chosen(variants, results.comparison));
+    out["pairs"] = chosen_pairs_json(variants, results.comparison);
   for (const auto& one : plain_measurements())
     out.update(one->summary(results.rows, results.comparison));
   if (!results.diverged.empty()) out["diverged"] = write_json(results.diverged);

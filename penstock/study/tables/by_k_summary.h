@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/runs/pair_comparison.h"
 #include "penstock/study/runs/results.h"
 #include "penstock/study/tables/measured_k.h"
 

@@ -1,5 +1,5 @@
-// The differences of the pairs that a study chooses, against numbers worked by hand, and their
-// place in results.json, text and page.
+// The differences of two variants, against numbers worked by hand, and their place in results.json,
+// text and page.
 #include "penstock/study/runs/pair_comparison.h"
 
 #include <gtest/gtest.h>
@@ -82,6 +82,73 @@ TEST_F(ComparedPairs, StandInTextAndPage) {
   results.comparison.pairs.clear();
   EXPECT_EQ(report::results_text(results).find("of pairs"), std::string::npos);
   EXPECT_EQ(report::report_page(results).find("differences of pairs"), std::string::npos);
+}
+
+/// A report's first table of differences, before that of the chosen pairs.
+std::string differences_in(const std::string& text) {
+  const std::size_t at = text.find("differences, seed by seed");
+  EXPECT_NE(at, std::string::npos) << text;
+  return text.substr(at, text.find("differences of pairs") - at);
+}
+
+TEST_F(ComparedPairs, OfEveryReportHaveSeedsAndTestLosses) {
+  const std::string table = differences_in(report::results_text(results));
+  penstock::testing::expect_says(
+      table, {"seeds", "test loss", "La − Lb", "3 of 5", "+0.3000 -0.1969 to +0.7969",
+              "+0.6000 -0.6706 to +1.8706", "0 of 3"});
+  for (RunRow& row : results.rows) row.test.reset();
+  EXPECT_EQ(report::results_text(results).find("test loss"), std::string::npos);
+}
+
+/// Of every report's table and of that of the chosen pairs.
+TEST_F(ComparedPairs, AreInNoOrderInBothTables) {
+  results.comparison.pairs.clear();
+  const auto expect_none = [&](const std::string& why) {
+    const std::string text = report::results_text(results), table = differences_in(text);
+    penstock::testing::expect_says(table, {"– " + why});
+    penstock::testing::expect_says(report::report_page(results), {why});
+    EXPECT_EQ(table.find("0 of 3"), std::string::npos) << text;
+    EXPECT_EQ(to_json(results)["paired"][0]["no_order"].get<std::string>(), why);
+  };
+  for (RunRow& row : results.rows) row.total_flops = row.variant == "a" ? 1e12 : 1.021e12;
+  expect_none("compute differs");
+  for (RunRow& row : results.rows) row.total_flops = 1e12;
+  penstock::testing::expect_says(differences_in(report::results_text(results)), {"0 of 3"});
+  EXPECT_TRUE(to_json(results)["paired"][0]["no_order"].is_null());
+  results.rows[0].causal = false;
+  expect_none("not causal");
+}
+
+TEST_F(ComparedPairs, OfAllVariantsStandInResults) {
+  const nlohmann::json pair = to_json(results)["paired"][0];
+  EXPECT_EQ(pair["first"].get<std::string>(), "La");
+  EXPECT_EQ(pair["second"].get<std::string>(), "Lb");
+  EXPECT_EQ(pair["seeds"], nlohmann::json({1, 2, 3}));
+  EXPECT_NEAR(pair["difference"]["mean"].get<double>(), 0.3, 1e-12);
+  EXPECT_EQ(pair["first_lower"], 0);
+  EXPECT_NEAR(pair["half_width_95"].get<double>(), 0.496868, 1e-6);
+  EXPECT_NEAR(pair["test_loss"]["difference"]["mean"].get<double>(), 0.6, 1e-12);
+  EXPECT_TRUE(pair["compute"].is_null());
+}
+
+TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
+  std::vector<RunRow> rows;
+  double loss = 1;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"})
+    for (const std::int64_t seed : {1, 2}) rows.push_back(finished_run(name, seed, loss += 0.25));
+  const auto many = summarize(rows);
+  EXPECT_EQ(compare_all(many).size(), 15u);
+  EXPECT_EQ(compare_shown(many, {.reference = "nobody"}).size(), 15u);
+  const auto shown = compare_shown(many, {.reference = "c"});
+  ASSERT_EQ(shown.size(), 5u);
+  EXPECT_EQ(shown[0].first + shown[2].first, "LaLd");
+  for (const auto& pair : shown) EXPECT_EQ(pair.second, "Lc");
+  // Two variants earlier, 0.5 each.
+  EXPECT_NEAR(shown[0].validation_loss->difference.mean, -1, 1e-12);
+  EXPECT_NEAR(shown[4].validation_loss->difference.mean, 1.5, 1e-12);
+  rows.resize(10);
+  const auto few = summarize(rows);
+  EXPECT_EQ(compare_shown(few, {.reference = "c"}).size(), 10u);
 }
 
 TEST_F(ComparedPairs, TellNoOrderWhereComputeDiffersOrARunIsNotCausal) {

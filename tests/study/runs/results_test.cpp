@@ -31,25 +31,6 @@ RunRow row(const std::string& variant, std::int64_t seed, const std::string& has
   return out;
 }
 
-TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
-  std::vector<RunRow> rows;
-  double loss = 1;
-  for (const char* name : {"a", "b", "c", "d", "e", "f"})
-    for (const std::int64_t seed : {1, 2}) rows.push_back(row(name, seed, "h", loss += 0.25));
-  const auto many = summarize(rows);
-  EXPECT_EQ(compare_pairs(many).size(), 15u);
-  EXPECT_EQ(shown_pairs(many, {.reference = "nobody"}).size(), 15u);
-  const auto shown = shown_pairs(many, {.reference = "c"});
-  ASSERT_EQ(shown.size(), 5u);
-  EXPECT_EQ(shown[0].first + shown[2].first, "ad");
-  for (const auto& pair : shown) EXPECT_EQ(pair.second, "c");
-  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants earlier, 0.5 each
-  EXPECT_NEAR(shown[4].difference.difference.mean, 1.5, 1e-12);
-  rows.resize(10);
-  const auto few = summarize(rows);
-  EXPECT_EQ(shown_pairs(few, {.reference = "c"}).size(), 10u);
-}
-
 TEST(KeptRows, MergeByVariantSeedAndHash) {
   TemporaryDirectory folder;
   const std::string path = folder.path("rows.json");
@@ -204,7 +185,7 @@ TEST(ResultsTable, AlignsAndLeavesOutEmptyColumns) {
   const std::string text = report::results_text(results);
   penstock::testing::expect_says(text, {"1.5000 ± 0.7071"});
   EXPECT_EQ(text.find("tokens/s"), std::string::npos);
-  penstock::testing::expect_says(text, {"a − bee         +0.5000  one seed"});
+  penstock::testing::expect_says(text, {"a − bee         1 of 2  +0.5000 one seed"});
 }
 
 TEST(ResultsTable, MarksWhatIsNotCausalAndSaysWhy) {
