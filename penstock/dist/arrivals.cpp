@@ -50,8 +50,7 @@ std::string Arrivals::missing() const {
   for (int rank = 0; rank < size_; ++rank)
     if (!table_.client()->get(key_of(rank))) ranks += concat(ranks.empty() ? "" : ", ", rank);
   if (ranks.empty()) return "";
-  return concat("of ", size_, " ranks these have not arrived yet: ", ranks,
-                table_.loopback_notice());
+  return concat("of ", size_, " ranks these have not arrived yet: ", ranks, table_.why_missing());
 }
 
 }  // namespace penstock::dist

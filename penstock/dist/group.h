@@ -117,7 +117,7 @@ class ProcessGroup {
  private:
   void meet(const Identity& identity, const GroupOptions& options);
   void connect(const std::shared_ptr<KeyClient>& table);
-  void learn_names(Arrivals& arrivals, const Identity& identity);
+  void learn_names(Arrivals& arrivals);
   [[noreturn]] void lose(const char* what, const std::string& reason) const;
   /// @param alike  whether all ranks call it; GroupOptions::check then compares the calls
   template <class Action>

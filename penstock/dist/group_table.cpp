@@ -1,23 +1,55 @@
 #include "penstock/dist/group_table.h"
 
+#include <string>
 #include <thread>
+#include <utility>
 
+#include "penstock/base/error.h"
 #include "penstock/base/loopback.h"
 
 namespace penstock::dist {
+namespace {
+
+/// Keys of the table: the number of the job's ranks, and the rank of another job that came last.
+constexpr const char *kSize = "size", *kRefused = "refused";
+
+}  // namespace
+
+KeyValues values_of_job(int ranks) { return {{kSize, std::to_string(ranks)}}; }
 
 GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
                        const std::function<void()>& connecting)
     : identity_(identity), silence_(options.silence) {
   if (identity.hosts_store)
-    server_.emplace(identity.address, identity.port, options.start_timeout, connecting);
+    server_.emplace(identity.address, identity.port, values_of_job(identity.size),
+                    options.start_timeout, connecting);
   KeyClientOptions client = client_options();
   client.connecting = connecting;
   client_ = std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout,
                                         std::move(client));
+  check_counts_alike();
 }
 
 GroupTable::~GroupTable() { end(); }
+
+void GroupTable::check_counts_alike() {
+  const std::string mine =
+      concat("rank ", identity_.rank, " on ", host_name(), " counts ", identity_.size, " ranks");
+  const auto theirs = client_->get(kSize);
+  PENSTOCK_CHECK(theirs, "no ranks meet at ", identity_.address, ":", identity_.port,
+                 ": another table of values listens there; choose another MASTER_PORT");
+  if (*theirs == std::to_string(identity_.size)) return;
+  client_->set(kRefused, mine);
+  fail(mine, " (", identity_.source, "), and the job at ", identity_.address, ":", identity_.port,
+       " has ", *theirs,
+       "; give all ranks of a job the same number, and each job its own "
+       "MASTER_PORT");
+}
+
+std::string GroupTable::why_missing() const {
+  const auto refused = client_->get(kRefused);
+  return (refused ? concat("; ", *refused, " and was refused") : "") + loopback_notice();
+}
 
 std::string GroupTable::loopback_notice() const {
   if (identity_.local_size == identity_.size) return "";  // no other machine has to

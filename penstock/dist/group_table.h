@@ -16,9 +16,13 @@
 
 namespace penstock::dist {
 
+/// What the table of ranks holds from its start: the number of the job's ranks.
+KeyValues values_of_job(int ranks);
+
 class GroupTable {
  public:
-  /// Listens where this rank is to, and connects. Throws Error that names the address.
+  /// Listens where this rank is to, and connects. Throws Error that names the address, and Error if
+  /// the table's job has another number of ranks; its ranks then go on.
   /// @param connecting  called repeatedly until connected; may be null
   GroupTable(const Identity& identity, const GroupOptions& options,
              const std::function<void()>& connecting);
@@ -28,9 +32,10 @@ class GroupTable {
 
   const std::shared_ptr<KeyClient>& client() const { return client_; }
   Links& links() { return links_; }
-  /// Says what is wrong if a host's name leads to the loopback, where ranks on other machines
-  /// cannot come in. On Debian a machine's own name does. Otherwise "".
-  std::string loopback_notice() const;
+  /// Says what is wrong if ranks do not arrive: a rank that counts another number of ranks was
+  /// refused, or a host's name leads to the loopback, where ranks on other machines cannot come in.
+  /// On Debian a machine's own name does. Otherwise "".
+  std::string why_missing() const;
   /// Starts this rank's heartbeat.
   void begin_heartbeat();
   /// Says goodbye for all groups, so that others do not lose this rank.
@@ -56,6 +61,8 @@ class GroupTable {
   KeyClientOptions client_options(std::string prefix = "") const;
 
  private:
+  void check_counts_alike();
+  std::string loopback_notice() const;
   std::string name(const RankLoss& lost) const;
 
   Identity identity_;

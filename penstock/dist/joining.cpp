@@ -14,19 +14,6 @@
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
-namespace {
-
-/// Whether the first rank that came to this table counts as many ranks. Another number may be that
-/// of another job.
-bool counts_as_the_first(KeyClient& table, int size) {
-  constexpr const char* kSize = "size";
-  const std::string mine = std::to_string(size);
-  const auto first = table.get(kSize);
-  if (!first) table.set(kSize, mine);
-  return !first || *first == mine;
-}
-
-}  // namespace
 
 void check_transport(int processes) {
   PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
@@ -94,38 +81,30 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
     PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                    " is there twice: another process has the same ", identity.source, ", or a job ",
                    "before this one still holds MASTER_PORT = ", identity.port);
-    // A rank of another job ends in learn_names(). The ranks of this table's job must not lose it.
-    const bool alike = counts_as_the_first(client, state.size);
-    if (alike) state.table->begin_heartbeat();
-    client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
+    state.table->begin_heartbeat();
+    client.set(Arrivals::key_of(state.rank), host_name());
     Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
-    learn_names(arrivals, identity);
-    if (!alike) state.table->begin_heartbeat();  // the first was of another job
+    learn_names(arrivals);
     connect(state.table->client());
   });
   barrier("start");
   *state.seconds = 0;
 }
 
-void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
+void ProcessGroup::learn_names(Arrivals& arrivals) {
   GroupState& state = *state_;
   std::string missing;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
-    const auto said = arrivals.wait(rank);
-    const std::string host = said ? said->substr(said->find(' ') + 1) : "an unknown machine";
-    state.names.push_back(concat("rank ", rank, " on ", host));
-    if (!said) missing += concat(missing.empty() ? "" : ", ", rank);
-    PENSTOCK_CHECK(!said || said->starts_with(concat(state.size, " ")), state.names.back(),
-                   " counts ", said->substr(0, said->find(' ')), " ranks, rank ", state.rank,
-                   " counts ", state.size, " (", identity.source,
-                   "); give all of them the same number");
+    const auto host = arrivals.wait(rank);
+    state.names.push_back(concat("rank ", rank, " on ", host.value_or("an unknown machine")));
+    if (!host) missing += concat(missing.empty() ? "" : ", ", rank);
   }
   // The other ranks measure the time from their own start, and also name the missing ranks.
+  const std::string why = missing.empty() ? "" : state.table->why_missing();
   if (!missing.empty()) state.table->leave();
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
-                 state.options.start_timeout.count(), " s: ", missing, "; were they started?",
-                 state.table->loopback_notice());
+                 state.options.start_timeout.count(), " s: ", missing, "; were they started?", why);
   state.table->set_names(state.names);
 }
 

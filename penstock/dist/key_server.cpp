@@ -7,7 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/open_files.h"
@@ -68,12 +71,13 @@ std::string text_of(const std::optional<SilentRank>& silent) {
 
 }  // namespace
 
-KeyServer::KeyServer(const std::string& address, int port, std::chrono::milliseconds timeout,
-                     const std::function<void()>& waiting)
+KeyServer::KeyServer(const std::string& address, int port, KeyValues values,
+                     std::chrono::milliseconds timeout, const std::function<void()>& waiting)
     : listener_(listen_on(address, port, timeout, waiting)),
       wake_(::eventfd(0, EFD_CLOEXEC)),
       port_(port_of(listener_)),
       spare_(open_spare()),
+      values_(std::move(values)),
       thread_([this] { serve(); }) {}
 
 KeyServer::~KeyServer() {

@@ -18,6 +18,8 @@
 
 namespace penstock::dist {
 
+using KeyValues = std::map<std::string, std::string>;
+
 /// Keeps the table during its life. It listens on one address alone. Whoever can connect to that
 /// address can read and write the table: there is neither encryption nor a password. It has a
 /// connection for each client, so it raises the process's limit of open files to the hard limit. A
@@ -26,9 +28,10 @@ namespace penstock::dist {
 class KeyServer {
  public:
   /// @param port  0: any free port.  Throws Error if it cannot listen there.
+  /// @param values  what the table holds before anybody asks it
   /// @param timeout, waiting  for a name that is not known yet (resolve_address())
-  KeyServer(const std::string& address, int port, std::chrono::milliseconds timeout = {},
-            const std::function<void()>& waiting = nullptr);
+  KeyServer(const std::string& address, int port, KeyValues values = {},
+            std::chrono::milliseconds timeout = {}, const std::function<void()>& waiting = nullptr);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
   KeyServer& operator=(const KeyServer&) = delete;
@@ -61,7 +64,7 @@ class KeyServer {
   int spare_ = -1;     // an open file, closed to accept a connection that is then turned away
   bool full_ = false;  // not even that was possible: the listener rests for one turn
   std::vector<Connection> connections_;
-  std::map<std::string, std::string> values_;
+  KeyValues values_;
   HeartbeatTable heartbeats_;
   std::thread thread_;  // last: it uses the others
 };

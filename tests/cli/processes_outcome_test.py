@@ -7,6 +7,7 @@ also `info` before the training, the use of the run's model afterwards, and refu
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -204,6 +205,23 @@ def test_started_by_another(trial, reference):
     print("started by RANK and WORLD_SIZE: same end; other recipes refused; a dead peer is said")
 
 
+def test_rank_of_another_job(trial, reference):
+    """A job of three ranks was given the same port. Its rank 1 comes while the two ranks of this run meet."""
+    run, port = trial.new_run(), str(random.SystemRandom().randrange(21000, 29000))
+    other, = start_by_hand(trial, trial.new_run(), ranks=(1,), WORLD_SIZE="3", MASTER_PORT=port)
+    ranks = start_by_hand(trial, run, MASTER_PORT=port)
+    _, refused = other.communicate(timeout=120)
+    if other.returncode != 1 or f"counts 3 ranks (RANK and WORLD_SIZE), and the job at 127.0.0.1:{port} has 2; " \
+            not in refused:
+        fail("a rank of another job ended with", other.returncode, refused)
+    for process in ranks:
+        _, errors = process.communicate(timeout=120)
+        if process.returncode != 0:
+            fail("exit code", process.returncode, errors)
+    same_end(run, reference)
+    print("a rank of another job is refused, and the run goes on")
+
+
 def test_ipv6(trial, reference):
     """Ranks meet on the loopback of IPv6. Which card GLOO_SOCKET_IFNAME names does not matter there."""
     try:
@@ -258,6 +276,7 @@ def main():
         test_use(trial, reference)
         test_begun_in_turn(trial)
         test_started_by_another(trial, reference)
+        test_rank_of_another_job(trial, reference)
         test_ipv6(trial, reference)
         test_missing_rank_zero(trial)
 

@@ -54,6 +54,13 @@ TEST(KeyServer, KeepsWhatOneSetsForAll) {
   EXPECT_EQ(one.local_address(), "127.0.0.1");
 }
 
+TEST(KeyServer, HoldsValuesFromItsStart) {
+  const KeyServer server("127.0.0.1", 0, {{"a", "here"}});
+  KeyClient client("127.0.0.1", server.port(), 1s);
+  EXPECT_EQ(client.get("a"), "here");
+  EXPECT_EQ(client.size(), 1);
+}
+
 TEST(KeyServer, AnswersOneThatWaitsOnceAnotherHasSet) {
   const KeyServer server("127.0.0.1", 0);
   KeyClient one("127.0.0.1", server.port(), 1s), two("127.0.0.1", server.port(), 1s);
@@ -133,7 +140,7 @@ TEST(KeyServer, WaitsForANameThatIsNotKnownYet) {
     if (++waited % 2 == 0) fail("waited twice");
   };
   const auto asks = [&] { KeyClient(unknown, 29500, 60s, {.connecting = give_up}); };
-  const auto listens = [&] { KeyServer(unknown, 29500, 60s, give_up); };
+  const auto listens = [&] { KeyServer(unknown, 29500, {}, 60s, give_up); };
   EXPECT_EQ(testing::error_of(asks), "waited twice");
   EXPECT_EQ(testing::error_of(listens), "waited twice");
   EXPECT_EQ(waited, 4);

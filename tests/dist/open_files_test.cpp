@@ -11,6 +11,7 @@
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/transport.h"
 #include "tests/dist/open_files_limit.h"
+#include "tests/dist/ranks.h"
 
 namespace penstock::dist {
 namespace {
@@ -31,7 +32,7 @@ TEST(OpenFiles, AreAsManyAsTheSystemAllowsWhereATableIsKept) {
 
 TEST(OpenFiles, AreAsManyAsTheSystemAllowsForARank) {
   if (!has_transport()) GTEST_SKIP() << "built without Gloo";
-  const KeyServer table("127.0.0.1", 0);
+  const KeyServer table = testing::table_of_job(2);
   const OpenFilesLimit small(small_limit());
   const auto join = [&](int rank) {
     ProcessGroup::join({.rank = rank, .size = 2, .address = "127.0.0.1", .port = table.port()})

@@ -9,16 +9,22 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
+#include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/transport.h"
 
 namespace penstock::testing {
 
+/// A table of ranks on this machine, for a job of `ranks` ranks.
+inline dist::KeyServer table_of_job(int ranks) {
+  return dist::KeyServer("127.0.0.1", 0, dist::values_of_job(ranks));
+}
+
 /// Calls action(group) once for each rank, in parallel, and returns each rank's exception.
 inline std::vector<std::exception_ptr> failures_on_ranks(
     int size, const std::function<void(const dist::ProcessGroup&)>& action,
     const dist::GroupOptions& options) {
-  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::KeyServer table = table_of_job(size);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

@@ -10,9 +10,12 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <latch>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/group.h"
@@ -195,71 +198,98 @@ TEST_F(TwoRanks, DoNotWaitForEverForOneThatIsLate) {
   EXPECT_THROW(std::rethrow_exception(failures[0]), dist::LostRank);
 }
 
-TEST_F(TwoRanks, HaveToCountTheSameRanks) {
-  const dist::KeyServer table("127.0.0.1", 0);
-  std::thread other([&] {
-    EXPECT_THROW(
-        ProcessGroup::join({.rank = 1, .size = 3, .address = "127.0.0.1", .port = table.port()},
-                           {.start_timeout = std::chrono::seconds(20)}),
-        Error);
-  });
-  const std::string said = testing::error_or("accepted", [&] {
-    ProcessGroup::join({.rank = 0, .size = 2, .address = "127.0.0.1", .port = table.port()},
-                       {.start_timeout = std::chrono::seconds(20)});
-  });
-  other.join();
-  testing::expect_says(said, {"counts 3 ranks, rank 0 counts 2"});
-}
-
-/// Two ranks that meet at the table. They stay until `done` is ready.
-std::vector<std::thread> two_ranks_at(const dist::KeyServer& table, std::latch& joined,
-                                      std::latch& done) {
-  std::vector<std::thread> out;
-  for (const int rank : {0, 1})
-    out.emplace_back([&, rank] {
-      const auto group = ProcessGroup::join(
-          {.rank = rank, .size = 2, .address = "127.0.0.1", .port = table.port()},
-          {.start_timeout = std::chrono::seconds(20)});
-      joined.count_down();
-      done.wait();
-      group.leave();
-    });
-  joined.wait();
-  return out;
-}
-
-/// A second job was given the same MASTER_PORT. Its first rank cannot listen there, and its third
-/// rank finds the table of the first job.
-TEST_F(TwoRanks, DoNotLoseARankOfALargerJobThatComesToTheirTable) {
-  const dist::KeyServer table("127.0.0.1", 0);
-  dist::KeyClient asks("127.0.0.1", table.port(), std::chrono::seconds(1));
-  std::latch joined(2), refused(1);
-  std::vector<std::thread> ranks = two_ranks_at(table, joined, refused);
+/// A rank that comes to the table of two ranks and counts three.
+void expect_refused(const dist::KeyServer& table, int rank) {
   testing::expect_error(
       [&] {
-        ProcessGroup::join({.rank = 2, .size = 3, .address = "127.0.0.1", .port = table.port()},
+        ProcessGroup::join({.rank = rank,
+                            .size = 3,
+                            .address = "127.0.0.1",
+                            .port = table.port(),
+                            .source = "RANK and WORLD_SIZE"},
                            {.start_timeout = std::chrono::seconds(20)});
       },
-      {"rank 0 on", "counts 2 ranks, rank 2 counts 3"});
-  EXPECT_FALSE(asks.beat(0).lost());
-  refused.count_down();
-  for (std::thread& rank : ranks) rank.join();
+      {concat("rank ", rank, " on "), " counts 3 ranks (RANK and WORLD_SIZE), and the job at ",
+       concat("127.0.0.1:", table.port(), " has 2; give all ranks of a job the same number")});
 }
 
-TEST_F(TwoRanks, SayThatTheyAreAliveWhereARankOfALargerJobCameFirst) {
+/// Two ranks that meet at a table. They exchange once and end when they are told to.
+class TwoAt {
+ public:
+  explicit TwoAt(const dist::KeyServer& table) {
+    for (const int rank : {0, 1})
+      ranks_.push_back(std::async(std::launch::async, [this, &table, rank] { run(table, rank); }));
+    joined_.wait();
+  }
+  ~TwoAt() { release(); }
+  /// Waits for their end. Rethrows what ended one of them early.
+  void end() {
+    release();
+    for (auto& rank : ranks_) rank.get();
+  }
+
+ private:
+  void run(const dist::KeyServer& table, int rank) {
+    std::optional<ProcessGroup> group;
+    try {
+      group = ProcessGroup::join(
+          {.rank = rank, .size = 2, .address = "127.0.0.1", .port = table.port()},
+          {.start_timeout = std::chrono::seconds(20)});
+    } catch (...) {
+      joined_.count_down();
+      throw;
+    }
+    joined_.count_down();
+    done_.wait();
+    group->barrier("the end");
+    group->leave();
+  }
+  void release() {
+    if (!done_.try_wait()) done_.count_down();
+  }
+
+  std::latch joined_{2}, done_{1};
+  std::vector<std::future<void>> ranks_;  // last: they use the others
+};
+
+TEST_F(TwoRanks, HaveToCountTheSameRanks) {
+  const dist::KeyServer table = testing::table_of_job(2);
+  expect_refused(table, 1);
+  EXPECT_EQ(testing::error_of([&] {
+              ProcessGroup::join(
+                  {.rank = 0, .size = 2, .address = "127.0.0.1", .port = table.port()},
+                  {.start_timeout = std::chrono::seconds(1)});
+            }),
+            "of 2 ranks these did not arrive in 1 s: 1; were they started?; rank 1 on " +
+                dist::host_name() + " counts 3 ranks and was refused");
+}
+
+/// A second job was given the same MASTER_PORT. Its first rank cannot listen there, and its other
+/// ranks find the table of the first job.
+TEST_F(TwoRanks, GoOnWhereRanksOfALargerJobComeToTheirTable) {
+  const dist::KeyServer table = testing::table_of_job(2);
+  TwoAt ranks(table);
+  for (const int rank : {1, 2}) expect_refused(table, rank);
+  ranks.end();
+}
+
+TEST_F(TwoRanks, MeetWhereARankOfALargerJobCameFirst) {
+  const dist::KeyServer table = testing::table_of_job(2);
+  for (const int rank : {0, 1, 2}) expect_refused(table, rank);
+  TwoAt(table).end();
+}
+
+TEST_F(TwoRanks, DoNotMeetAtATableOfOtherValues) {
   const dist::KeyServer table("127.0.0.1", 0);
-  dist::KeyClient other("127.0.0.1", table.port(), std::chrono::seconds(1));
-  other.set("size", "3");
-  std::latch joined(2), seen(1);
-  std::vector<std::thread> ranks = two_ranks_at(table, joined, seen);
-  EXPECT_LT(other.beat(2).rank, 2) << "no other rank has been heard of";
-  other.end(2);
-  seen.count_down();
-  for (std::thread& rank : ranks) rank.join();
+  testing::expect_error(
+      [&] {
+        ProcessGroup::join({.rank = 1, .size = 2, .address = "127.0.0.1", .port = table.port()});
+      },
+      {concat("no ranks meet at 127.0.0.1:", table.port())});
 }
 
 TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
-  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::KeyServer table = testing::table_of_job(3);
   EXPECT_EQ(testing::error_of([&] {
               ProcessGroup::join(
                   {.rank = 0, .size = 3, .address = "127.0.0.1", .port = table.port()},
@@ -270,7 +300,7 @@ TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
 
 /// "0x7f.1" is 127.0.0.1, and stands for a name that /etc/hosts gives to the loopback.
 TEST_F(TwoRanks, AreToldThatTheNameLeadsToTheLoopback) {
-  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::KeyServer table = testing::table_of_job(2);
   std::vector<std::string> heard;
   const GroupOptions options{
       .start_timeout = std::chrono::seconds(1),
@@ -289,14 +319,14 @@ TEST_F(TwoRanks, AreToldThatTheNameLeadsToTheLoopback) {
 
 TEST_F(TwoRanks, AreWaitedForAloud) {
   using namespace std::chrono_literals;
-  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::KeyServer table = testing::table_of_job(4);
   dist::KeyClient other("127.0.0.1", table.port(), 1s);
   std::vector<std::string> heard;
   const GroupOptions options{.start_timeout = 1s,
                              .waiting =
                                  [&](const std::string& missing) {
                                    heard.push_back(missing);
-                                   other.set("host/2", "4 elsewhere");
+                                   other.set("host/2", "elsewhere");
                                  },
                              .waiting_after = 20ms,
                              .waiting_every = 20ms};
@@ -309,7 +339,7 @@ TEST_F(TwoRanks, AreWaitedForAloud) {
 }
 
 TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
-  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::KeyServer table = testing::table_of_job(2);
   const dist::Identity same{.rank = 0,
                             .size = 2,
                             .address = "127.0.0.1",

@@ -18,6 +18,7 @@
 #include "penstock/base/error.h"
 #include "penstock/cli/processes/child_process.h"
 #include "penstock/cli/processes/ranks.h"
+#include "penstock/dist/group_table.h"
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/checkpoints/checkpoints.h"
@@ -86,7 +87,7 @@ int code_of(const Child& child) { return WIFEXITED(child.status) ? WEXITSTATUS(c
 
 class Launch {
  public:
-  explicit Launch(int processes) : table_("127.0.0.1", 0) {
+  explicit Launch(int processes) : table_("127.0.0.1", 0, dist::values_of_job(processes)) {
     for (int rank = 0; rank < processes; ++rank) children_.push_back(start(rank, processes));
   }
 
