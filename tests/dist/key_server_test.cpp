@@ -1,16 +1,22 @@
 // The table by which ranks find each other, and the programs that it turns away.
 #include "penstock/dist/key_server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/sockets.h"
 #include "tests/base/error_of.h"
+#include "tests/dist/loopback_sockets.h"
 #include "tests/dist/open_files_limit.h"
 
 namespace penstock::dist {
@@ -20,10 +26,7 @@ using namespace std::chrono_literals;
 
 /// Connects as another program and sends `text`.
 int connected_with(int port, const std::string& text) {
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int out = ::socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(::connect(out, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const int out = testing::connected_to(port);
   EXPECT_EQ(::send(out, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   return out;
 }
@@ -147,6 +150,12 @@ TEST(KeyServer, WaitsForANameThatIsNotKnownYet) {
   const std::string remedy = "name rank 0's machine by an address that this one knows";
   testing::expect_error([&] { KeyClient(unknown, 29500, 0s); }, {remedy});
   testing::expect_error([&] { KeyServer(unknown, 29500); }, {remedy});
+}
+
+TEST(KeyClient, IsAsPatientAsItIsTold) {
+  const testing::LoopbackListener stopped;
+  KeyClient client("127.0.0.1", stopped.port(), 1s, {.patience = 1s});
+  EXPECT_THROW(client.get("a"), SilentTable);
 }
 
 TEST(KeyServer, SaysWhereItCannotListen) {
