@@ -1,9 +1,7 @@
 #include "penstock/dist/key_server.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,32 +28,17 @@ constexpr std::chrono::seconds kGreetsWithin{30};
 
 int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
-/// A listening socket on the first of the addresses that belongs to this machine.
-int listen_on(const std::string& address, int port, std::chrono::milliseconds timeout,
-              const std::function<void()>& waiting) {
+/// Listens on the addresses of a name that belong to this machine.
+Listeners listen_on(const std::string& address, int port, std::chrono::milliseconds timeout,
+                    const std::function<void()>& waiting) {
   raise_open_files();
   const Addresses addresses = resolve_address(address, port, timeout, waiting);
-  std::string reason;
-  for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
-    const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int yes = 1;
-    if (out >= 0) ::setsockopt(out, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (out >= 0 && ::bind(out, at->ai_addr, at->ai_addrlen) == 0 && ::listen(out, 1024) == 0)
-      return out;
-    reason = last_error();
-    if (out >= 0) ::close(out);
+  try {
+    return Listeners(addresses.get(), port);
+  } catch (const Error& error) {
+    fail("rank 0 cannot listen on MASTER_ADDR = ", address, ", MASTER_PORT = ", port, ": ",
+         error.what(), "; the address must be one of this machine's, and the port free");
   }
-  fail("rank 0 cannot listen on MASTER_ADDR = ", address, ", MASTER_PORT = ", port, ": ", reason,
-       "; the address must be one of this machine's, and the port free");
-}
-
-int port_of(int listener) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  ::getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size);
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&bound);
-  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&bound);
-  return ntohs(bound.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 }
 
 std::string reply(char kind, const std::string& value) {
@@ -73,16 +56,13 @@ std::string text_of(const std::optional<SilentRank>& silent) {
 
 KeyServer::KeyServer(const std::string& address, int port, KeyValues values,
                      std::chrono::milliseconds timeout, const std::function<void()>& waiting)
-    : listener_(listen_on(address, port, timeout, waiting)),
-      wake_(::eventfd(0, EFD_CLOEXEC)),
-      port_(port_of(listener_)),
+    : listeners_(listen_on(address, port, timeout, waiting)),
       spare_(open_spare()),
       values_(std::move(values)),
       thread_([this] { serve(); }) {}
 
 KeyServer::~KeyServer() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
+  wake_.raise();
   thread_.join();
   // Ranks that have not yet been told of the lost rank would wait for it forever.
   const std::string last_word = reply(kEnds, text_of(heartbeats_.most_silent(Clock::now())));
@@ -91,16 +71,18 @@ KeyServer::~KeyServer() {
     send_unsent(connection);
     ::close(connection.descriptor);
   }
-  for (const int descriptor : {listener_, wake_, spare_})
-    if (descriptor >= 0) ::close(descriptor);
+  if (spare_ >= 0) ::close(spare_);
 }
 
 void KeyServer::serve() {
   auto looked = Clock::now();
   while (true) {
     // poll() leaves out a negative descriptor.
-    std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {full_ ? -1 : listener_, POLLIN, 0}};
+    std::vector<pollfd> watched = {{wake_.descriptor(), POLLIN, 0}};
+    for (const int listener : listeners_.descriptors())
+      watched.push_back({full_ ? -1 : listener, POLLIN, 0});
     full_ = false;
+    const std::size_t first = watched.size();
     for (const Connection& connection : connections_) {
       const bool all_sent = connection.unsent.empty();
       watched.push_back(
@@ -116,7 +98,7 @@ void KeyServer::serve() {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       Connection& connection = connections_[i];
       const bool patient = connection.greeted || looked - connection.since < kGreetsWithin;
-      if (watched[i + 2].revents == 0 ? patient : attend(connection)) {
+      if (watched[first + i].revents == 0 ? patient : attend(connection)) {
         kept.push_back(std::move(connection));
       } else {
         heartbeats_.hung_up(connection.descriptor);
@@ -124,22 +106,23 @@ void KeyServer::serve() {
       }
     }
     connections_ = std::move(kept);
-    if (watched[1].revents != 0) accept_one();
+    for (std::size_t i = 1; i < first; ++i)
+      if (watched[i].revents != 0) accept_one(watched[i].fd);
   }
 }
 
-void KeyServer::accept_one() {
-  const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+void KeyServer::accept_one(int listener) {
+  const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (descriptor < 0) {
-    if (too_many_open_files(errno)) turn_away(errno);
+    if (too_many_open_files(errno)) turn_away(listener, errno);
     return;
   }
   connections_.push_back({.descriptor = descriptor, .since = Clock::now()});
 }
 
-void KeyServer::turn_away(int error) {
+void KeyServer::turn_away(int listener, int error) {
   if (spare_ >= 0) ::close(spare_);
-  const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   full_ = descriptor < 0;
   if (!full_) {
     send_all(descriptor, reply(kFull, open_files_text(error)));

@@ -14,17 +14,20 @@
 
 #include "penstock/base/error.h"
 #include "penstock/dist/heartbeat_table.h"
+#include "penstock/dist/listeners.h"
 #include "penstock/dist/sockets.h"
+#include "penstock/dist/wake_event.h"
 
 namespace penstock::dist {
 
 using KeyValues = std::map<std::string, std::string>;
 
-/// Keeps the table during its life. It listens on one address alone. Whoever can connect to that
-/// address can read and write the table: there is neither encryption nor a password. It has a
-/// connection for each client, so it raises the process's limit of open files to the hard limit. A
-/// client for which no file is left is told so. No client makes the others wait: one that does not
-/// read its answers gets no further ones until it does, and one that does not greet is hung up on.
+/// Keeps the table during its life. It listens on the addresses of one name alone, those that this
+/// machine has. Whoever can connect to them can read and write the table: there is neither
+/// encryption nor a password. It has a connection for each client, so it raises the process's limit
+/// of open files to the hard limit. A client for which no file is left is told so. No client makes
+/// the others wait: one that does not read its answers gets no further ones until it does, and one
+/// that does not greet is hung up on.
 class KeyServer {
  public:
   /// @param port  0: any free port.  Throws Error if it cannot listen there.
@@ -35,7 +38,7 @@ class KeyServer {
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
   KeyServer& operator=(const KeyServer&) = delete;
-  int port() const { return port_; }
+  int port() const { return listeners_.port(); }
 
  private:
   struct Connection {
@@ -45,10 +48,10 @@ class KeyServer {
     std::string received = {}, unsent = {};
   };
   void serve();
-  void accept_one();
+  void accept_one(int listener);
   /// Accepts a connection in place of the spare file, tells the client why, and closes it.
   /// @param error  errno of the attempt to accept it
-  void turn_away(int error);
+  void turn_away(int listener, int error);
   // These return whether the connection stays open.
   bool attend(Connection& connection);
   bool receive(Connection& connection);
@@ -60,9 +63,10 @@ class KeyServer {
   /// Answers a rank that reports that it is alive, that it ends, or that a rank is lost.
   std::string answer_rank(char operation, const std::string& said, int connection);
 
-  int listener_ = -1, wake_ = -1, port_ = 0;
+  Listeners listeners_;
+  WakeEvent wake_;
   int spare_ = -1;     // an open file, closed to accept a connection that is then turned away
-  bool full_ = false;  // not even that was possible: the listener rests for one turn
+  bool full_ = false;  // not even that was possible: the listeners rest for one turn
   std::vector<Connection> connections_;
   KeyValues values_;
   HeartbeatTable heartbeats_;

@@ -82,6 +82,20 @@ TEST(KeyServer, ListensOnItsAddressAlone) {
   EXPECT_EQ(KeyClient("127.0.0.2", server.port(), 1s).get("a"), std::nullopt);
 }
 
+/// On most machines "localhost" is 127.0.0.1 and ::1, and a client may know one of them alone.
+TEST(KeyServer, IsReachedAtEachAddressOfItsName) {
+  const KeyServer server("localhost", 0);
+  const Addresses addresses = resolve_address("localhost", 0);
+  for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
+    if (!testing::is_of_this_machine(*at)) continue;
+    char text[NI_MAXHOST] = "";
+    ASSERT_EQ(
+        ::getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST),
+        0);
+    EXPECT_EQ(KeyClient(text, server.port(), 1s).get("a"), std::nullopt) << text;
+  }
+}
+
 TEST(KeyServer, TurnsAwayOtherProgramsAndImpossibleLengths) {
   const KeyServer server("127.0.0.1", 0);
   EXPECT_TRUE(turned_away(server.port(), "GET / HTTP/1.1\r\n\r\n"));
