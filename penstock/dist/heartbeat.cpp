@@ -1,8 +1,6 @@
 #include "penstock/dist/heartbeat.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -24,13 +22,9 @@ Heartbeat::Heartbeat(std::shared_ptr<KeyClient> table, int rank, HeartbeatOption
       rank_(rank),
       options_(std::move(options)),
       period_(period_of(options_.silence)),
-      wake_(::eventfd(0, EFD_CLOEXEC)),
       thread_([this] { run(); }) {}
 
-Heartbeat::~Heartbeat() {
-  stop();
-  ::close(wake_);
-}
+Heartbeat::~Heartbeat() { stop(); }
 
 void Heartbeat::leave() {
   done_ = true;
@@ -39,8 +33,7 @@ void Heartbeat::leave() {
 
 void Heartbeat::stop() {
   if (!thread_.joinable()) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
+  wake_.raise();
   thread_.join();
 }
 
@@ -70,7 +63,7 @@ void Heartbeat::listen_for_a_loss() {
 }
 
 bool Heartbeat::next() {
-  switch (table_->listen(period_, wake_)) {
+  switch (table_->listen(period_, wake_.descriptor())) {
     case KeyClient::Heard::nothing:
     case KeyClient::Heard::ended:  // the next beat reads its last word
       return true;
@@ -103,7 +96,7 @@ void Heartbeat::lose(const RankLoss& lost) {
 }
 
 void Heartbeat::end_exchanges() {
-  pollfd watched{wake_, POLLIN, 0};
+  pollfd watched{wake_.descriptor(), POLLIN, 0};
   const auto woken = [&] { return ::poll(&watched, 1, static_cast<int>(period_.count())) > 0; };
   // Bytes that a rank sent before its end still arrive. Only its unfinished exchanges have to be
   // ended.

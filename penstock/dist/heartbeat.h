@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/wake_event.h"
 
 namespace penstock::dist {
 
@@ -66,7 +67,7 @@ class Heartbeat {
   int rank_;
   HeartbeatOptions options_;
   std::chrono::milliseconds period_;
-  int wake_;
+  WakeEvent wake_;
   std::atomic<bool> done_ = false, lost_another_ = false;
   mutable std::mutex mutex_;
   std::optional<RankLoss> lost_;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "penstock/base/error.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/open_files.h"
 #include "penstock/dist/sockets.h"
@@ -24,10 +25,22 @@ int connect_to(const addrinfo* addresses) {
   for (const addrinfo* at = addresses; at; at = at->ai_next) {
     const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (out >= 0) take_turns(out);  // a machine that answers nothing is not waited for by minutes
-    if (out >= 0 && ::connect(out, at->ai_addr, at->ai_addrlen) == 0) return out;
+    if (out >= 0 && ::connect(out, at->ai_addr, at->ai_addrlen) == 0) {
+      if (!connected_to_itself(out)) return out;
+      errno = ECONNREFUSED;
+    }
+    const int error = errno;
     if (out >= 0) ::close(out);
+    errno = error;
   }
   return -1;
+}
+
+/// Whether an answer of a table can begin so.
+bool is_reply(const char* header) {
+  const char kind = header[0];
+  return (kind == kFound || kind == kAbsent || kind == kEnds || kind == kFull) &&
+         length_from(header + 1) <= kLongest;
 }
 
 }  // namespace
@@ -71,7 +84,10 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
            request(operation, key,
                    value));  // where it fails, the last word of the table may still be read
   Received received = receive(header, sizeof header);
-  if (received == Received::all && length_from(header + 1) <= kLongest) {
+  if (received == Received::all) {
+    if (!is_reply(header))
+      throw LostTable(concat("no table of ranks answers at ", server_,
+                             ", but another program; choose another MASTER_PORT"));
     out.resize(length_from(header + 1));
     received = receive(out.data(), out.size());
   }
@@ -86,7 +102,7 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
   if (header[0] == kEnds)
     throw TableEnded(concat("the table of ranks at ", server_, " is closed: rank 0 has ended"),
                      silent_from(out));
-  return header[0] == '+' ? std::optional(out) : std::nullopt;
+  return header[0] == kFound ? std::optional(out) : std::nullopt;
 }
 
 Received KeyClient::receive(char* bytes, std::size_t count) const {
@@ -107,12 +123,20 @@ std::optional<std::string> KeyClient::wait(const std::string& key, Milliseconds 
 }
 
 std::int64_t KeyClient::add(const std::string& key, std::int64_t value) {
-  return std::stoll(ask('a', key, std::to_string(value)).value());
+  return number('a', key, std::to_string(value));
 }
 
 bool KeyClient::remove(const std::string& key) { return ask('d', key, "").has_value(); }
 
-std::int64_t KeyClient::size() { return std::stoll(ask('n', "", "").value()); }
+std::int64_t KeyClient::size() { return number('n', "", ""); }
+
+std::int64_t KeyClient::number(char operation, const std::string& key, const std::string& value) {
+  const std::string answer = ask(operation, key, value).value_or("nothing");
+  const auto out = parse_number<std::int64_t>(answer);
+  PENSTOCK_CHECK(out, "the table of ranks at ", server_, " answers '", answer,
+                 "' in place of a number");
+  return *out;
+}
 
 SilentRank KeyClient::beat(int rank) {
   const auto answer = ask(kBeat, std::to_string(rank), "");

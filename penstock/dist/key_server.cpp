@@ -44,8 +44,8 @@ Listeners listen_on(const std::string& address, int port, std::chrono::milliseco
 std::string reply(char kind, const std::string& value) {
   return kind + length_bytes(value.size()) + value;
 }
-std::string found(const std::string& value) { return reply('+', value); }
-std::string absent() { return reply('-', ""); }
+std::string found(const std::string& value) { return reply(kFound, value); }
+std::string absent() { return reply(kAbsent, ""); }
 
 /// The text that KeyClient reads; "" if no rank was heard.
 std::string text_of(const std::optional<SilentRank>& silent) {
@@ -211,11 +211,10 @@ std::string KeyServer::answer(char operation, const std::string& key, const std:
     case 'g':
       return at == values_.end() ? absent() : found(at->second);
     case 'a': {
-      const std::int64_t before =
-          at == values_.end() ? 0 : std::strtoll(at->second.c_str(), {}, 10);
-      const std::string sum = std::to_string(before + std::strtoll(value.c_str(), {}, 10));
-      values_[key] = sum;
-      return found(sum);
+      std::int64_t sum = at == values_.end() ? 0 : std::strtoll(at->second.c_str(), {}, 10);
+      if (__builtin_add_overflow(sum, std::strtoll(value.c_str(), {}, 10), &sum)) return absent();
+      values_[key] = std::to_string(sum);
+      return found(values_[key]);
     }
     case 'd':
       return values_.erase(key) > 0 ? found("") : absent();

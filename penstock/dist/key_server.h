@@ -123,7 +123,8 @@ class KeyClient {
   std::optional<std::string> get(const std::string& key);
   /// Waits for a key to be set and returns its value; returns nothing after `timeout`.
   std::optional<std::string> wait(const std::string& key, Milliseconds timeout);
-  /// Adds to the number stored under the key and returns the sum. The number starts at 0.
+  /// Adds to the number stored under the key and returns the sum. The number starts at 0. Throws
+  /// Error, and changes nothing, if the sum has more than 64 bits.
   std::int64_t add(const std::string& key, std::int64_t value);
   bool remove(const std::string& key);
   std::int64_t size();
@@ -145,6 +146,7 @@ class KeyClient {
 
  private:
   std::optional<std::string> ask(char operation, const std::string& key, const std::string& value);
+  std::int64_t number(char operation, const std::string& key, const std::string& value);
   std::string request(char operation, const std::string& key, const std::string& value) const;
   Received receive(char* bytes, std::size_t count) const;
 

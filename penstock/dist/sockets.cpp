@@ -26,8 +26,10 @@ Found find_addresses(const std::string& address, int port) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  return {Addresses(code == 0 ? found : nullptr, &::freeaddrinfo),
-          code == 0 ? "" : ::gai_strerror(code)};
+  return {Addresses(code == 0 ? found : nullptr, &::freeaddrinfo), code == 0 ? ""
+                                                                   : code == EAI_SYSTEM
+                                                                       ? last_error()
+                                                                       : ::gai_strerror(code)};
 }
 
 }  // namespace
@@ -46,6 +48,14 @@ Addresses resolve_address(const std::string& address, int port, std::chrono::mil
     if (waiting) waiting();
     std::this_thread::sleep_for(kPause);
   }
+}
+
+bool connected_to_itself(int descriptor) {
+  sockaddr_storage mine{}, theirs{};
+  socklen_t size = sizeof mine, their_size = sizeof theirs;
+  return ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&mine), &size) == 0 &&
+         ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 &&
+         size == their_size && std::memcmp(&mine, &theirs, size) == 0;
 }
 
 bool send_all(int descriptor, const std::string& bytes) {

@@ -19,6 +19,8 @@ inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
 /// Messages: a rank is alive; a rank ends; a rank is lost. The table's own messages: its process
 /// ends it; it has no room for a connection.
 inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!', kFull = '#';
+/// The table's answers: a value; none.
+inline constexpr char kFound = '+', kAbsent = '-';
 /// A reply's head: its kind, and the length of its body.
 inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 /// The largest length of a key or a value.
@@ -34,6 +36,9 @@ Addresses resolve_address(const std::string& address, int port,
                           std::chrono::milliseconds timeout = {},
                           const std::function<void()>& waiting = nullptr);
 
+/// Whether a socket was connected to its own port. The system may choose a free port that nobody
+/// listens on for the client that asks for it.
+bool connected_to_itself(int descriptor);
 /// Sends all bytes. Returns whether all were sent.
 bool send_all(int descriptor, const std::string& bytes);
 enum class Received { all, hung_up, nothing };

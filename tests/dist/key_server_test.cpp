@@ -64,6 +64,15 @@ TEST(KeyServer, HoldsValuesFromItsStart) {
   EXPECT_EQ(client.size(), 1);
 }
 
+TEST(KeyServer, AddsNoMoreThanANumberHolds) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient client("127.0.0.1", server.port(), 1s);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(client.add("n", kMost), kMost);
+  testing::expect_error([&] { client.add("n", 1); }, {"in place of a number"});
+  EXPECT_EQ(client.add("n", -1), kMost - 1);
+}
+
 TEST(KeyServer, AnswersOneThatWaitsOnceAnotherHasSet) {
   const KeyServer server("127.0.0.1", 0);
   KeyClient one("127.0.0.1", server.port(), 1s), two("127.0.0.1", server.port(), 1s);
@@ -94,6 +103,25 @@ TEST(KeyServer, IsReachedAtEachAddressOfItsName) {
         0);
     EXPECT_EQ(KeyClient(text, server.port(), 1s).get("a"), std::nullopt) << text;
   }
+}
+
+TEST(KeyServer, SaysThatAnotherProgramAnswers) {
+  const testing::LoopbackListener listener;
+  std::thread program([&] {
+    const int client = ::accept(listener.descriptor(), nullptr, nullptr);
+    const std::string greeting = "SSH-2.0-OpenSSH_9.2p1\r\n";
+    EXPECT_TRUE(send_all(client, greeting));
+    char byte = 0;
+    while (::recv(client, &byte, 1, 0) > 0) {
+    }
+    ::close(client);
+  });
+  {
+    KeyClient asks("127.0.0.1", listener.port(), 1s);
+    testing::expect_error([&] { asks.get("a"); }, {"no table of ranks answers at 127.0.0.1:",
+                                                   "choose another MASTER_PORT"});
+  }
+  program.join();
 }
 
 TEST(KeyServer, TurnsAwayOtherProgramsAndImpossibleLengths) {

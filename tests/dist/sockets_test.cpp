@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "penstock/dist/transport.h"
+#include "tests/dist/loopback_sockets.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock::dist {
@@ -32,6 +33,24 @@ TEST(Sockets, ALostMachineIsAskedForThreeTimesInTwentyFiveSeconds) {
                     option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL),
             25);
   ::close(descriptor);
+}
+
+/// A client that asks for a free port may be given this port for itself.
+TEST(Sockets, ShowThatAClientWasConnectedToItself) {
+  const int client = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const own = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(client, own, size), 0);
+  ASSERT_EQ(::getsockname(client, own, &size), 0);
+  EXPECT_FALSE(connected_to_itself(client));
+  ASSERT_EQ(::connect(client, own, size), 0);
+  EXPECT_TRUE(connected_to_itself(client));
+  ::close(client);
+  const testing::LoopbackConnection others;
+  EXPECT_FALSE(connected_to_itself(others.one));
+  EXPECT_FALSE(connected_to_itself(others.other));
 }
 
 /// Each of the two ranks sends bytes to the other over 127.0.0.1.
