@@ -1,5 +1,9 @@
 #include "penstock/dist/group_table.h"
 
+#include <sys/socket.h>
+
+#include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,6 +48,22 @@ void GroupTable::check_counts_alike() {
        " has ", *theirs,
        "; give all ranks of a job the same number, and each job its own "
        "MASTER_PORT");
+}
+
+void GroupTable::come_by_ipv4() {
+  constexpr std::chrono::seconds kConnects{10};
+  if (client_->by_ipv4()) return;
+  KeyClientOptions options = client_options();
+  options.family = AF_INET;
+  try {
+    client_ = std::make_shared<KeyClient>(identity_.address, identity_.port, kConnects,
+                                          std::move(options));
+  } catch (const LostRank&) {
+    throw;
+  } catch (const Error& error) {
+    fail("rank ", identity_.rank, " came to ", identity_.address,
+         " by IPv6 and other ranks by IPv4,", " but all have to use the same: ", error.what());
+  }
 }
 
 std::string GroupTable::why_missing() const {

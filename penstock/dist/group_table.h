@@ -36,6 +36,10 @@ class GroupTable {
   /// refused, or a host's name leads to the loopback, where ranks on other machines cannot come in.
   /// On Debian a machine's own name does. Otherwise "".
   std::string why_missing() const;
+  /// Makes this rank's client one of IPv4. Gloo connects ranks by one protocol only, and other
+  /// ranks may not reach the addresses of IPv6 that the name of rank 0's machine also has. Throws
+  /// Error if this rank does not reach an address of IPv4.
+  void come_by_ipv4();
   /// Starts this rank's heartbeat.
   void begin_heartbeat();
   /// Says goodbye for all groups, so that others do not lose this rank.

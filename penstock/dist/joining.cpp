@@ -14,6 +14,14 @@
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
+namespace {
+
+/// What a rank says when it arrives: by which protocol it came, and its machine.
+std::string arrival_text(const KeyClient& client) {
+  return concat(client.by_ipv4() ? "4 " : "6 ", host_name());
+}
+
+}  // namespace
 
 void check_transport(int processes) {
   PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
@@ -82,7 +90,7 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
                    " is there twice: another process has the same ", identity.source, ", or a job ",
                    "before this one still holds MASTER_PORT = ", identity.port);
     state.table->begin_heartbeat();
-    client.set(Arrivals::key_of(state.rank), host_name());
+    client.set(Arrivals::key_of(state.rank), arrival_text(client));
     Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
     learn_names(arrivals);
     connect(state.table->client());
@@ -94,11 +102,14 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
 void ProcessGroup::learn_names(Arrivals& arrivals) {
   GroupState& state = *state_;
   std::string missing;
+  bool by_ipv4 = false;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
-    const auto host = arrivals.wait(rank);
-    state.names.push_back(concat("rank ", rank, " on ", host.value_or("an unknown machine")));
-    if (!host) missing += concat(missing.empty() ? "" : ", ", rank);
+    const auto said = arrivals.wait(rank);
+    const std::string host = said ? said->substr(said->find(' ') + 1) : "an unknown machine";
+    by_ipv4 = by_ipv4 || (said && said->starts_with("4 "));
+    state.names.push_back(concat("rank ", rank, " on ", host));
+    if (!said) missing += concat(missing.empty() ? "" : ", ", rank);
   }
   // The other ranks measure the time from their own start, and also name the missing ranks.
   const std::string why = missing.empty() ? "" : state.table->why_missing();
@@ -106,6 +117,7 @@ void ProcessGroup::learn_names(Arrivals& arrivals) {
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
                  state.options.start_timeout.count(), " s: ", missing, "; were they started?", why);
   state.table->set_names(state.names);
+  if (by_ipv4) state.table->come_by_ipv4();
 }
 
 ProcessGroup ProcessGroup::split(const std::string& axis, int color,

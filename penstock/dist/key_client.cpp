@@ -21,8 +21,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
-int connect_to(const addrinfo* addresses) {
+/// A connection to the first of the addresses that answers; -1, with the reason in errno, if none
+/// does.
+int connect_to(const addrinfo* addresses, int family) {
+  errno = EAFNOSUPPORT;
   for (const addrinfo* at = addresses; at; at = at->ai_next) {
+    if (family != AF_UNSPEC && at->ai_family != family) continue;
     const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (out >= 0) take_turns(out);  // a machine that answers nothing is not waited for by minutes
     if (out >= 0 && ::connect(out, at->ai_addr, at->ai_addrlen) == 0) {
@@ -50,7 +54,7 @@ KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout,
     : server_(concat(address, ":", port)), options_(std::move(options)) {
   const auto end = Clock::now() + timeout;
   const Addresses addresses = resolve_address(address, port, timeout, options_.connecting);
-  while ((descriptor_ = connect_to(addresses.get())) < 0) {
+  while ((descriptor_ = connect_to(addresses.get(), options_.family)) < 0) {
     PENSTOCK_CHECK(!too_many_open_files(errno), "this rank cannot connect to rank 0 at ", server_,
                    ": ", open_files_text(errno));
     PENSTOCK_CHECK(Clock::now() < end, "rank 0 cannot be reached at ", server_, " (", last_error(),
@@ -165,10 +169,17 @@ KeyClient::Heard KeyClient::listen(Milliseconds timeout, int wake) {
   return count == 1 && operation == kEnds ? Heard::ended : Heard::hung_up;
 }
 
+sockaddr_storage KeyClient::own_end() const {
+  sockaddr_storage out{};
+  socklen_t size = sizeof out;
+  ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&out), &size);
+  return out;
+}
+
+bool KeyClient::by_ipv4() const { return own_end().ss_family == AF_INET; }
+
 std::string KeyClient::local_address() const {
-  sockaddr_storage mine{};
-  socklen_t size = sizeof mine;
-  ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&mine), &size);
+  const sockaddr_storage mine = own_end();
   char text[INET6_ADDRSTRLEN] = "";
   const void* address =
       mine.ss_family == AF_INET6

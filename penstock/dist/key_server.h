@@ -2,6 +2,8 @@
 // process keeps it; all ask it over TCP. It holds a few small values and no training data.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -102,6 +104,8 @@ struct KeyClientOptions {
   std::string prefix = "";
   /// How long to wait for a table that does not answer; 0: forever.
   std::chrono::seconds patience{0};
+  /// Of the addresses that it tries: AF_INET, AF_INET6, or AF_UNSPEC for all.
+  int family = AF_UNSPEC;
   /// Called repeatedly until the client is connected.
   std::function<void()> connecting = nullptr;
 };
@@ -143,12 +147,15 @@ class KeyClient {
   Heard listen(Milliseconds timeout, int wake);
   /// This machine's address on the route to the server.
   std::string local_address() const;
+  /// Whether that is an address of IPv4.
+  bool by_ipv4() const;
 
  private:
   std::optional<std::string> ask(char operation, const std::string& key, const std::string& value);
   std::int64_t number(char operation, const std::string& key, const std::string& value);
   std::string request(char operation, const std::string& key, const std::string& value) const;
   Received receive(char* bytes, std::size_t count) const;
+  sockaddr_storage own_end() const;
 
   std::mutex mutex_;
   std::string server_;

@@ -105,6 +105,13 @@ TEST(KeyServer, IsReachedAtEachAddressOfItsName) {
   }
 }
 
+TEST(KeyServer, IsReachedByOneProtocolAlone) {
+  const KeyServer server("127.0.0.1", 0);
+  EXPECT_TRUE(KeyClient("127.0.0.1", server.port(), 1s, {.family = AF_INET}).by_ipv4());
+  testing::expect_error([&] { KeyClient("127.0.0.1", server.port(), 0ms, {.family = AF_INET6}); },
+                        {"rank 0 cannot be reached"});
+}
+
 TEST(KeyServer, SaysThatAnotherProgramAnswers) {
   const testing::LoopbackListener listener;
   std::thread program([&] {

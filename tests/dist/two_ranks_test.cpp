@@ -21,8 +21,10 @@
 #include "penstock/dist/group.h"
 #include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/sockets.h"
 #include "penstock/dist/transport.h"
 #include "tests/base/error_of.h"
+#include "tests/dist/loopback_sockets.h"
 #include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
 
@@ -288,6 +290,27 @@ TEST_F(TwoRanks, DoNotMeetAtATableOfOtherValues) {
       {concat("no ranks meet at 127.0.0.1:", table.port())});
 }
 
+/// Rank 0 comes by IPv6, if that is the first address of "localhost", and rank 1 by IPv4.
+TEST_F(TwoRanks, MeetWhereTheyComeByDifferentProtocols) {
+  const dist::Addresses addresses = dist::resolve_address("localhost", 0);
+  if (addresses->ai_family != AF_INET6 || !testing::is_of_this_machine(*addresses))
+    GTEST_SKIP() << "localhost is not ::1 first";
+  const dist::KeyServer table("localhost", 0, dist::values_of_job(2));
+  std::vector<std::future<void>> ranks;
+  for (const int rank : {0, 1})
+    ranks.push_back(std::async(std::launch::async, [&table, rank] {
+      const auto group = ProcessGroup::join({.rank = rank,
+                                             .size = 2,
+                                             .address = rank == 0 ? "localhost" : "127.0.0.1",
+                                             .port = table.port()},
+                                            {.start_timeout = std::chrono::seconds(20)});
+      EXPECT_EQ(group.address(), "127.0.0.1");
+      group.barrier("the end");
+      group.leave();
+    }));
+  for (auto& rank : ranks) rank.get();
+}
+
 TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
   const dist::KeyServer table = testing::table_of_job(3);
   EXPECT_EQ(testing::error_of([&] {
@@ -326,7 +349,7 @@ TEST_F(TwoRanks, AreWaitedForAloud) {
                              .waiting =
                                  [&](const std::string& missing) {
                                    heard.push_back(missing);
-                                   other.set("host/2", "elsewhere");
+                                   other.set("host/2", "4 elsewhere");
                                  },
                              .waiting_after = 20ms,
                              .waiting_every = 20ms};
