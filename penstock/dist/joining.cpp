@@ -35,7 +35,7 @@ void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
     state_->transport =
         make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table);
     if (state_->options.shared_memory)
-      state_->transport = with_shared_memory(state_->transport, state_->rank, state_->size);
+      state_->transport = with_shared_memory(state_->transport, state_->rank, state_->names);
     if (state_->options.wrap)
       state_->transport = state_->options.wrap(state_->title, state_->rank, state_->transport);
   } catch (const Error&) {

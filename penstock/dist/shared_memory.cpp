@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
@@ -134,8 +135,11 @@ using Segments = std::array<Segment, 2>;
 
 class SharedMemory : public Transport {
  public:
-  SharedMemory(std::shared_ptr<Transport> transport, int rank, int size)
-      : transport_(std::move(transport)), rank_(rank), size_(size) {}
+  SharedMemory(std::shared_ptr<Transport> transport, int rank, std::vector<std::string> names)
+      : transport_(std::move(transport)),
+        rank_(rank),
+        size_(static_cast<int>(names.size())),
+        names_(std::move(names)) {}
 
   /// Whether every rank reads every other's files.
   bool connect() {
@@ -217,8 +221,8 @@ class SharedMemory : public Transport {
     mine.push_back(bytes);
     const auto all = exchanged(mine);
     for (std::size_t rank = 0; rank < all.size(); ++rank)
-      PENSTOCK_CHECK(all[rank].back() == bytes, "rank ", rank, " shares ", all[rank].back(),
-                     " bytes, rank ", rank_, " shares ", bytes, " bytes");
+      PENSTOCK_CHECK(all[rank].back() == bytes, names_[rank], " shares ", all[rank].back(),
+                     " bytes, ", own_name(), " shares ", bytes, " bytes");
     const std::int64_t* const made = all.front().data();
     const bool has = rank_ == 0 ? made[0] > 0 : open_marked(*memory, made, kHead + bytes);
     if (!all_say(has)) return {};
@@ -244,9 +248,10 @@ class SharedMemory : public Transport {
 
   /// Bytes after another rank's data are never read.
   void check_size(std::size_t rank, std::int64_t bytes, const Pieces& received) const {
-    PENSTOCK_CHECK(bytes == total_bytes(received), "rank ", rank, " has ", bytes,
-                   " bytes for rank ", rank_, ", which expects ", total_bytes(received));
+    PENSTOCK_CHECK(bytes == total_bytes(received), names_[rank], " has ", bytes, " bytes for ",
+                   own_name(), ", which expects ", total_bytes(received));
   }
+  const std::string& own_name() const { return names_[static_cast<std::size_t>(rank_)]; }
 
   /// As many numbers of every rank; by then all have made their last operation.
   std::vector<Numbers> exchanged(const Numbers& mine) {
@@ -277,6 +282,7 @@ class SharedMemory : public Transport {
 
   std::shared_ptr<Transport> transport_;
   int rank_, size_;
+  std::vector<std::string> names_;  // by rank
   Segments own_;
   std::vector<Segments> others_;  // by rank
   std::size_t turn_ = 0;
@@ -285,8 +291,8 @@ class SharedMemory : public Transport {
 }  // namespace
 
 std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> transport, int rank,
-                                              int size) {
-  auto out = std::make_shared<SharedMemory>(transport, rank, size);
+                                              std::vector<std::string> names) {
+  auto out = std::make_shared<SharedMemory>(transport, rank, std::move(names));
   if (out->connect()) return out;
   return transport;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "penstock/dist/transport.h"
 
@@ -13,7 +15,9 @@ namespace penstock::dist {
 /// they are, and the others read them there. shared_bytes() is a file of the first rank. If a rank
 /// cannot open another's files, as on another machine, it returns the carrier itself. Every rank
 /// calls it.
+/// @param rank   this rank's place in the group
+/// @param names  of the group's ranks, for messages
 std::shared_ptr<Transport> with_shared_memory(std::shared_ptr<Transport> carrier, int rank,
-                                              int size);
+                                              std::vector<std::string> names);
 
 }  // namespace penstock::dist
