@@ -59,10 +59,10 @@ ConnectionSlot::~ConnectionSlot() {
   slots_->changed_.notify_all();
 }
 
-void ConnectionSlot::wait(Time now) {
+void ConnectionSlot::wait(Time since) {
   const std::scoped_lock lock(slots_->mutex_);
-  waits_since_ = slots_->idle_.insert(now);
-  slots_->last_release_ = now;
+  waits_since_ = slots_->idle_.insert(since);
+  slots_->last_release_ = std::max(slots_->last_release_, since);
   slots_->changed_.notify_all();
 }
 

@@ -66,8 +66,8 @@ class ConnectionSlot {
   ConnectionSlot(ConnectionSlot&& other) noexcept;
   ConnectionSlot& operator=(ConnectionSlot&&) = delete;
   ~ConnectionSlot();
-  /// The connection is idle from `now` on.
-  void wait(Time now);
+  /// The connection has been idle since then.
+  void wait(Time since);
   /// Whether the idle connection must end, so that a new one gets its slot.
   bool gives_way(Time now);
   /// The connection has a request. If it was told to end, the new connection goes on waiting.

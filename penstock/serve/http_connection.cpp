@@ -22,8 +22,6 @@ constexpr milliseconds kLinger{2000};
 /// thread.
 constexpr milliseconds kShortLinger{100};
 
-/// Some clients end a body with it. It begins no request, so the connection is idle after it.
-constexpr std::string_view kEmptyLine = "\r\n";
 const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The client left, so there is nobody to answer.
@@ -68,9 +66,9 @@ void HttpConnection::read_more(Deadline deadline) {
   }
 }
 
-bool HttpConnection::await_request() {
-  const Deadline begin = Clock::now(), end = begin + limits_.idle_time;
-  slot_->wait(begin);
+bool HttpConnection::await_request(Deadline idle_since) {
+  const Deadline end = idle_since + limits_.idle_time;
+  slot_->wait(idle_since);
   for (bool last = false; !last;) {
     const Deadline now = Clock::now();
     // Read a last time without waiting, so that a request that has already come is answered.
@@ -85,13 +83,10 @@ bool HttpConnection::await_request() {
 }
 
 HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
-  while (received_.empty() || received_ == kEmptyLine) {
-    received_.clear();
-    if (!await_request()) return Next::end;
-  }
   head_ = {};
-  const Deadline deadline = Clock::now() + limits_.request_time;
   RequestReader reader(limits_.head, limits_.body_bytes);
+  const Deadline idle_since = Clock::now();
+  Deadline deadline = idle_since + limits_.request_time;
   bool told = false;
   while (received_.erase(0, reader.take(received_)), !reader.over()) {
     if (reader.has_head() && !told) {
@@ -99,7 +94,13 @@ HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
       if (head_.expects_continue && received_.empty()) write(kContinue);
       told = true;
     }
-    read_more(deadline);
+    if (reader.begun() || !received_.empty()) {
+      read_more(deadline);
+      continue;
+    }
+    // Empty lines begin no request, so they do not lengthen the idle time.
+    if (!await_request(idle_since)) return Next::end;
+    deadline = Clock::now() + limits_.request_time;
   }
   head_ = reader.head();
   request.body = std::move(reader.body());

@@ -40,8 +40,9 @@ class HttpConnection {
   enum class Next { request, end };
   /// Waits for the first byte of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
-  /// Waits for the first byte of a request. @return whether one came; else the connection ends
-  bool await_request();
+  /// Waits for further bytes while there is no request. @return whether some came; else the
+  /// connection ends
+  bool await_request(Deadline idle_since);
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
 

@@ -16,12 +16,21 @@ namespace {
 
 namespace http = boost::beast::http;
 
+constexpr std::string_view kLineEnd = "\r\n";
 /// The end of a body in chunks.
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether the text has the form of a version: "HTTP/1.1".
+bool is_version(std::string_view text) {
+  return text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' &&
+         is_digit(text[7]);
+}
 
 /// The path of a request's target, without a query.
 std::string path_of(std::string_view target) {
@@ -93,14 +102,11 @@ std::string& RequestReader::body() { return parser_->get().body(); }
 
 std::size_t RequestReader::take(std::string_view received) {
   std::size_t taken = 0;
-  if (!begun_ && !after_empty_line_) {
-    if (received == "\r") return 0;
-    after_empty_line_ = received.starts_with("\r\n");
-    taken = after_empty_line_ ? 2 : 0;
-  }
+  while (!begun_ && received.substr(taken).starts_with(kLineEnd)) taken += kLineEnd.size();
+  head_bytes_ += taken;
   while (!parser_->is_done() && taken < received.size()) {
     const std::string_view rest = received.substr(taken);
-    check_first_line(rest);
+    if (!begun_ && !check_first_line(rest)) break;
     // Beast asserts that it never sees the last chunk's line with one byte more. Data that begin
     // like that line can wait without loss: at least seven bytes follow.
     if (head_ && head_->chunked && rest.size() < kLastChunk.size() &&
@@ -123,9 +129,18 @@ std::size_t RequestReader::take(std::string_view received) {
   return taken;
 }
 
-void RequestReader::check_first_line(std::string_view received) const {
-  if (!begun_ && std::min(received.find('\n'), received.size()) > limits_.line)
+bool RequestReader::check_first_line(std::string_view received) const {
+  const std::size_t end = std::min(received.find('\n'), received.size());
+  if (end > limits_.line)
     throw RequestError(414, fmt::format("the first line has more than {} bytes", limits_.line));
+  if (end == received.size()) return false;
+  std::string_view line = received.substr(0, end);
+  // Beast would refuse these lines as lines of another version.
+  if (!line.ends_with('\r')) malformed("the first line must end with CR LF, not with LF alone");
+  line.remove_suffix(1);
+  if (std::ranges::count(line, ' ') != 2 || !is_version(line.substr(line.rfind(' ') + 1)))
+    malformed("the first line must be a method, a path and a version, as in 'GET / HTTP/1.1'");
+  return true;
 }
 
 void RequestReader::refuse(const boost::system::error_code& error) const {

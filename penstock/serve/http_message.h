@@ -54,12 +54,15 @@ class RequestReader {
   RequestReader(RequestReader&&) noexcept;
 
   /// Takes bytes from the beginning of `received`.  @return how many bytes it took
-  /// One empty line before the request is ignored, because some clients end a body with one.
+  /// Empty lines before the request are ignored, because some clients end a body with one
+  /// (RFC 9112, 2.2). A line that ends with LF alone is refused.
   /// Throws RequestError: 400 for text that is not HTTP, for several or no Host, and for a
   /// Content-Length that is no number, comes twice or comes with chunks; 413 for a longer body; 414
   /// and 431 for a longer head; 415 for a compressed body; 501 for another transfer coding; 505 for
   /// another version.
   std::size_t take(std::string_view received);
+  /// Whether the first line is taken. Empty lines before it do not count.
+  bool begun() const { return begun_; }
   bool has_head() const { return head_.has_value(); }
   bool over() const;
   /// REQUIRES: has_head().
@@ -68,7 +71,8 @@ class RequestReader {
   std::string& body();
 
  private:
-  void check_first_line(std::string_view received) const;
+  /// @return whether the first line is whole
+  bool check_first_line(std::string_view received) const;
   [[noreturn]] void refuse(const boost::system::error_code& error) const;
   RequestHead parsed_head() const;
 
@@ -76,9 +80,8 @@ class RequestReader {
   std::unique_ptr<Parser> parser_;
   HeadLimits limits_;
   std::int64_t body_bytes_;
-  bool after_empty_line_ = false;
-  bool begun_ = false;          // the first line is taken
-  std::size_t head_bytes_ = 0;  // bytes of the head that are taken
+  bool begun_ = false;
+  std::size_t head_bytes_ = 0;  // bytes of the head that are taken, with empty lines before it
   std::optional<RequestHead> head_;
 };
 

@@ -61,8 +61,10 @@ TEST(HttpMessage, WhatIsNoHttpIsRefused) {
   for (const char* line : {"GET", "GET /", "GET  HTTP/1.1", " GET / HTTP/1.1", "G@T / HTTP/1.1",
                            "GET a HTTP/1.1", "GET /\x01 HTTP/1.1"})
     EXPECT_EQ(status_of([&] { parse(line); }), 400) << line;
-  for (const char* line : {"GET / HTTP/2.0", "GET / HTTP/1.2", "GET / HTTP/", "GET / FTP/1.1",
-                           "GET / HTTP/1.1 ", "GET /a b HTTP/1.1"})
+  for (const char* line : {"GET / HTTP/", "GET / FTP/1.1", "GET / http/1.1", "GET / HTTP/11",
+                           "GET / HTTP/1.1 ", "GET / HTTP/1.1\r", "GET /a b HTTP/1.1"})
+    EXPECT_EQ(status_of([&] { parse(line); }), 400) << line;
+  for (const char* line : {"GET / HTTP/2.0", "GET / HTTP/1.2", "GET / HTTP/0.9"})
     EXPECT_EQ(status_of([&] { parse(line); }), 505) << line;
   for (const char* header : {"NoColon\r\n", "A : b\r\n", ": x\r\n", "A: b\x01\r\n", "Host: b\r\n"})
     EXPECT_EQ(status_of([&] { parse("GET / HTTP/1.1", header); }), 400) << header;
@@ -70,16 +72,36 @@ TEST(HttpMessage, WhatIsNoHttpIsRefused) {
   EXPECT_EQ(status_of([&] { read("GET / HTTP/1.0\r\n\r\n"); }), 200);
 }
 
-TEST(HttpMessage, OneEmptyLineMayComeBeforeARequest) {
-  const std::string text = "\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n";
-  for (std::size_t step = 1; step <= text.size(); ++step) {
-    const RequestReader reader = read(text, {}, 100, step);
-    ASSERT_TRUE(reader.over()) << step;
-    EXPECT_EQ(reader.head().path, "/health");
-    EXPECT_EQ(status_of([&] { read("\r\n" + text, {}, 100, step); }), 400) << step;
+TEST(HttpMessage, EmptyLinesMayComeBeforeARequest) {
+  const std::string request = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+  for (const std::string empty : {"\r\n", "\r\n\r\n", "\r\n\r\n\r\n"}) {
+    const std::string text = empty + request;
+    for (std::size_t step = 1; step <= text.size(); ++step) {
+      const RequestReader reader = read(text, {}, 100, step);
+      ASSERT_TRUE(reader.over()) << step;
+      EXPECT_EQ(reader.head().path, "/health");
+    }
+    EXPECT_FALSE(read(empty).begun());
+    EXPECT_FALSE(read(empty + "\r").begun());
+    EXPECT_TRUE(read(empty + "GET / HTTP/1.1\r\n").begun());
   }
-  EXPECT_EQ(status_of([&] { read("\r" + text); }), 400);
-  EXPECT_EQ(status_of([&] { read("\n" + text); }), 400);
+  EXPECT_EQ(status_of([&] { read("\r\r\n" + request); }), 400);
+  EXPECT_EQ(status_of([&] { read(" \r\n" + request); }), 400);
+  std::string many;
+  for (int i = 0; i < 101; ++i) many += "\r\n";
+  EXPECT_EQ(status_of([&] { read(many, {.bytes = 200}); }), 431);
+}
+
+TEST(HttpMessage, ALineThatEndsWithLfAloneIsRefusedAsSuch) {
+  for (const char* text : {"GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\nHost: a\r\n\r\n",
+                           "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"})
+    for (const std::size_t step : {1, 1000}) try {
+        read(text, {}, 100, step);
+        ADD_FAILURE() << "the request was accepted: " << text;
+      } catch (const RequestError& error) {
+        EXPECT_EQ(error.status(), 400) << text;
+        EXPECT_EQ(error.message(), "the first line must end with CR LF, not with LF alone");
+      }
 }
 
 TEST(HttpMessage, LengthsThatCanBeReadInTwoWaysAreRefused) {

@@ -138,6 +138,18 @@ TEST_F(HttpServerTest, AnEmptyLineAfterABodyBeginsNoRequest) {
   EXPECT_EQ(echo.refusals, 0);
 }
 
+TEST(HttpServer, EmptyLinesDoNotKeepAConnectionOpen) {
+  Echo echo;
+  HttpOptions options = quick();
+  options.limits.idle_time = 200ms;
+  HttpServer server(echo, options);
+  const Client client(server);
+  bool open = true;
+  for (int i = 0; i < 3000 && open; ++i, std::this_thread::sleep_for(10ms))
+    open = ::send(client.socket, "\r\n", 2, MSG_NOSIGNAL) == 2;
+  EXPECT_FALSE(open);
+}
+
 TEST_F(HttpServerTest, WhatIsTooLongIsRefusedBeforeItIsRead) {
   const std::string post = "POST / HTTP/1.1\r\nHost: a\r\n";
   EXPECT_TRUE(answer(post + "Content-Length: 1000000000\r\n\r\n").starts_with("HTTP/1.1 413 "));
