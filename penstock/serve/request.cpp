@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <utility>
 
 #include "penstock/base/fields.h"
+#include "penstock/serve/missing_features.h"
 #include "penstock/serve/object_reader.h"
 
 namespace penstock::serve {
@@ -20,12 +19,6 @@ constexpr std::int64_t kMostLikeliest = 20;
 /// With the prompt's tokens an answer has many times as many entries.
 constexpr std::int64_t kMostLikeliestOfPrompts = 5;
 constexpr std::int64_t kMostExperts = 65536;
-/// Numbers of features that this server does not have, each with the value that changes nothing.
-constexpr std::array<std::pair<const char*, double>, 5> kUnchanging = {{{"presence_penalty", 0},
-                                                                        {"frequency_penalty", 0},
-                                                                        {"repetition_penalty", 1},
-                                                                        {"repeat_penalty", 1},
-                                                                        {"min_p", 0}}};
 
 bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
@@ -70,31 +63,6 @@ std::vector<std::string> stops_of(ObjectReader& reader) {
   return out;
 }
 
-/// Refuses each of these keys, unless its value is an empty object or array.
-void refuse_unless_empty(ObjectReader& reader, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (const json* value = reader.find(key); value && !(value->is_structured() && value->empty()))
-      reader.refuse(key, "is not supported");
-}
-
-/// Checks the keys of features that this server does not have. Only values that change nothing are
-/// accepted.
-void refuse_the_rest(ObjectReader& reader) {
-  for (const auto& [key, unchanging] : kUnchanging)
-    if (const json* value = reader.find(key); value && *value != json(unchanging))
-      reader.refuse(key, fmt::format("is not supported, except {}", unchanging));
-  refuse_unless_empty(reader, {"logit_bias", "tools", "functions"});
-  for (const char* key : {"suffix", "tool_choice", "function_call", "audio"})
-    if (reader.find(key)) reader.refuse(key, "is not supported");
-  if (const json* kinds = reader.find("modalities"); kinds && *kinds != json::array({"text"}))
-    reader.refuse("modalities", "is not supported, except [\"text\"]");
-  if (const json* format = reader.find("response_format");
-      format && *format != json{{"type", "text"}})
-    reader.refuse("response_format", "is not supported");
-  reader.ignore({"user", "store", "metadata", "service_tier", "parallel_tool_calls",
-                 "safety_identifier", "prompt_cache_key"});
-}
-
 /// Reads how much of the routing the answer shows: true, or "logits".
 RoutingShown shown_of(ObjectReader& reader, RoutingShown usual) {
   const json* value = reader.find("routing");
@@ -132,17 +100,17 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
   out.sampling.seed = static_cast<std::uint64_t>(out.seed.value_or(0));
   out.stop = stops_of(reader);
   out.stream = reader.boolean("stream").value_or(false);
-  if (const json* options = reader.find("stream_options")) {
+  if (const json* options = reader.find("stream_options"); options && !is_empty(*options)) {
     if (!out.stream) reader.refuse("stream_options", "needs 'stream'");
     ObjectReader inner(*options, "stream_options");
     out.include_usage = inner.boolean("include_usage").value_or(false);
-    inner.ignore({"include_obfuscation"});
+    inner.ignore({"include_obfuscation", "continuous_usage_stats"});
     inner.finish();
   }
   out.routing = shown_of(reader, RoutingShown::none);
   if (out.routing != RoutingShown::none && !out.stream) reader.refuse("routing", "needs 'stream'");
   out.choice = choice_of(reader);
-  refuse_the_rest(reader);
+  refuse_missing_features(reader);
 }
 
 /// A message's content: a text, or a list of text parts.
@@ -177,9 +145,7 @@ std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& 
     if (!known) message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
     out.push_back({.role = *known, .content = content_of(message, name)});
     // Clients send an answer back as they got it, with the keys of features that it does not use.
-    refuse_unless_empty(message,
-                        {"refusal", "annotations", "audio", "function_call", "tool_calls"});
-    message.ignore({"name"});
+    refuse_missing_features_of_message(message);
     message.finish();
   }
   return out;
