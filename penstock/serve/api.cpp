@@ -141,6 +141,13 @@ std::string_view Api::method_of(const std::string& path) const {
   return found == kPaths.end() ? std::string_view() : found->second;
 }
 
+std::string Api::unknown_path(const std::string& path) const {
+  std::string known = std::string(kModelPath) + "NAME";
+  for (const auto& [one, method] : kPaths) known += fmt::format(", {}", one);
+  for (const auto& [one, reply] : options_.endpoints) known += ", " + one;
+  return fmt::format("there is nothing at {}; the paths are {}", path, known);
+}
+
 std::string Api::counted_path(const std::string& path) const {
   if (is_model_path(path)) return std::string(kModelPath) + "NAME";
   return method_of(path).empty() ? "other" : path;
@@ -194,7 +201,7 @@ const ServedModel& Api::named(const std::string& model) const {
 Reply Api::routed(const ApiRequest& request) {
   check_caller(request);
   const auto& [method, path, body, authorization, content_type, host] = request;
-  if (method_of(path).empty()) throw RequestError(404, "there is nothing at " + path);
+  if (method_of(path).empty()) throw RequestError(404, unknown_path(path));
   if (method != method_of(path)) return another_method(path, method_of(path));
   // A page of another site can make a browser send other content types without a preflight.
   if (method == "POST" && !is_json(content_type))
@@ -248,8 +255,8 @@ Reply Api::models() const {
   for (const ServedModel& model : models_) list.push_back(model_json(model, started_));
   Json out{{"object", "list"}, {"data", std::move(list)}};
   // Penstock's own key: the further data that the page can show.
-  out["places"] = Json::array();
-  for (const auto& [path, reply] : options_.endpoints) out["places"].push_back(path);
+  out["endpoints"] = Json::array();
+  for (const auto& [path, reply] : options_.endpoints) out["endpoints"].push_back(path);
   return {.body = json_text(out)};
 }
 

@@ -38,6 +38,8 @@ class Api : public Responder {
   /// The HTTP method of the path; "" for an unknown path.
   std::string_view method_of(const std::string& path) const;
   std::string counted_path(const std::string& path) const;
+  /// The message of a 404. It lists the known paths.
+  std::string unknown_path(const std::string& path) const;
   void check_caller(const ApiRequest& request) const;
   /// Throws RequestError 404 for an unknown model.
   const ServedModel& named(const std::string& model) const;

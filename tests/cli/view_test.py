@@ -31,7 +31,7 @@ def a_run(shell):
     with serving(shell, model="run", command="view") as server:
         shell.expect("the page of its model", "<title>Penstock</title>" in server.ask("GET", "/")[1])
         models = json.loads(server.ask("GET", "/v1/models")[1])
-        shell.expect("its model", models["data"][0]["id"] == "run" and "/report" in models["places"], models)
+        shell.expect("its model", models["data"][0]["id"] == "run" and "/report" in models["endpoints"], models)
         shell.expect("the page of its curves", "<title>Penstock: curves</title>" in server.ask("GET", "/runs")[1])
         state = json.loads(server.ask("GET", "/v1/runs")[1])
         shell.expect("its curves", state["finished"] and names(state) == ["run"] and state["runs"][0]["steps"] == 6 and

@@ -32,7 +32,9 @@ TEST(Api, MistakesAreErrorObjects) {
   EXPECT_EQ(refused("/v1/completions", R"({"prompt": [99999]})", 400)["param"], "prompt");
   EXPECT_EQ(refused("/v1/completions", json{{"prompt", long_text}}.dump(), 400)["param"], "prompt");
   EXPECT_EQ(refused("/v1/routing", R"({"input": [99999]})", 400)["param"], "input");
-  refused("/v1/nothing", "{}", 404);
+  const json unknown = refused("/v1/embeddings", R"({"input": "a"})", 404);
+  testing::expect_says(unknown["message"].get<std::string>(),
+                       {"there is nothing at /v1/embeddings", "/v1/completions"});
   EXPECT_EQ(refused("/v1/routing", json{{"input", std::string(3000, 'a')}}.dump(), 400)["param"],
             "input");
   const json chat =

@@ -238,6 +238,7 @@ TEST(Api, FurtherEndpointsGiveTheirBodies) {
   options.endpoints["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
   Server server(Server::usual(), options);
   EXPECT_EQ(server.get("/v1/corpus").body, "{}");
+  EXPECT_EQ(json::parse(server.get("/v1/models").body)["endpoints"], json::array({"/v1/corpus"}));
   EXPECT_EQ(server.ask("/v1/corpus", "{}").status, 405);
   EXPECT_EQ(Server().get("/v1/corpus").status, 404);
 }

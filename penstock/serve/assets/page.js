@@ -56,10 +56,10 @@ async function load() {
     return;
   }
   begin(models.data);
-  for (const place of models.places) {
-    if (place === "/v1/corpus") showCorpus(await get(place), models.data[0].expert_layers.map(String));
-    if (place === "/report") byId("report-link").hidden = false;
-    if (place === "/runs") byId("runs-link").hidden = false;
+  for (const endpoint of models.endpoints) {
+    if (endpoint === "/v1/corpus") showCorpus(await get(endpoint), models.data[0].expert_layers.map(String));
+    if (endpoint === "/report") byId("report-link").hidden = false;
+    if (endpoint === "/runs") byId("runs-link").hidden = false;
   }
 }
 
