@@ -106,6 +106,7 @@ void add_display(CLI::App& command, StudyArguments& options) {
                   "show the curves in a browser while the study runs, at this port of this "
                   "machine; 0: any free port")
       ->expected(0, 1)
+      ->check(whole_number(0, 65535))
       ->default_str("8080");
   command.add_flag("--wide", options.wide, "print every column, even if the terminal is narrower");
   add_json(command, options.json, "print the object of results.json instead of the table");

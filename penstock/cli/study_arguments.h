@@ -16,8 +16,8 @@ struct StudyArguments {
   bool report_only = false, retry_diverged = false, wide = false;
   bool json = false, quiet = false, force = false, keys = false;
   int jobs = 1, processes = 0;
-  std::string only;  // VARIANT:SEED
-  std::string port;  // the port of --serve; "" without --serve
+  std::string only;         // VARIANT:SEED
+  std::optional<int> port;  // of --serve; none without --serve
 };
 
 /// Adds the options and the help.

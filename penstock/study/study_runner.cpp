@@ -36,11 +36,11 @@ class Session {
                 .progress = options.progress}),
         plans_(study, options.output, hooks, ended_.rows()),
         comparison_(study.comparison) {
+    if (options.only) check_planned(*options.only);
     // Resolves all variants now, so that a mistake in the last one shows before hours of training.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
       for (const auto& one : study.measurements) hooks.check(*one);
-    create_directories(real_file_system(), options.output);
     tables_ = closed_tables(study, hooks.resolve);
     if (study.trains()) gather();
     Baseline& baseline = comparison_.baseline;
@@ -86,6 +86,7 @@ class Session {
   }
 
   void publish() {
+    create_directories(real_file_system(), options_.output);
     const StudyResults current = results();
     const KeptRuns done{.rows = current.rows, .diverged = current.diverged};
     if (!options_.kept_rows.empty()) merge_kept_runs(options_.kept_rows, done);
@@ -213,13 +214,17 @@ class Session {
 
   void say(const std::string& line) const { print_line(options_.progress, line); }
 
-  bool run_only(const RunKey& key) {
-    const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
-    PENSTOCK_CHECK(variant != study_.variants.end(),
+  /// Throws Error unless the study has that variant and that seed.
+  void check_planned(const RunKey& key) const {
+    PENSTOCK_CHECK(std::ranges::count(study_.variants, key.first, &Variant::name) > 0,
                    "options.only: no variant of this study is called ", key.first,
                    "; name one of its [variants.NAME]");
     PENSTOCK_CHECK(std::ranges::count(study_.seeds, key.second) > 0,
                    "options.only: this study has no seed ", key.second, "; name one of its seeds");
+  }
+
+  bool run_only(const RunKey& key) {
+    const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
     return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
            (hooks_.train_side_by_side ? hooks_.train_side_by_side({to_train(*variant, key.second)})
                                       : run(*variant, key.second));

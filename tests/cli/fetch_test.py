@@ -144,9 +144,13 @@ def check_errors(test, content):
     with socket.socket() as unused:  # bound but not listening, so that no other program gets the port
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x"
-        test.fails("refused", [url, "connect", "--url"], "refused", url=url)
+        test.fails("refused", [url, "connect", "--url"], "refused/inner", url=url)
     test.fails("protocol", ["file:///etc/hostname"], "protocol", url="file:///etc/hostname")
-    test.expect("nothing is left after an error", test.left("refused") + test.left("protocol") == [])
+    test.expect("no folder is left after an error", not any(
+        os.path.exists(test.path(name)) for name in ("bad", "status", "refused", "protocol")))
+    os.mkdir(test.path("mine"))
+    test.fails("protocol", ["file:///etc/hostname"], "mine/inner", url="file:///etc/hostname")
+    test.expect("a folder of the user's stays", test.left("mine") == [] and os.path.isdir(test.path("mine")))
     test.fails("unknown", ["no data set, task or group 'enwik' is known", "'enwik8'"], "x", dataset="enwik")
 
 

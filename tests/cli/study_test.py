@@ -187,6 +187,11 @@ def check_reports(shell):
         shell.mistake(1, ("2 processes", "the study has 1", "in 2 processes"), "study", "first.toml", "--out", "new",
                       "--set", f"parallel.{axis}=2")
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
+    for only in ("nobody:1", "hyper:9", "hyper", "hyper:x"):
+        shell.mistake(1, ("--only",), "study", "first.toml", "--out", "new", "--only", only)
+    for port, said in (("65536", "65535 or less"), ("-1", "0 or more"), ("x", "a whole number")):
+        shell.mistake(2, ("--serve: must be " + said,), "study", "first.toml", "--out", "new", f"--serve={port}")
+    shell.expect("no folder of a refused study", not os.path.exists(os.path.join(shell.directory, "new")))
     shell.mistake(1, ("finetune.sst2.data", "nowhere"), "study", "first.toml", "--out", "new", "--set", "finetune.sst2.data=nowhere")
 
 

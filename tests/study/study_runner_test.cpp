@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,26 @@ TEST_F(StudyRunner, RunsSeedBySeedWithMatchedVariantsLast) {
   ASSERT_EQ(outcome.results.rows.size(), 12u);
   EXPECT_EQ(outcome.results.rows[3].variant, "topk");  // rows follow the file's order
   EXPECT_FALSE(outcome.interrupted);
+}
+
+TEST_F(StudyRunner, MakesNoFolderForARunOrAReportThatItRefuses) {
+  FakeTrainer trainer;
+  StudyOptions unknown_variant = options, unknown_seed = options, no_runs = options;
+  unknown_variant.only = RunKey{"lory", 1};
+  unknown_seed.only = RunKey{"remoe", 9};
+  no_runs.report_only = true;
+  for (const auto& [wrong, said] :
+       {std::pair<StudyOptions, const char*>{unknown_variant, "no variant of this study is called"},
+        {unknown_seed, "this study has no seed 9"},
+        {no_runs, "holds no finished run"}})
+    penstock::testing::expect_says(penstock::testing::error_of([&] { run(trainer, wrong); }),
+                                   {said});
+  EXPECT_FALSE(std::filesystem::exists(options.output));
+  EXPECT_TRUE(trainer.trained.empty());
+  StudyOptions known = options;
+  known.only = RunKey{"remoe", 1};
+  run(trainer, known);
+  EXPECT_EQ(trainer.trained, (std::vector<std::string>{"remoe 1 300"}));
 }
 
 TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {

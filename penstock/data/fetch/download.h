@@ -42,9 +42,9 @@ struct DownloadResult {
 /// already there, from the same address, is continued if the server can (Range) and says by ETag or
 /// Last-Modified, kept in `path`.part.json, that the file is the same; otherwise it is begun anew.
 /// When the connection or the disk fails, or the process is killed, the part stays for the next
-/// call. One process at a time: the part is locked. Throws UnavailableError (refused, no such host,
-/// time-out before the first byte, a status that is not success), DiskFullError, or Error (cut
-/// connection, verify).
+/// call; folders that were made for nothing are removed. One process at a time: the part is locked.
+/// Throws UnavailableError (refused, no such host, time-out before the first byte, a status that is
+/// not success), DiskFullError, or Error (cut connection, verify).
 DownloadResult download(const DownloadOptions& options);
 
 }  // namespace penstock
