@@ -2,7 +2,7 @@
 add_executable(python_numbers tests/python/numbers.cpp)
 penstock_compile_options(python_numbers)
 target_link_libraries(python_numbers PRIVATE penstock penstock_torch)
-foreach(part package end layers parts examples)
+foreach(part models runs end layers parts examples)
   add_test(NAME python_${part}
            COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${part}_test.py
                    ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
