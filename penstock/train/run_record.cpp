@@ -62,7 +62,9 @@ nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
 }  // namespace
 
 MachineRecord machine_record(const LanguageModel& model, int threads, double peak_flops) {
-  MachineRecord out{.threads = threads, .peak_flops = peak_flops};
+  MachineRecord out{.threads = threads,
+                    .peak_flops = peak_flops,
+                    .expert_layers = model.config().moe_layer_indices()};
   for (const auto& balancer : model.balancers())
     for (const auto& [name, value] : balancer->state()) out.balancer_state[name] = value;
   return out;
@@ -104,6 +106,7 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
   line["active_experts"] = report.active_experts;
   for (const auto& [name, value] : machine.balancer_state) line[name] = value;
   for (const auto& [name, value] : report.statistics) line[name] = value;
+  line["expert_layers"] = machine.expert_layers;
   line["sparsity_by_layer"] = report.sparsity_by_layer;
   line["load"] = report.load;
   return line;
@@ -222,6 +225,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
   if (machine.ranks > 1) out["ranks"] = machine.ranks;
   out["causal"] = recipe.model.causal();
   out["by_thresholds"] = recipe.model.by_thresholds();
+  if (recipe.model.moe_layers() > 0) out["expert_layers"] = recipe.model.moe_layer_indices();
   out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k has its sparsity from the first step.
   if (!sparsity.empty() && recipe.model.traits().steers_sparsity) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "penstock/base/progress.h"
 #include "penstock/models/language_model.h"
@@ -16,21 +17,24 @@
 
 namespace penstock {
 
-/// The speed of the machine, and the present state of the balancers (λ).
+/// The speed of the machine, and what lines say of the model: its layers with experts and the
+/// present state of its balancers (λ).
 struct MachineRecord {
   int threads = 1;
   double peak_flops = 0;  ///< of the CPU, summed over the ranks
   std::map<std::string, double> balancer_state;
-  int ranks = 1;  ///< processes, each with `threads` threads
+  int ranks = 1;                            ///< processes, each with `threads` threads
+  std::vector<std::int64_t> expert_layers;  ///< index of each MoE layer among all layers
 };
 
-/// The record with the present state of the model's balancers.
+/// The record with the model's MoE layers and the present state of its balancers.
 MachineRecord machine_record(const LanguageModel& model, int threads, double peak_flops);
 
 /// One line of metrics.jsonl, without measurements and elapsed seconds. `step` counts completed
 /// steps. Figures that a kind of run does not know (bytes, FLOPs, texts) are left out.
 /// "share_of_peak" is relative to the CPU's peak, and null if another device computed the step.
-/// "peak_bytes" is host memory, on any device.
+/// "peak_bytes" is host memory, on any device. Lists by layer ("load", "sparsity_by_layer") count
+/// the MoE layers alone; "expert_layers" has their numbers in the model.
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 
@@ -55,7 +59,7 @@ nlohmann::ordered_json run_warnings(const std::vector<nlohmann::ordered_json>& l
 
 /// finished.json, made from the lines of metrics.jsonl: medians, memory, the warnings of all steps,
 /// the step at which sparsity settled, and how well sparsity was held from 50 steps later on
-/// (held_share).
+/// (held_share). With experts, "expert_layers" as in a line.
 nlohmann::ordered_json finished_record(const Recipe& recipe,
                                        const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine);

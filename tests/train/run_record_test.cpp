@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/processor_share.h"
+#include "penstock/models/make_model.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -28,8 +29,24 @@ TEST(MetricsLine, HasFiguresPerByteAndPerSecond) {
   EXPECT_DOUBLE_EQ(line.at("tokens_per_second").get<double>(), 60);
   EXPECT_DOUBLE_EQ(line.at("share_of_peak").get<double>(), 0.5);
   EXPECT_EQ(line.at("step_seconds"), 0.5);
-  for (const char* other : {"accuracy", "ranks", "outer_step", "consistency", "sparsity"})
+  for (const char* other :
+       {"accuracy", "ranks", "outer_step", "consistency", "sparsity", "expert_layers"})
     EXPECT_FALSE(line.contains(other)) << other;
+}
+
+// A model of four layers with experts in the second and the fourth.
+TEST(MetricsLine, GivesMoeLayersTheirNumberInTheModel) {
+  ModelConfig config = testing::small_recipe("topk", 2, 8).model;
+  config.vocab = 16;
+  config.layers = 4;
+  config.moe.dense_layers = 1;
+  config.moe.every = 2;
+  const auto model = make_model(config, 1);
+  StepOutcome outcome{.seconds = 1};
+  outcome.report.sparsity_by_layer = {0.75, 0.5};
+  const auto line = metrics_line(1, outcome, machine_record(*model, 1, 1e9));
+  EXPECT_EQ(line.at("expert_layers"), nlohmann::ordered_json({1, 3}));
+  EXPECT_EQ(line.at("sparsity_by_layer").size(), 2U);
 }
 
 TEST(FinishedRecord, HasMediansAndSumsOfTheSteps) {
@@ -51,6 +68,9 @@ TEST(FinishedRecord, HasMediansAndSumsOfTheSteps) {
   EXPECT_EQ(record.at("flops_per_token"), 1000.0 / (4 * 2 * 8));
   EXPECT_EQ(record.at("threads"), 3);
   EXPECT_FALSE(record.contains("ranks"));
+  EXPECT_FALSE(record.contains("expert_layers"));
+  const auto sparse = finished_record(testing::small_recipe("topk", 2, 8), lines, {});
+  EXPECT_EQ(sparse.at("expert_layers"), nlohmann::ordered_json({0, 1}));
   EXPECT_EQ(record.at("warnings"),
             (nlohmann::ordered_json::array(
                 {{{"step", 3}, {"name", "a"}, {"finding", "b"}, {"remedy", "c"}}})));
