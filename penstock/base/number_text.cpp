@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 
 namespace penstock {
 
@@ -23,6 +24,10 @@ std::string size_text(double bytes) {
   else
     std::snprintf(text.data(), text.size(), "%.1f GiB", bytes / kGibibyte);
   return text.data();
+}
+
+std::string count_text(std::int64_t count, std::string_view noun) {
+  return concat(grouped(count), " ", noun, count == 1 ? "" : "s");
 }
 
 }  // namespace penstock

@@ -1,7 +1,9 @@
 // The text of numbers and sizes in messages.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace penstock {
 
@@ -10,5 +12,9 @@ std::string number_text(double value);
 
 /// "21.3 GiB", or below one GiB "512 MiB".
 std::string size_text(double bytes);
+
+/// "1 step", "0 steps", "1,200 steps": a count of things. `noun` is the singular of a noun whose
+/// plural has an s at its end.
+std::string count_text(std::int64_t count, std::string_view noun);
 
 }  // namespace penstock

@@ -244,9 +244,9 @@ void print_tables(const AnalyseOptions& options) {
 void run_analyse(const AnalyseOptions& options) {
   if (!options.tables.empty()) {
     PENSTOCK_CHECK(
-        options.model.empty() && options.html.empty(),
-        "--tables needs no MODEL and makes no page: those tables are closed forms (several "
-        "tables: A3,A4)");
+        options.model.empty() && options.html.empty() && options.data.empty(),
+        "--tables needs no MODEL and no --data, and makes no page: those tables are closed forms "
+        "(several tables: A3,A4)");
     return print_tables(options);
   }
   PENSTOCK_CHECK(!options.model.empty(),

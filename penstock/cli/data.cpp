@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -90,13 +91,12 @@ void print_result(const PrepareResult& result) {
     fmt::print("\n");
   }
   if (!result.packages.empty())
-    fmt::print("text of {} packages, whose licences are in {}/corpus.json\n",
-               result.packages.size(), result.path);
+    fmt::print("text of {}, whose licences are in {}/corpus.json\n",
+               count_text(std::ssize(result.packages), "package"), result.path);
   if (result.deduplicated) {
-    fmt::print(
-        "removed {} of {} paragraphs as near-duplicates ({} bytes), and {} documents with them\n",
-        grouped(result.removed_paragraphs), grouped(result.paragraphs),
-        grouped(result.removed_bytes), grouped(result.removed_documents));
+    fmt::print("removed {} of {} paragraphs as near-duplicates ({} bytes), and {} with them\n",
+               grouped(result.removed_paragraphs), grouped(result.paragraphs),
+               grouped(result.removed_bytes), count_text(result.removed_documents, "document"));
     fmt::print("{:.2f} % of validation paragraphs occur in training\n",
                100 * result.validation_overlap);
   }

@@ -12,6 +12,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/named_word.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -92,9 +93,9 @@ ScoredText score(const ModelToScore& model, const std::string& text, TextProtoco
 
 void print(const ModelToScore& model, const ScoredText& text, const EvalTextOptions& options) {
   const LossTotals& totals = text.totals;
-  fmt::print("{}{}, {}: {} windows of {} tokens, protocol {}\n", model.directory,
-             options.fold ? ", routers folded" : "", options.text, text.windows.size(),
-             model.length, options.protocol);
+  fmt::print("{}{}, {}: {} of {} tokens, protocol {}\n", model.directory,
+             options.fold ? ", routers folded" : "", options.text,
+             count_text(std::ssize(text.windows), "window"), model.length, options.protocol);
   fmt::print("loss {:.4f}, perplexity {:.4f}, bits per byte {:.4f}, {} tokens scored\n",
              totals.loss(), totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
   print_choice_note(model.model->config());

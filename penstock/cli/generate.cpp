@@ -15,6 +15,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
@@ -77,11 +78,11 @@ nlohmann::ordered_json to_json(const Generation& generation,
 }
 
 void print_speed(const GenerationSpeed& speed, const std::string& ending) {
-  print_line(
-      stderr,
-      fmt::format("prompt: {} tokens, {:.1f} tokens/s; generation: {} tokens, {:.1f} tokens/s{}",
-                  speed.prompt_tokens, per_second(speed.prompt_tokens, speed.prompt_seconds),
-                  speed.steps_tokens, per_second(speed.steps_tokens, speed.steps_seconds), ending));
+  print_line(stderr, fmt::format("prompt: {}, {:.1f} tokens/s; generation: {}, {:.1f} tokens/s{}",
+                                 count_text(speed.prompt_tokens, "token"),
+                                 per_second(speed.prompt_tokens, speed.prompt_seconds),
+                                 count_text(speed.steps_tokens, "token"),
+                                 per_second(speed.steps_tokens, speed.steps_seconds), ending));
   if (speed.drafted_tokens > 0)
     print_line(stderr, fmt::format("draft: {} of {} proposed tokens taken", speed.accepted_tokens,
                                    speed.drafted_tokens));

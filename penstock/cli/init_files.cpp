@@ -69,23 +69,22 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
   const auto tokens = recipe.train.batch_sequences * recipe.train.sequence_length;
   const double planned = static_cast<double>(runs * steps) * seconds;
   return fmt::format(
-      "model       {} layers, d={}, {}\n"
+      "model       {}, d={}, {}\n"
       "parameters  {}, of these {} active for a token\n"
       "memory      {} to train; this machine has {}{}\n"
-      "time        {}{} steps of {} tokens at {:.3g} s: {} (measured on this machine just now)\n"
+      "time        {}{} of {} tokens at {:.3g} s: {} (measured on this machine just now)\n"
       "{}",
-      recipe.model.layers, recipe.model.d_model,
+      count_text(recipe.model.layers, "layer"), recipe.model.d_model,
       recipe.model.moe_layers() > 0
           ? fmt::format("{} experts in each layer, {:g} for a token", recipe.model.total_experts(),
                         recipe.model.active_experts())
           : std::string("no experts"),
       grouped(counts.total), grouped(counts.active), size_text(memory), size_text(usable),
       memory > usable ? ": it does not fit" : "", runs > 1 ? fmt::format("{} runs of ", runs) : "",
-      grouped(steps), grouped(tokens), seconds, duration_text(planned),
-      planned > given
-          ? fmt::format("            above the {:g} s given: a run has {} steps or more\n", given,
-                        steps)
-          : "");
+      count_text(steps, "step"), grouped(tokens), seconds, duration_text(planned),
+      planned > given ? fmt::format("            above the {:g} s given: a run has {} or more\n",
+                                    given, count_text(steps, "step"))
+                      : "");
 }
 
 /// The command that makes the corpus, if the corpus is missing.

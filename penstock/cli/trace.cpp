@@ -9,6 +9,7 @@
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
@@ -55,9 +56,9 @@ void run_trace(const TraceOptions& options) {
   const TensorMap trace = analysis::trace_routing(*model, tokens);
   save_tensors(real_file_system(), options.out, trace, {{"format", "pt"}, {"model", path}});
   const ModelConfig& config = model->config();
-  fmt::print("{}: {} tokens through {} layers with experts ({} experts, d={})\n", options.out,
-             grouped(std::ssize(tokens)), config.moe_layers(), config.total_experts(),
-             config.d_model);
+  fmt::print("{}: {} through {} with experts ({} experts, d={})\n", options.out,
+             count_text(std::ssize(tokens), "token"), count_text(config.moe_layers(), "layer"),
+             config.total_experts(), config.d_model);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -201,9 +202,10 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
     print_groups(report);
     fmt::print("\n");
   }
-  fmt::print("{}: {} layers of {} experts (f={}), k={:g}, method {}, scorer {}\n", arguments.out,
-             config.moe_layers(), config.total_experts(), config.expert_width(),
-             config.active_experts(), config.router.method, resolve(config.router).scorer);
+  fmt::print("{}: {} of {} experts (f={}), k={:g}, method {}, scorer {}\n", arguments.out,
+             count_text(config.moe_layers(), "layer"), config.total_experts(),
+             config.expert_width(), config.active_experts(), config.router.method,
+             resolve(config.router).scorer);
   fmt::print("parameters: {} total, {} active, {} of routers; {} MiB\n", grouped(counts.total),
              grouped(counts.active), grouped(counts.router), report.bytes >> 20);
   if (options.granularity > 1)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 
 namespace penstock {
 namespace {
@@ -48,8 +49,7 @@ std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bo
     }
     return windows;
   }
-  PENSTOCK_CHECK(tokens.size() >= 2, "the text has ", tokens.size(),
-                 tokens.size() == 1 ? " token" : " tokens",
+  PENSTOCK_CHECK(tokens.size() >= 2, "the text has ", count_text(std::ssize(tokens), "token"),
                  " and a token is scored after another; give more text");
   for (std::size_t begin = 0; begin + 1 < tokens.size(); begin += n) {
     const std::size_t size = std::min(n + 1, tokens.size() - begin);
@@ -62,8 +62,8 @@ ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::str
                       const TextToScore& how) {
   const TokenId bos = tokenizer.beginning_of_document();
   const std::vector<TokenId> ids = tokenizer.encode_file(how.name, text);
-  PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, how.name, ": has ", ids.size(),
-                 ids.size() == 1 ? " token" : " tokens",
+  PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, how.name, ": has ",
+                 count_text(std::ssize(ids), "token"),
                  " and a token is scored after another; give more text");
   ScoredText out{.windows = text_windows(ids, bos, how.length, how.protocol)};
   out.scores = score_sequences(model, out.windows, {.most_tokens = 1, .progress = how.progress});

@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/json_text.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_events.h"
@@ -131,7 +132,7 @@ class RunLoop {
           lines, [](const Json& line) { return line.at("step").get<std::int64_t>() > 0; });
       if (steps > 0)
         progress_.finish(concat("note: ", directory_, " has no checkpoint. Training begins again, ",
-                                "and replaces the log of ", steps, " steps"));
+                                "and replaces the log of ", count_text(steps, "step")));
       return;
     }
     const CheckpointContents contents = open_checkpoint(files_, search.found->directory);
@@ -304,8 +305,8 @@ class RunLoop {
     check_folder();
     write_file_atomically(files_, result_path(), json_text(result, 2) + "\n");
     if (const std::string summary = task_.summary(result); !summary.empty())
-      progress_.finish(fmt::format("{}: {} steps, {}, {}", directory_, plan_.steps, summary,
-                                   duration_text(seconds())));
+      progress_.finish(fmt::format("{}: {}, {}, {}", directory_, count_text(plan_.steps, "step"),
+                                   summary, duration_text(seconds())));
   }
 
   RunTask& task_;

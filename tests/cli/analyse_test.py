@@ -113,7 +113,8 @@ def check_analyse(shell):
                              "useful": 16.448, "agrees": True, "remark": ""} == tables[1]["cells"][0], tables[1])
     shell.expect("analyse", re.search(r"k = 1 +HyperRouter +3\.47 +3\.7354 ", shell.ok("analyse", "--tables", "A3")))
     shell.mistake(1, ["A9", "A3"], "analyse", "--tables", "A9")
-    shell.mistake(1, ["--tables needs no MODEL"], "analyse", "--tables", "A3", "run")
+    for more in (["run"], ["--data", "corpus"], ["--html", "tables.html"]):
+        shell.mistake(1, ["--tables needs no MODEL and no --data"], "analyse", "--tables", "A3", *more)
     shell.mistake(1, ["MODEL"], "analyse")
     shell.mistake(1, ["--data"], "analyse", "run")
 

@@ -17,9 +17,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// ", or its file PATH" with the first model file in the folder; "" where it holds none.
+std::string or_its_file(const fs::path& folder) {
+  for (const std::string& name : real_file_system().list(folder))
+    if (is_model_file(name) && fs::is_regular_file(folder / name))
+      return concat(", or its file ", (folder / name).string());
+  return "";
+}
+
 ModelArgument from_run(const std::string& path) {
   PENSTOCK_CHECK(is_run_directory(path), path,
-                 ": holds neither config.json nor checkpoints; give a model or a run directory");
+                 ": is a folder that holds neither config.json nor checkpoints; give a model or a "
+                 "run directory",
+                 or_its_file(path));
   const CheckpointSearch search = chosen_checkpoint(real_file_system(), path);
   for (const auto& sentence : search.ignored)
     std::fprintf(stderr, "passed over: %s\n", sentence.c_str());

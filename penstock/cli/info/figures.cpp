@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/info/layouts.h"
 #include "penstock/cli/info/recomputed.h"
@@ -83,13 +84,13 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
 void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
   const ModelConfig& model = recipe.model;
   const Figures figures = figures_of(recipe);
-  fmt::print("model         {} layers, d={}, {} heads ({} kv) of {}, f={}, V={}\n", model.layers,
-             model.d_model, model.heads, model.kv_heads, model.head_dim, model.dense_width(),
-             model.vocab);
+  fmt::print("model         {}, d={}, {} ({} kv) of {}, f={}, V={}\n",
+             count_text(model.layers, "layer"), model.d_model, count_text(model.heads, "head"),
+             model.kv_heads, model.head_dim, model.dense_width(), model.vocab);
   if (model.moe_layers() > 0)
-    fmt::print("experts       {} MoE layers of E={} (f={}), k={:g}, method {}\n",
-               model.moe_layers(), model.total_experts(), model.expert_width(),
-               model.active_experts(), model.router.method);
+    fmt::print("experts       {} of E={} (f={}), k={:g}, method {}\n",
+               count_text(model.moe_layers(), "MoE layer"), model.total_experts(),
+               model.expert_width(), model.active_experts(), model.router.method);
   fmt::print("parameters    {} total, {} active, of these {} embedding and {} router\n",
              grouped(figures.counts.total), grouped(figures.counts.active),
              grouped(figures.counts.embedding), grouped(figures.counts.router));

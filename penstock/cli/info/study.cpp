@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/json_text.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/info/figures.h"
@@ -35,9 +36,10 @@ void print_json(const study::StudyConfig& study) {
 }
 
 void print_table(const study::StudyConfig& study, const std::string& command) {
-  fmt::print("study {}{}: {} variants, {} seed{}; run it with: {}\n\n", study.name,
-             study.scale.empty() ? "" : ", scale " + study.scale, study.variants.size(),
-             study.seeds.size(), study.seeds.size() == 1 ? "" : "s", command);
+  fmt::print("study {}{}: {}, {}; run it with: {}\n\n", study.name,
+             study.scale.empty() ? "" : ", scale " + study.scale,
+             count_text(std::ssize(study.variants), "variant"),
+             count_text(std::ssize(study.seeds), "seed"), command);
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
   ModelHashes hashes;  // several variants may start from one model

@@ -83,9 +83,10 @@ CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path
                                      bool contents, const std::function<void()>& meanwhile) {
   const auto path = directory / kManifestName;
   PENSTOCK_CHECK(fs.exists(path), directory.string(), ": no ", kManifestName);
+  const std::string text = fs.read(path, kLargestManifest);
   CheckpointManifest manifest;
   try {
-    manifest = parse_manifest(fs.read(path, kLargestManifest));
+    manifest = parse_manifest(text);
   } catch (const Error& error) {
     fail(path.string(), ": ", error.what());
   }
