@@ -1,6 +1,6 @@
-// Writes many texts at once, which come and go while others are written ("continuous batching").
-// Each step is one pass over a token of every text that is being written, and over a part of the
-// prompts of new texts. It has no thread of its own.
+// Continuous batching: generates many texts at once; a text can be added or end at any step. Each
+// step is one pass over the last token of every text and over a part of the prompts of new texts.
+// The batcher has no thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -18,79 +18,80 @@
 
 namespace penstock {
 
-/// A token as it comes.
+/// A generated token, as TextOrder::token receives it.
 struct GeneratedToken {
   TokenId token = -1;
-  std::string piece;        ///< the text that is certain by now; may be empty
-  std::int64_t offset = 0;  ///< number of characters that the tokens before it spell
-  TokenScore score;         ///< empty unless asked for
-  /// Experts of the token before it, by whose reading it was chosen; empty unless asked for.
+  std::string piece;        ///< text that has become certain; may be empty
+  std::int64_t offset = 0;  ///< number of characters of the generated tokens before it
+  TokenScore score;         ///< empty unless requested
+  /// Routing of the preceding token, whose logits chose this one; empty unless requested.
   TokenRouting routing;
 };
 
-/// What one text is to be.
+/// A request for one text.
 struct TextOrder {
   std::vector<TokenId> prompt;
   bool begins_document = false;    ///< as in add_prompt()
-  GenerateOptions options;         ///< samples and draft are of no use here
+  GenerateOptions options;         ///< `samples` and `draft` are ignored
   std::int64_t sample = 0;         ///< draw i comes from (seed, sample, i)
-  std::vector<TokenId> ends = {};  ///< ids that end it besides those that end documents
-  std::int64_t likeliest = -1;     ///< of each token; −1: no log-probabilities either
-  /// The prompt's tokens are scored too, and given to prompt_scores(). If an id ends the text,
-  /// token() gets this id as the last.
+  std::vector<TokenId> ends = {};  ///< ids that end the text besides those that end documents
+  std::int64_t likeliest = -1;     ///< likeliest tokens in each score; −1: no scores
+  /// The prompt's tokens are scored too, and prompt_scores() receives the scores. If an id ends the
+  /// text, token() receives this id last.
   bool scores_all = false;
-  bool reads_only = false;  ///< the text ends with its prompt; options.max_tokens is of no use
+  bool reads_only = false;  ///< reads the prompt and generates nothing; ignores options.max_tokens
   RoutingShown routing = RoutingShown::none;
-  RoutingChoice choice = {};  ///< in place of the model's own
-  /// The scores of the prompt's tokens 1, 2, ..., once the prompt is read. May be null.
+  RoutingChoice choice = {};  ///< replaces the model's own
+  /// Receives the scores of the prompt's tokens 1, 2, ..., once the prompt is read. May be null.
   std::function<void(const std::vector<TokenScore>&)> prompt_scores;
   std::function<void(const GeneratedToken&)> token;  ///< may be null
-  /// The text with what ended it; `rest` is text that had waited. Called once, unless the batcher
-  /// goes before. May be null.
+  /// Receives the finished text; `rest` is the text that token() has not received. Called once,
+  /// unless the text fails or the batcher is destroyed first. May be null.
   std::function<void(const Completion&, const std::string& rest)> done;
-  /// In place of done(): no token could be chosen.
+  /// Called in place of done() if no token can be chosen. May be null.
   std::function<void(const std::string& why)> failed;
 };
 
 struct BatcherOptions {
   PassReaderOptions reader;
-  std::int64_t prompt_tokens = 64;  ///< of prompts that a step reads, all together
+  std::int64_t prompt_tokens = 64;  ///< prompt tokens that a step reads, over all texts
 };
 
-/// Counts since the start.
+/// Counts since construction.
 struct BatcherCounts {
   std::int64_t steps = 0, prompt_tokens = 0, reused_tokens = 0, written_tokens = 0;
 };
 
-/// Every text is that which its order gives alone, token for token: a token is a function of the
-/// logits before it and of its draw, and the logits do not depend on the texts beside it, nor on
-/// how its prompt was divided, nor on whose cache it began with (pass_reader.h).
-/// One thread at a time.
+/// Generates each text with the same tokens as if it were generated alone. A token is a function of
+/// its draw and of the logits before it. The logits depend neither on the other texts in the pass,
+/// nor on how the prompt was divided, nor on reused cache entries (pass_reader.h).
+/// Not thread-safe.
 class Batcher {
  public:
   using Id = std::uint64_t;
-  /// What it refers to outlives it.  Throws Error for a router that is not causal.
+  /// REQUIRES: `tokenizer` outlives the batcher.  Throws Error for a router that is not causal.
   Batcher(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
           const BatcherOptions& options);
   ~Batcher();
 
-  /// Throws Error for impossible options, a routing that the model does not take, and a prompt for
-  /// which there is no room.
+  /// Queues a text. Throws Error for impossible options, a routing choice that the model does not
+  /// support, and a prompt that is empty, too long or has an unknown id.
   Id add(TextOrder order);
-  /// Ends the text as it is (Finish::interrupted); an id that has ended is none.
+  /// Ends the text with Finish::interrupted. Ignores the id of a text that has ended.
   void cancel(Id id);
-  /// Ends all texts so.
+  /// Cancels all texts.
   void cancel_all();
-  /// Ends all texts by failed().
+  /// Ends all texts by calling failed().
   void fail_all(const std::string& why);
-  /// One pass for each routing that is asked for, after those that wait got the slots that are
-  /// free. Nothing where there is no text.
+  /// Gives free slots to waiting texts, then runs one pass for each distinct routing choice. Does
+  /// nothing if there are no texts.
   void step();
 
   std::int64_t waiting() const { return std::ssize(waiting_); }
   std::int64_t running() const { return std::ssize(running_); }
   bool idle() const { return waiting_.empty() && running_.empty(); }
-  /// Most tokens that are read of a sequence, the prompt's too. One more may be written.
+  /// The largest number of tokens that the model reads of a sequence, including the prompt. The
+  /// last generated token is not read, so a text may have one token more.
   std::int64_t capacity() const { return capacity_; }
   const BatcherCounts& counts() const { return counts_; }
   std::int64_t kept_tokens() const { return reader_->kept_tokens(); }
@@ -100,13 +101,13 @@ class Batcher {
   using Texts = std::list<std::unique_ptr<Text>>;
 
   void admit();
-  /// What a step reads, by text.
+  /// The tokens that a step reads of each text.
   std::vector<std::pair<Text*, PassPart>> plan();
-  /// Reads these in one pass, whose texts have the same routing.
+  /// Reads the parts in one pass. REQUIRES: their texts have the same routing choice.
   void read(std::span<const std::pair<Text*, PassPart>> parts);
-  /// Counts that many further tokens of the prompt as read; false where the text has ended.
+  /// Counts `count` more tokens of the prompt as read; false if the text has ended.
   bool advance_prompt(Text& text, std::int64_t count);
-  /// Chooses the token that follows; false where the text has ended.
+  /// Chooses the next token; false if the text has ended.
   bool take(Text& text, std::span<const float> logits, TokenRouting routing);
   void end(Text* text);
 
@@ -117,7 +118,7 @@ class Batcher {
   std::unique_ptr<PassReader> reader_;
   Texts waiting_, running_;
   BatcherCounts counts_;
-  bool scored_;  // the model's logits say anything
+  bool scored_;  // the model's routers compute logits
   Id next_id_ = 1;
 };
 

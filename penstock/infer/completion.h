@@ -16,38 +16,39 @@
 namespace penstock {
 
 struct GenerateOptions {
-  std::int64_t max_tokens = 256;  ///< of each text
-  std::int64_t samples = 1;       ///< texts of each prompt
+  std::int64_t max_tokens = 256;  ///< largest number of generated tokens in a text
+  std::int64_t samples = 1;       ///< texts generated for each prompt
   SamplingOptions sampling;
-  std::vector<std::string> stop;  ///< a text ends before the first of these
-  /// A smaller model of the same tokenizer that proposes tokens, or null: the texts stay the same.
+  std::vector<std::string> stop;  ///< a text ends before the first of these strings
+  /// A smaller model with the same tokenizer that proposes tokens, or null. It does not change the
+  /// texts.
   std::shared_ptr<LanguageModel> draft;
-  std::int64_t draft_tokens = 4;  ///< proposed at a time
+  std::int64_t draft_tokens = 4;  ///< tokens proposed at a time
 };
 
 /// What ended a text.
 enum class Finish {
   end_of_document,
-  length,       ///< max_tokens
-  context,      ///< the model is meant for no longer sequences
-  stop,         ///< a stop string
-  interrupted,  ///< the listener ended the text
+  length,       ///< the text has max_tokens
+  context,      ///< the sequence fills the model's context
+  stop,         ///< the text reached a stop string
+  interrupted,  ///< the caller ended the text
 };
 /// "end-of-document", "length", "context", "stop" or "interrupted".
 std::string_view name(Finish finish);
 
 struct Completion {
   std::size_t prompt = 0;       ///< index among the prompts
-  std::int64_t sample = 0;      ///< of that prompt, from 0
+  std::int64_t sample = 0;      ///< index among the prompt's texts
   std::vector<TokenId> tokens;  ///< the generated tokens, without the end of a document
   std::string text;             ///< without the prompt
   Finish finish = Finish::interrupted;
 };
 
 struct GenerationSpeed {
-  std::int64_t prompt_tokens = 0;  ///< with those that begin a sequence
+  std::int64_t prompt_tokens = 0;  ///< including tokens that begin a document
   double prompt_seconds = 0;
-  std::int64_t steps_tokens = 0;  ///< read after the prompts, by steps of one token a sequence
+  std::int64_t steps_tokens = 0;  ///< read after the prompts, without rejected proposals
   double steps_seconds = 0;
   std::int64_t drafted_tokens = 0;   ///< tokens that a draft model proposed
   std::int64_t accepted_tokens = 0;  ///< proposed tokens that the model chose too

@@ -1,4 +1,4 @@
-// Whether a small model can draft for a large model. draft.h does the drafting.
+// Checks that a small model can propose tokens for a large model (draft.h).
 #pragma once
 
 #include "penstock/data/tokenizer.h"
@@ -7,13 +7,14 @@
 
 namespace penstock {
 
-/// Throws Error where `options.draft` cannot draft for the model: a vocabulary that is smaller than
-/// the tokenizer's, a router that is not causal or, of the model, one that looks at how many tokens
-/// a pass has, Transformer-XL.
+/// Throws Error unless `draft_tokens` is 1 to kFewTokens − 1, the draft model's vocabulary has all
+/// ids of the tokenizer, and rows_stand_alone(model). make_rewindable_session() refuses routers
+/// that are not causal and Transformer-XL.
 void check_draft(const ModelConfig& model, const Tokenizer& tokenizer,
                  const GenerateOptions& options);
 
-/// Throws Error unless every id means the same bytes in both, and the same ids end documents.
+/// Throws Error unless both have the same number of ids, every id has the same bytes in both, and
+/// the same id ends documents.
 void check_same_ids(const Tokenizer& model, const Tokenizer& draft);
 
 }  // namespace penstock

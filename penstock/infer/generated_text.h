@@ -1,5 +1,5 @@
-// A text during generation, token after token until its end. generate.cpp and draft.h compute the
-// logits.
+// A text during generation: chooses its tokens from logits and turns them into text until the text
+// ends. generate.cpp, draft.h and batcher.h compute the logits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,23 +20,22 @@ struct Job {
   const GenerationListener& listener;
   std::vector<std::vector<TokenId>> prompts;
   std::vector<TokenId> ends;            ///< ids that end a document
-  std::int64_t context = 0;             ///< most tokens of a sequence; 0: any number
-  bool spaced = false;                  ///< before a document's first word is a space no text has
-  std::vector<bool> drops_first_space;  ///< of each prompt's texts: those that begin a document
+  std::int64_t context = 0;             ///< largest number of tokens of a sequence; 0: any
+  bool spaced = false;                  ///< the tokenizer adds a space before a document's text
+  std::vector<bool> drops_first_space;  ///< [prompts]: its texts drop the added space
 
   bool interrupted() const { return listener.interrupted && listener.interrupted(); }
 };
 
-/// A job without prompts. Its arguments must outlive it.
+/// Makes a job without prompts. REQUIRES: the arguments outlive it.
 /// Throws Error for impossible options, a draft that check_draft() refuses and a tokenizer with
 /// more ids than the model.
 Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
              const GenerationListener& listener);
-/// Throws Error if the prompt does not fit the job's context.
-/// @param begins_document  whether its texts begin one
+/// Adds a prompt. Throws Error if it is longer than the job's context.
+/// @param begins_document  whether the prompt's texts begin a document
 void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document);
 
-/// A text during generation.
 class GeneratedText {
  public:
   GeneratedText(Completion& completion, const Job& job);
@@ -46,17 +45,19 @@ class GeneratedText {
   const std::vector<TokenId>& tokens() const { return out_.tokens; }
   /// The number of tokens, including the prompt's.
   std::int64_t length() const { return length_; }
-  /// The number of characters before those of the last token.
+  /// The number of characters before the last token's first character.
   std::int64_t last_begin() const { return stream_.last_begin(); }
   /// The number of whole characters of all tokens.
   std::int64_t characters() const { return stream_.characters(); }
   /// The largest number of tokens that may still follow.
   std::int64_t left() const;
 
-  /// What would be chosen by these logits as the token that is `ahead` tokens behind the next.
+  /// The token that the logits [V] choose with the draw of the next token (ahead = 0) or of a token
+  /// `ahead` positions after it. Adds nothing to the text.
   TokenId choose(std::span<const float> logits, std::int64_t ahead = 0) const;
-  /// Chooses the token that follows, by its logits [V]; false where the text has ended.
+  /// Chooses the next token by its logits [V] and adds it; false if the text has ended.
   bool take(std::span<const float> logits);
+  /// Ends the text and calls the listener's done().
   void finish(Finish why);
 
  private:
@@ -68,7 +69,7 @@ class GeneratedText {
   std::int64_t length_;
 };
 
-/// A row's logits [R, V] for the ids that the tokenizer knows.
+/// The row `row` of logits [R, V], cut to the tokenizer's ids.
 std::span<const float> row_of(const at::Tensor& logits, std::int64_t row, const Job& job);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The logits after every token of a pass, for code that looks at them while the pass is read.
+// The logits tap: an observer of the logits after each token that is read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// Sees logits [n, V], f32 on the CPU, after the next n tokens of a sequence.
+/// Receives the logits [n, V], f32 on the CPU, after the next n tokens of a sequence.
 using LogitsTap = std::function<void(const at::Tensor& logits)>;
 
-/// Shows the tap the logits after each of the head's input rows [T, d], some rows at a time, so
-/// that the logits of a long prompt never exist together.
+/// Computes the logits of the head's input rows [T, d] and passes them to the tap, some rows at a
+/// time, so that the logits of a long prompt are never in memory together.
 void show_logits(LanguageModel& model, const at::Tensor& hidden, const LogitsTap& tap);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Choosing a token from logits: greedily, or at random after temperature, top-k and top-p. Draws
-// are a pure function of seed, stream and index, so that a text does not depend on what is
-// generated beside it.
+// Chooses a token from logits: greedily, or at random after temperature, top-k and top-p. A draw is
+// a pure function of seed, stream and index, so a text does not depend on the texts that are
+// generated at the same time.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace penstock {
 
-/// A model's logits from which no token can be chosen.
+/// No token can be chosen from a model's logits.
 class LogitsError : public Error {
  public:
   using Error::Error;
 };
 
 struct SamplingOptions {
-  double temperature = 0;  ///< 0: the token of the highest logit, ties to the lowest id
-  std::int64_t top_k = 0;  ///< only so many of the highest logits; 0: all
-  double top_p = 1;        ///< only the fewest of the likeliest that reach this together; 1: all
+  double temperature = 0;  ///< 0: the token with the highest logit, ties to the lowest id
+  std::int64_t top_k = 0;  ///< number of highest logits that are kept; 0: all
+  double top_p = 1;        ///< keeps the fewest likeliest tokens that sum to this; 1: all
   std::uint64_t seed = 0;
 };
 
@@ -33,14 +33,15 @@ struct Candidate {
   double probability;
 };
 
-/// What may be drawn, likeliest first, ties by id; the probabilities sum to 1.
-///   p = softmax(logits / temperature) over the top_k highest logits, cut behind the first place at
-///   which the sum reaches top_p, over what is kept.
-/// At temperature 0 one candidate. Source of top-p: Holtzman et al., arXiv:1904.09751, Eq. 3, cut
-/// after the temperature. Throws LogitsError where a logit is NaN or all are −∞.
+/// The tokens that can be drawn, likeliest first, ties by id; the probabilities sum to 1.
+///   p = softmax(logits / temperature) over the top_k highest logits, cut after the first token at
+///   which the running sum reaches top_p, and divided by the sum of what is kept.
+/// At temperature 0 there is one candidate. Source of top-p: Holtzman et al., arXiv:1904.09751,
+/// Eq. 3, here after the temperature. Throws LogitsError if a logit is NaN or the highest one is
+/// infinite.
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options);
 
-/// The draw number `index` of a stream among candidates(logits, options).
+/// The token among candidates(logits, options) that draw `index` of the stream chooses.
 TokenId sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t stream,
                std::uint64_t index);
 

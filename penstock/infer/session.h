@@ -1,5 +1,5 @@
-// A model's state for sequences that go on token by token: a decoder with its cache, or
-// Transformer-XL with its memory.
+// A model's state for sequences that are read token by token: a decoder's cache or Transformer-XL's
+// memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,14 +19,14 @@ namespace penstock {
 class Session {
  public:
   virtual ~Session() = default;
-  /// The sequence `row` begins anew with these tokens, one or more.
-  /// @param tap  sees the pass that reads the last of them, and no other; may be null
-  /// @param each  sees what follows each of the tokens, in their order; may be null
-  /// @return [V] f32 on the CPU: logits, or log-probabilities, of what follows
+  /// Clears the sequence `row` and reads these tokens, one or more.
+  /// @param tap  observes only the pass that reads the last of them; may be null
+  /// @param each  receives the logits after each token, in order; may be null
+  /// @return [V] f32 on the CPU: logits, or log-probabilities, of the next token
   virtual at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens,
                            const RoutingTap& tap = {}, const LogitsTap& each = {}) = 0;
-  /// A further token of each of these rows, each named once.
-  /// @param tap  sees every pass; may be null.  @return [R, V]
+  /// Reads one more token of each of these rows, [R] different ones.
+  /// @param tap  observes every pass; may be null.  @return [R, V]
   virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens,
                           const RoutingTap& tap = {}) = 0;
 };
@@ -34,28 +34,28 @@ class Session {
 /// A session that can undo reading.
 class RewindableSession : public Session {
  public:
-  /// So many further tokens of one sequence in one pass.  @return [n, V]: what follows each of
-  /// them, for at most kFewTokens with the bits of one after the other (where rows_stand_alone())
+  /// Reads n more tokens of one sequence in one pass.  @return [n, V]: the logits after each of
+  /// them. If n ≤ kFewTokens and rows_stand_alone(), they have the same bits as token by token.
   virtual at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) = 0;
-  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has as many.
+  /// Cuts the sequence to its first `length` tokens. REQUIRES: it has at least as many.
   virtual void rewind(std::int64_t row, std::int64_t length) = 0;
 };
 
-/// The largest number of tokens for which every operator gives each token the bits that it has
-/// alone.
+/// The largest number of tokens in a pass for which every operator gives each token the same bits
+/// as alone.
 inline constexpr std::int64_t kFewTokens = 16;
 
 struct SessionOptions {
   std::int64_t sequences = 1;
-  std::int64_t capacity = 1;  ///< most tokens of one sequence
-  std::uint64_t seed = 0;     ///< of routers that draw outside training too
+  std::int64_t capacity = 1;  ///< largest number of tokens of one sequence
+  std::uint64_t seed = 0;     ///< for routers that also draw at random outside training
   RoutingChoice choice = {};  ///< replaces the model's own
 };
 
-/// A decoder's session keeps keys and values and reads each token once; what it says equals the
-/// whole sequence's forward pass, but for routers whose selector looks at how many tokens a pass
-/// has (capacity): the prompt is one pass, each further token another. Transformer-XL's reads in
-/// segments of the model's context and keeps the model's memory.
+/// A decoder's session keeps keys and values and reads each token once. Its logits equal those of
+/// one forward pass over the whole sequence, except for selectors that depend on the number of
+/// tokens in a pass (capacity): the prompt is one pass and each further token another.
+/// Transformer-XL's session reads segments of the model's context and keeps the model's memory.
 /// Throws Error for a router that is not causal.
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options);
@@ -66,8 +66,8 @@ std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
 std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,
                                                            const SessionOptions& options);
 
-/// Whether rows that are read in one pass leave each other alone: not where a router may refuse
-/// tokens, looks at their order, or draws at random.
+/// Whether a token's routing is independent of the other tokens in a pass: false for a router that
+/// can drop tokens, depends on their order, or draws at random.
 bool rows_stand_alone(const ModelConfig& config);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Turns tokens' bytes into text while they come: whole characters only, and no part of a stop
-// string.
+// Turns the bytes of generated tokens into text as they arrive: only whole characters, and no part
+// of a stop string.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace penstock {
 
-/// Bytes in, text out. Bytes that are no UTF-8 come out as U+FFFD, one for each.
+/// Each byte that is not valid UTF-8 becomes a U+FFFD.
 class TextStream {
  public:
-  /// Ends before the first of these strings, none of them empty.
+  /// The text ends before the first of these strings. REQUIRES: none of them is empty.
   explicit TextStream(std::vector<std::string> stop = {}) : stop_(std::move(stop)) {}
 
-  /// Takes more bytes and returns the text that is certain now: an unfinished character waits, and
-  /// so does what may be the beginning of a stop string.
+  /// Adds bytes and returns the text that has become certain. Holds back an unfinished character
+  /// and text that may begin a stop string.
   std::string push(std::string_view bytes);
-  /// Whether a stop string has come; then no text follows.
+  /// Whether the text has reached a stop string; no text follows then.
   bool stopped() const { return stopped_; }
-  /// The text that was held back.
+  /// Ends the text and returns what was held back.
   std::string finish();
-  /// The number of characters before the bytes of the last push(), with those that are held back. A
-  /// character that the bytes continue is not before them.
+  /// The number of characters before the bytes of the last push(), including held-back ones. A
+  /// character that these bytes continue does not count.
   std::int64_t last_begin() const { return last_begin_; }
-  /// The number of whole characters so far, with those that are held back.
+  /// The number of whole characters so far, including held-back ones.
   std::int64_t characters() const { return characters_; }
 
  private:
@@ -36,7 +36,7 @@ class TextStream {
   std::vector<std::string> stop_;
   std::string bytes_;            // not yet whole characters
   std::string text_;             // valid text that may begin a stop string
-  std::int64_t characters_ = 0;  // whole ones
+  std::int64_t characters_ = 0;  // whole characters
   std::int64_t last_begin_ = 0;
   bool stopped_ = false;
 };

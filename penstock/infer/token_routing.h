@@ -1,4 +1,4 @@
-// The experts of single tokens by layer, from a router's decisions for a pass.
+// The experts of single tokens in each layer, collected from the routing of a pass.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,25 @@ struct ExpertShare {
 
 /// A layer's routing of one token.
 struct LayerRouting {
-  std::vector<ExpertShare> experts;  ///< in their order
-  std::vector<float> logits;         ///< [E], the scorer's; empty unless asked for
+  std::vector<ExpertShare> experts;  ///< by index of the expert
+  std::vector<float> logits;         ///< [E], the scorer's; empty unless requested
 };
 
-/// [layers with experts]
+/// A token's routing in each MoE layer.
 using TokenRouting = std::vector<LayerRouting>;
 
-/// Collects the experts of some rows of a pass.
+/// Collects the routing of some rows of a pass.
 class RoutingOfRows {
  public:
-  /// A row of the pass, of which logits are wanted or not.
   struct Row {
-    std::int64_t behind = 0;  ///< the number of rows behind it in the pass
-    bool logits = false;
+    std::int64_t behind = 0;  ///< number of rows after it in the pass
+    bool logits = false;      ///< whether its logits are collected too
   };
-  /// @param scored  whether the model's logits say anything (scores_tokens())
+  /// @param scored  whether the model's routers compute logits (scores_tokens())
   RoutingOfRows(std::vector<Row> rows, bool scored);
-  /// The observer for one pass. It collects nothing from a router that blends experts by segments.
+  /// The observer for one pass. The layers stay empty if the router merges experts.
   RoutingTap tap();
-  /// The routing of each row.
+  /// Moves out the routing of each row.
   std::vector<TokenRouting> take() { return std::move(routing_); }
 
  private:

@@ -1,4 +1,4 @@
-// How likely a token is by the logits before it, beside the likeliest tokens.
+// A token's log-probability by the logits before it, with the likeliest tokens in its place.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct LikelyToken {
 
 struct TokenScore {
   double logprob = 0;                  ///< log softmax of the logits, before temperature
-  std::vector<LikelyToken> likeliest;  ///< the best first, ties by id
+  std::vector<LikelyToken> likeliest;  ///< likeliest first, ties by id
 };
 
 /// The score of `token` by logits [V], with the `count` likeliest tokens.
-/// Throws LogitsError where a logit is NaN or all are −∞.
+/// Throws LogitsError if a logit is NaN or +∞, or if all are −∞.
 TokenScore score_of(std::span<const float> logits, TokenId token, std::int64_t count);
 
 }  // namespace penstock
