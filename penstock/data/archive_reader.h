@@ -1,5 +1,5 @@
-// Reads the members of compressed files and archives through libarchive, also of archives within
-// archives without unpacking the outer one. The caller says which kind a file is.
+// Reads the members of compressed files and archives through libarchive. It also reads an archive
+// inside an archive without unpacking the outer one. The caller states each file's kind.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,13 @@ enum class ArchiveKind {
   kAr,  // Debian packages
 };
 
-/// Reads front to back. Throws Error naming the file where it is damaged, truncated or of another
-/// kind.
+/// Reads the members in the file's order. Throws Error with the file's name if the file is damaged,
+/// truncated or of another kind.
 class ArchiveReader {
  public:
   ArchiveReader(const std::string& path, ArchiveKind kind);
-  /// The current member of `outer`, which must live longer and must not move meanwhile.
+  /// Reads the current member of `outer`. REQUIRES: `outer` outlives this reader and does not move
+  /// to its next member meanwhile.
   ArchiveReader(ArchiveReader& outer, ArchiveKind kind);
   ArchiveReader(const ArchiveReader&) = delete;
   ArchiveReader& operator=(const ArchiveReader&) = delete;
@@ -33,7 +34,7 @@ class ArchiveReader {
   bool next();
   bool is_compressed() const;
   std::string member_name() const;
-  /// The current member's content. Subtracts its size from `limit`.
+  /// The current member's content. Subtracts its size from `limit`; throws Error if it is larger.
   std::string content(std::uint64_t& limit);
 
  private:
@@ -43,7 +44,8 @@ class ArchiveReader {
   explicit ArchiveReader(std::string path);
   static long read_outer(archive* self, void* reader, const void** block);
   void support(ArchiveKind kind);
-  /// Called after opening, since a stream that is cut before its first byte would look empty.
+  /// Throws Error if opening failed: a stream cut before its first byte would look like an empty
+  /// one.
   void check_beginning();
   void check(long status);
 

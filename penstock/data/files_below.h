@@ -1,4 +1,4 @@
-// The files of a folder and its folders, as far as this process may read them.
+// Lists the files below a folder that this process may read.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace penstock {
 
-/// Calls visit(entry) for each regular file below the folder. Links are left out, because they
-/// would give the same file twice, and so are folders that this process may not read. A folder that
-/// is missing has no files.
+/// Calls visit(entry) for each regular file below the folder. Leaves out links, because they would
+/// give the same file twice, and folders that this process may not read. A missing folder has no
+/// files.
 template <class Visit>
 void for_each_file_below(const std::filesystem::path& folder, Visit visit) {
   using Iterator = std::filesystem::recursive_directory_iterator;

@@ -1,5 +1,5 @@
 // SHA-256 and SHA-1 (FIPS 180-4) by libcrypto, to compare downloads with published checksums. SHA-1
-// is for files whose publishers give nothing better. Neither use is for secrets.
+// is for files whose publishers give nothing better. Nothing here protects secrets.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ enum class ShaKind { kSha256, kSha1 };
 /// "sha256", "sha1".
 const char* sha_name(ShaKind kind);
 
-/// The digest of a file's bytes, 64 or 40 lower-case hexadecimal digits. Throws Error where it
+/// The digest of a file's bytes, 64 or 40 lower-case hexadecimal digits. Throws Error if the file
 /// cannot be read.
 std::string sha_of_file(const std::string& path, ShaKind kind);
 
-/// The same of bytes in memory.
+/// The same for bytes in memory.
 std::string sha_of(std::span<const std::byte> bytes, ShaKind kind);
 
 }  // namespace penstock

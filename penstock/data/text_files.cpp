@@ -1,5 +1,5 @@
-// Reads text files, plain, compressed or in archives. A file's name decides its kind, and the
-// content must agree.
+// Reads text files, plain, compressed or in archives. A file's name decides its kind; the content
+// must match it.
 #include "penstock/data/text_files.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Contents of plain, compressed and archived files, through libarchive. Knows nothing of documents.
+// Reads plain, compressed and archived text files through libarchive. It does not divide them into
+// documents.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,11 @@ inline bool is_hidden_name(std::string_view name) {
   return name.starts_with('.') && name != "." && name != "..";
 }
 
-/// Calls visit(name, content) for the file, unpacked: once for a plain or compressed file (.gz,
-/// .zst, .xz, .bz2), once per member of an archive (.zip, .tar and compressed .tar) but for hidden
-/// ones and those of hidden folders. `name` is the path, followed by ":" and the member's name for
-/// archives, without compression suffix. Throws Error where the file is missing, truncated, damaged
-/// or unpacks to more than `limit` bytes.
+/// Calls visit(name, content) with unpacked content: once for a plain or compressed file (.gz,
+/// .zst, .xz, .bz2), and once for each member of an archive (.zip, .tar and compressed .tar),
+/// except hidden members and members of hidden folders. `name` is the path, for archives followed
+/// by ":" and the member's name, without compression suffix. Throws Error if the file is missing,
+/// truncated or damaged, or unpacks to more than `limit` bytes.
 void read_text_file(const std::string& path,
                     const std::function<void(const std::string& name, std::string content)>& visit,
                     std::uint64_t limit = std::uint64_t{16} << 30);

@@ -1,4 +1,4 @@
-// The type of a token's id. Tables of pieces and merges need nothing else of tokenizers.
+// The type of a token's id, for code that needs nothing else of tokenizers.
 #pragma once
 
 #include <cstdint>

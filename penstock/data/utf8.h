@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// Offset of the first byte that begins no valid sequence (RFC 3629: no overlong forms, surrogates
-/// or code points above U+10FFFF), or npos where all is valid.
+/// Offset of the first byte that does not begin a valid sequence (RFC 3629: no overlong forms,
+/// surrogates or code points above U+10FFFF), or npos if the whole text is valid.
 inline std::size_t find_invalid_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;

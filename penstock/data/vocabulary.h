@@ -1,6 +1,5 @@
-// A tokenizer's vocabulary, independent of file formats, so that any format's writer can take it
-// from any format's reader. The text of each piece is here; a file's spelling of it belongs to the
-// format.
+// A tokenizer's vocabulary, independent of file formats, so that the reader of one format can pass
+// it to the writer of another. How a file spells a piece is decided by the format's code.
 #pragma once
 
 #include <string>
@@ -18,10 +17,10 @@ struct Vocabulary {
     /// One id per byte, and control pieces. Each piece is one byte in kByteBpe's spelling; some
     /// bytes may have no piece.
     kBytes,
-    /// Byte-pair encoding over bytes, by ranked merges, after cutting by `pre` or `pattern`.
+    /// Byte-pair encoding over bytes, by ranked merges, after cutting by `pre` or `patterns`.
     kByteBpe,
-    /// Merging of characters by the pieces' scores, the best first; characters without a piece
-    /// become bytes.
+    /// Byte-pair encoding over characters, by the pieces' scores, the best first; characters
+    /// without a piece become bytes.
     kSentencePieceBpe,
     /// The segmentation with the largest sum of scores.
     kSentencePieceUnigram,
@@ -46,10 +45,10 @@ struct Vocabulary {
   /// Name of the rule that cuts text before merging, as GGUF files name it (data/text/
   /// pre_tokenizers.h); empty if the rule has no name and `patterns` give it. For kByteBpe only.
   std::string pre;
-  /// The rule as PCRE2 patterns. Each cuts the parts that the patterns before it left. Its matches
-  /// and the text between them are merged separately.
+  /// The rule as PCRE2 patterns. Each pattern cuts the parts that the earlier patterns left. Merges
+  /// do not cross the borders of its matches.
   std::vector<std::string> patterns;
-  /// A whole word that is a piece becomes that piece, whatever the merges are.
+  /// A whole word that is a piece becomes that piece, without merging.
   bool ignore_merges = false;
   /// Text is first normalised to Unicode's composed form (NFC).
   bool compose = false;
@@ -58,17 +57,18 @@ struct Vocabulary {
   bool add_bos = false;
   /// A space is put before the text. For SentencePiece kinds only.
   bool add_space_prefix = true;
-  /// Text after a user-defined piece begins anew, with a space before it where `add_space_prefix`
-  /// holds, and the piece is sought in text as it stands. So in Hugging Face's tokenizers and
-  /// llama.cpp; in SentencePiece's own, text begins once and a U+2581 in the piece is a space.
+  /// Whether text after a user-defined piece counts as the beginning of a text. If so, it gets the
+  /// space of `add_space_prefix`, and the piece is found literally (Hugging Face's tokenizers and
+  /// llama.cpp). If not, only the whole text gets the space, and a U+2581 in the piece is a space
+  /// (SentencePiece's library).
   bool begins_anew = false;
-  /// How to find those control and user-defined pieces that are not simply found literally.
+  /// How to find the control and user-defined pieces that are not found literally.
   std::vector<AddedToken> added;
 
   bool operator==(const Vocabulary&) const = default;
 };
 
-/// How to find the piece in text: the entry of `vocabulary.added`, or else literally.
+/// How to find the piece in text: its entry of `vocabulary.added`, or else a literal match.
 AddedToken added_token(const Vocabulary& vocabulary, TokenId id);
 
 /// The reason why programs that begin text anew after user-defined pieces tokenize differently from

@@ -1,4 +1,5 @@
-// Functions that the readers share: reading whole files, and the checks of texts and labels.
+// Functions that the readers of labelled texts share: they read whole files and check texts and
+// labels.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ std::string read_single_file(const std::string& path);
 /// Throws Error unless `text` is UTF-8 and has more than white space.
 void check_text(std::string_view text, const std::string& file, std::size_t line);
 
-/// A label of one digit below `classes`, or an Error with file and line.
+/// The label that the text spells: one digit below `classes`. Throws Error with file and line for
+/// other text.
 int parse_label(std::string_view text, int classes, const std::string& file, std::size_t line);
 
 }  // namespace penstock::classification

@@ -1,4 +1,4 @@
-// Finds a dataset's files, and computes what depends on labels alone.
+// Finds a dataset's files, splits sets, and computes the majority class.
 #include "penstock/data/classification/classification_data.h"
 
 #include <algorithm>

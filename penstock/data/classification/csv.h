@@ -1,5 +1,5 @@
-// Comma-separated values, quoted as in RFC 4180: a quoted field may hold commas, newlines and
-// doubled quotes. No other dialect.
+// Reads comma-separated values, quoted as in RFC 4180: a quoted field may hold commas, newlines and
+// doubled quotes. It reads no other dialect.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace penstock {
 
-/// Yields one record after another.
 class CsvReader {
  public:
-  /// `file` is for errors. The content must outlive the reader.
+  /// @param file  the name in errors.  REQUIRES: `content` outlives the reader.
   CsvReader(std::string_view content, std::string file) : rest_(content), file_(std::move(file)) {}
 
-  /// The next record's fields, or nothing at the end; empty lines are passed over.
-  /// Throws Error, with file and line, for a quote that is never closed and for what follows one.
+  /// The next record's fields, or nothing at the end; empty lines are skipped.
+  /// Throws Error, with file and line, for a quote that is never closed and for text between a
+  /// closing quote and the next comma.
   std::optional<std::vector<std::string>> next();
-  /// The line, from 1, that the last record began on.
+  /// The line, from 1, on which the last record began.
   std::size_t line() const { return line_; }
 
  private:

@@ -1,4 +1,4 @@
-// Reads IMDB reviews (Maas et al., 2011): one file a review, with the label in the folder's name.
+// Reads IMDB reviews (Maas et al., 2011): one file per review; the folder's name is the label.
 #include <algorithm>
 #include <filesystem>
 

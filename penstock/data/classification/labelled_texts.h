@@ -1,4 +1,4 @@
-// Labelled texts, whichever file they came from.
+// A set of labelled texts, independent of the files that they came from.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Cuts windows out of a token file.
+// Cuts batches out of a token file.
 #include "penstock/data/corpus/batches.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Batches of a corpus, for training and for evaluation. Each batch is a pure function of the
-// arguments, so resuming needs no state. Not tensors: this layer does not use torch.
+// arguments, so resuming needs no state. Batches are vectors, not tensors: this code does not use
+// torch.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,11 @@
 
 namespace penstock {
 
-/// Rows of tokens with the next token of each. All vectors are [sequences, length], row-major.
+/// Rows of input tokens and their target tokens. All vectors are [sequences, length], row-major.
 struct Batch {
   std::int64_t sequences = 0, length = 0;
-  /// Whether the rows begin anew; otherwise each row continues its row of the previous batch.
+  /// Whether the rows begin new sequences; otherwise each row continues the same row of the
+  /// previous batch.
   bool fresh = true;
   std::vector<std::int64_t> inputs;
   /// targets[i] is the token after inputs[i]; always a valid id.
@@ -35,7 +37,7 @@ struct TrainingOptions {
   std::int64_t batch_sequences = 0;
   std::uint64_t seed = 0;
   Sampling sampling = Sampling::kShuffled;
-  /// Tell attention where documents begin.
+  /// A token attends only to tokens of its own document (Batch::starts).
   bool isolate_documents = false;
 };
 
@@ -43,7 +45,7 @@ struct TrainingOptions {
 /// sequence of batches. Each corpus has epochs of its own. Thread-safe.
 class TrainingBatches {
  public:
-  /// REQUIRES: the corpora have one vocabulary. Throws Error where a split is shorter than one
+  /// REQUIRES: the corpora have the same vocabulary. Throws Error if a split is shorter than one
   /// window and its last target, and for streams of several corpora.
   TrainingBatches(const std::vector<WeightedCorpus>& corpora, const TrainingOptions& options);
   TrainingBatches(Corpus corpus, const TrainingOptions& options)
@@ -58,20 +60,20 @@ class TrainingBatches {
   std::int64_t tokens_per_step() const {
     return options_.batch_sequences * options_.sequence_length;
   }
-  /// The batch of a step, counted from 0. An epoch may end within a batch, except with streams: all
-  /// streams end together, when less than a whole window is left, and begin anew.
+  /// The batch of a step, counted from 0. An epoch may end within a batch, but not with streams:
+  /// all streams end together, when less than a whole window is left, and start again.
   Batch batch(std::int64_t step) const;
   /// Rows [first_sequence, first_sequence + sequences) of the step's batch: a micro-batch.
   Batch batch(std::int64_t step, std::int64_t first_sequence, std::int64_t sequences) const;
 
  private:
-  /// One corpus's windows.
+  /// A corpus and its windows.
   struct Source {
     Corpus corpus;
     TokenFile::Range range;
     std::int64_t windows = 0;
-    std::uint64_t seed = 0;             // of its order
-    std::vector<std::int32_t> domains;  // the batches' domain of each of the corpus's domains
+    std::uint64_t seed = 0;             // of the order of its windows
+    std::vector<std::int32_t> domains;  // [the corpus's domains]: index among the batches' domains
   };
   Source source_of(const Corpus& corpus, std::uint64_t seed);
   /// The token at which a source's sequence begins.
@@ -86,16 +88,16 @@ class TrainingBatches {
 struct EvaluationOptions {
   std::int64_t sequence_length = 0;
   std::int64_t batch_sequences = 1;
-  /// At most about this many targets, from evenly spaced windows; 0 is all.
+  /// At most about this many targets, from evenly spaced windows; 0: all.
   std::int64_t max_tokens = 0;
   bool isolate_documents = false;
 };
 
-/// A split cut into contiguous windows: each token but the split's first is a target exactly once.
-/// The last window may be shorter and then makes a batch of its own. Thread-safe.
+/// A split cut into contiguous windows. Each token except the split's first is a target exactly
+/// once. A shorter last window has a batch of its own. Thread-safe.
 class EvaluationWindows {
  public:
-  /// Throws Error where the split has fewer than two tokens.
+  /// Throws Error if the split has fewer than two tokens.
   EvaluationWindows(Corpus corpus, Split split, const EvaluationOptions& options);
 
   std::int64_t batches() const { return full_batches_ + (last_length_ > 0 ? 1 : 0); }
@@ -108,29 +110,29 @@ class EvaluationWindows {
   EvaluationOptions options_;
   TokenFile::Range range_;
   std::int64_t split_windows_ = 0;  // full windows in the split
-  std::int64_t windows_ = 0;        // of which these many are taken
+  std::int64_t windows_ = 0;        // the number of them that are used
   std::int64_t full_batches_ = 0, last_length_ = 0;
 };
 
 struct StreamOptions {
   std::int64_t sequence_length = 0;
-  std::int64_t batch_sequences = 1;  ///< streams read side by side; the rest wait
+  std::int64_t batch_sequences = 1;  ///< streams in a batch; the others follow when these end
   std::int64_t streams = 1;
-  /// At most about this many targets, from the streams' begins; 0 is all.
+  /// At most about this many targets, from the beginnings of the streams; 0: all.
   std::int64_t max_tokens = 0;
 };
 
-/// A split cut into equally long streams, each read from its begin to its end in windows that
-/// continue one another; only the last may be shorter. Each token but the split's first, and up to
-/// streams − 1 at its end, is a target exactly once. What is a target, and what came before it,
-/// does not depend on the batch. Thread-safe.
+/// A split cut into streams of equal length. Each stream is read from beginning to end in
+/// successive windows, of which only the last may be shorter. Each token is a target exactly once,
+/// except the split's first and up to streams − 1 tokens at its end. A target and the tokens before
+/// it do not depend on the batch size. Thread-safe.
 class EvaluationStreams {
  public:
-  /// Throws Error where the split has fewer targets than streams.
+  /// Throws Error if the split has fewer targets than streams.
   EvaluationStreams(Corpus corpus, Split split, const StreamOptions& options);
 
   std::int64_t batches() const;
-  /// `fresh` where other streams begin.
+  /// Batch::fresh is set where a new group of streams begins.
   Batch batch(std::int64_t index) const;
   /// Targets over all batches.
   std::int64_t tokens() const { return options_.streams * scored_; }
@@ -142,7 +144,7 @@ class EvaluationStreams {
   StreamOptions options_;
   TokenFile::Range range_;
   std::int64_t length_ = 0;  // targets of a stream
-  std::int64_t scored_ = 0;  // of which these many are taken
+  std::int64_t scored_ = 0;  // the number of them that are used
 };
 
 }  // namespace penstock

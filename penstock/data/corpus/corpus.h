@@ -1,5 +1,5 @@
 // A corpus: a directory that `penstock data prepare` made, opened for reading. It has tokens.bin,
-// the tokenizer's files, and corpus.json, a record of the preparation for people.
+// the tokenizer's files, and corpus.json, a readable record of the preparation.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct TextCount {
 /// Tokens, documents, domains and tokenizer of one corpus. Cheap to copy. Thread-safe.
 class Corpus {
  public:
-  /// Throws Error where a file is missing, damaged, or belongs to another tokenizer.
+  /// Throws Error if a file is missing, is damaged, or belongs to another tokenizer.
   static Corpus open(const std::string& path);
 
   const std::string& path() const;
@@ -36,12 +36,12 @@ class Corpus {
   std::string tokenizer_spec() const;
   std::int64_t vocab_size() const;
   const std::vector<std::string>& domains() const;
-  /// What a split holds, of all domains or of one.
+  /// Documents, tokens and bytes of a split, of all domains or of one.
   TextCount count(Split split) const;
   TextCount count(Split split, std::size_t domain) const;
   /// Bytes of text that each token id stands for; 0 for end-of-document.
   std::span<const std::int32_t> token_bytes() const;
-  /// Names the tokens, tables and tokenizer: 16 hexadecimal digits. Equal corpora have equal
+  /// A hash of the tokens, tables and tokenizer: 16 hexadecimal digits. Equal corpora have equal
   /// hashes.
   std::string content_hash() const;
 

@@ -31,25 +31,25 @@ struct DataInput {
 struct ReadOptions {
   /// The JSONL field that holds the text.
   std::string field = "text";
-  /// The JSONL field that names a document's domain, below others with dots ("meta.pile_set_name");
-  /// empty: the input's domain.
+  /// The JSONL field that names a document's domain; dots lead to nested fields
+  /// ("meta.pile_set_name"). Empty: the input's domain.
   std::string domain_field = {};
-  /// Between documents of a plain file: "" for one document per file, "blank-lines", or the literal
-  /// text of a separator.
+  /// What separates the documents of a plain file: "" for one document per file, "blank-lines", or
+  /// the literal text of a separator.
   std::string separator = {};
 };
 
 /// The label that a file or folder gets from its own name: "a/wiki.txt.gz" is "wiki".
 std::string default_domain(const std::string& path);
 
-/// The bytes on the disk of a file, or of the files of a folder that read_documents() reads.
+/// Bytes on disk of a file, or of those files of a folder that read_documents() reads.
 std::uintmax_t stored_bytes(const std::string& path);
 
-/// The documents of an input, in sorted path order; empty ones are left out. Folders are read
-/// whole, without hidden files.
+/// The documents of an input, in the order of sorted paths; empty documents are left out. A folder
+/// gives all its files except hidden ones.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
-/// The same, one document or more: throws Error also where the input holds no text.
+/// The same, but throws Error if the input holds no text.
 std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Prepares the next batches on a background thread while the current one is trained on.
+// Makes the next batches on a background thread during training on the current one.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,9 @@
 
 namespace penstock {
 
-/// Calls make(first), make(first + 1), ... ahead of next(), at most `depth` batches ahead. What
-/// next() returns does not depend on timing. One thread may call next(). The destructor waits for
-/// the batch that is being made.
+/// Calls make(first), make(first + 1), ... ahead of next(), at most `depth` batches ahead. The
+/// results of next() do not depend on timing. Only one thread may call next(). The destructor waits
+/// for the batch that is being made.
 class Prefetcher {
  public:
   using Make = std::function<Batch(std::int64_t step)>;
@@ -24,8 +24,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  /// The next step's batch. Rethrows the exception that `make` threw for it, in every later call
-  /// too.
+  /// The next step's batch. Rethrows the exception that `make` threw for it, also in every later
+  /// call.
   Batch next();
 
  private:

@@ -1,4 +1,4 @@
-// Named protocols by which papers prepare a data set: tokenizer, split and ends of documents.
+// Named protocols: how papers prepare a data set (tokenizer and split).
 #pragma once
 
 #include <span>
@@ -13,18 +13,18 @@ namespace penstock {
 struct Protocol {
   std::string_view name, summary;
   std::string_view tokenizer;
-  /// As PrepareOptions::split; "" if the files' names give the split.
+  /// As PrepareOptions::split; "" if the names of the files give the split.
   std::string_view split;
 };
 
 /// enwik8, enwik8-no-newlines, text8, wikitext. No protocol ends documents with an id.
 std::span<const Protocol> protocols();
 
-/// The protocol of that name. Throws Error for an unknown name, with the known ones.
+/// The protocol of that name. Throws Error for an unknown name; the error lists the known ones.
 const Protocol& protocol(std::string_view name);
 
-/// Sets the split of each document without one from its file's name: train, valid (or dev), test.
-/// Documents of other files are removed, with a note for each file.
+/// Sets the split of each document that has none, by the name of its file: train, valid (or dev),
+/// test. Removes documents of other files and adds a note for each file.
 /// Throws Error if no file is for training.
 void assign_splits_by_name(std::vector<Document>& documents, std::vector<std::string>& notes);
 

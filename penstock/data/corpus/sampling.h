@@ -7,9 +7,9 @@
 namespace penstock {
 
 enum class Sampling {
-  kShuffled,  // every window of the packed train split once an epoch, in an order drawn from seed
+  kShuffled,  // every window of the training split once an epoch, in an order drawn from the seed
   kRandom,    // windows at uniformly random offsets
-  kStreams,   // row b reads the b-th of as many equal parts of the split, from its begin to its end
+  kStreams,   // the split has one equal part for each row; row b reads part b in order
 };
 constexpr std::array<std::string_view, 3> words(Sampling) {
   return {"shuffled", "random", "streams"};

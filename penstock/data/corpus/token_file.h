@@ -1,6 +1,6 @@
-// The token file: all tokens of a corpus, memory-mapped, with its documents and domain names; the
-// tokens may lie in shards beside it. It does not know what a token means. Layout in
-// docs/formats.md; written by token_file_writer.h.
+// The token file: all tokens of a corpus, memory-mapped, with its documents and domain names. The
+// tokens may be in shards beside it. This code does not know what a token means. docs/formats.md
+// describes the layout; token_file_writer.h writes the file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// One document's place: tokens [begin, begin + tokens), which stand for `bytes` bytes of text.
+/// A document: tokens [begin, begin + tokens), which encode `bytes` bytes of text.
 struct DocumentRecord {
   std::uint64_t begin = 0, tokens = 0, bytes = 0;
   std::uint32_t domain = 0;
@@ -24,8 +24,8 @@ struct DocumentRecord {
 class TokenFile {
  public:
   /// Maps the file and its shards and checks header, tables and sizes.
-  /// Throws Error naming the file where one is missing, truncated, damaged or of another format.
-  /// Cost: reads the tables, not the tokens.
+  /// Throws Error with the file's name if a file is missing, truncated, damaged or of another
+  /// format. Cost: reads the tables, not the tokens.
   static TokenFile open(const std::string& path);
 
   const std::string& path() const;
@@ -41,19 +41,19 @@ class TokenFile {
     std::int64_t begin = 0, tokens = 0;
   };
   Range range(Split split) const;
-  /// Number of shard files that hold the tokens; 0: this file holds them.
+  /// Number of shard files that hold the tokens; 0 if the token file itself holds them.
   std::size_t shards() const;
   /// Index of the document that holds the token. REQUIRES: 0 <= token < tokens(). Cost:
   /// log(documents).
   std::size_t document_at(std::int64_t token) const;
   /// Copies tokens [begin, begin + out.size()) widened to 64 bits.
-  /// Throws Error for a token id that is not below vocab_size(): the file is damaged. Throws Error
-  /// too where the file was changed since it was opened. Cost: a call of stat, and reading all
-  /// tokens once where only the time of the file or of its shards has changed.
+  /// Throws Error for a token id that is not below vocab_size(), because the file is damaged, and
+  /// if the file was changed since it was opened. Cost: a call of stat. If only the modification
+  /// time of the file or its shards has changed, all tokens are read once.
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
-  /// The hash of tokens and tables that the header states.
+  /// The hash of tokens and tables, as stored in the header.
   std::uint64_t content_hash() const;
-  /// Reads every token and throws Error where the content hash does not match.
+  /// Reads every token. Throws Error if the content hash does not match.
   void verify() const;
 
  private:

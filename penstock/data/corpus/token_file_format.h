@@ -21,9 +21,9 @@ inline constexpr std::uint32_t kShardedVersion = 2;
 inline constexpr std::size_t kMostShards = 10000;  // each is mapped; a process has 65,530 mappings
 inline constexpr std::uint32_t kByteOrder = 0x01020304;
 
-/// At offset 0. Tokens follow at once, padded with zeros to 8 bytes; then the documents, then the
-/// domain names (u32 length and UTF-8 bytes each), then nothing. In kShardedVersion no tokens
-/// follow, and the names are followed by the number of tokens of each shard, u64.
+/// The header, at offset 0. After it come the tokens, padded with zeros to 8 bytes, then the
+/// documents, then the domain names (u32 length and UTF-8 bytes each). In kShardedVersion there are
+/// no tokens, and the names are followed by the number of tokens of each shard, u64.
 struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;
@@ -48,14 +48,15 @@ struct Document {
 };
 static_assert(sizeof(Document) == 32);
 
-/// @param tokens  the hash of all tokens in order; the tables' hash is added to it
+/// The hash of tokens and tables.
+/// @param tokens  the hash of all tokens in order; is updated with the tables' hash
 inline std::uint64_t content_hash(Xxh64& tokens, std::uint64_t tables_hash) {
   tokens.update(std::as_bytes(std::span(&tables_hash, 1)));
   return tokens.value();
 }
 
-/// The file of shard i of n, beside the token file: "tokens-00001-of-00004.bin" of "tokens.bin". It
-/// holds tokens and nothing else.
+/// The file of shard i (from 0) of n, beside the token file: "tokens-00001-of-00004.bin" for
+/// "tokens.bin". A shard holds tokens and nothing else.
 inline std::filesystem::path shard_path(const std::filesystem::path& token_file, std::size_t i,
                                         std::size_t n) {
   return token_file.parent_path() / fmt::format("{}-{:05}-of-{:05}{}", token_file.stem().string(),

@@ -19,8 +19,8 @@ struct TokenFileTables {
   std::vector<DocumentRecord> documents;
 };
 
-/// How to write the tokens into shards beside the token file: at most `tokens` into each shard,
-/// which `open` makes by its name.
+/// How to write the tokens into shards beside the token file: each shard gets at most `tokens`, and
+/// `open` creates the shard of a name.
 struct TokenShards {
   std::uint64_t tokens = 0;     ///< 0: no shards
   std::string token_file = {};  ///< the token file's name, from which the shards' names are made
@@ -28,10 +28,10 @@ struct TokenShards {
 };
 
 /// Writes header, tokens (2 bytes each if the vocabulary allows it, else 4) and tables. Closes the
-/// shards, but not `out`.
-/// REQUIRES: documents contiguous and grouped by split, as TokenFile::open demands. Deterministic.
-/// Returns the content hash, which shards do not change. Cost: reads the tokens twice, since the
-/// header has their hash.
+/// shards, but not `out`. Deterministic.
+/// REQUIRES: documents are contiguous and grouped by split, as in TokenFile::documents().
+/// Returns the content hash, which does not depend on shards. Cost: reads the tokens twice, since
+/// the header has their hash.
 std::uint64_t write_token_file(OutputFile& out, const TokenFileTables& tables, TokenSpool& tokens,
                                const TokenShards& shards = {});
 

@@ -13,24 +13,25 @@
 
 namespace penstock {
 
-/// Token ids in an unnamed file, which disappears with the object and with the process, however
-/// that ends. Memory: a block of 1 MB.
+/// Token ids in an unnamed file, which the system removes when the object is destroyed or the
+/// process ends in any way. Memory: a block of 1 MB.
 class TokenSpool {
  public:
-  /// @param folder  where the file lies: it takes 2 or 4 bytes per token there
-  /// Throws Error where no file can be made.
+  /// @param folder  where the file is made; it takes 2 or 4 bytes per token
+  /// Throws Error if no file can be made there.
   TokenSpool(std::filesystem::path folder, std::uint32_t vocab_size);
   TokenSpool(const TokenSpool&) = delete;
   TokenSpool& operator=(const TokenSpool&) = delete;
   ~TokenSpool();
 
   std::uint32_t vocab_size() const { return vocab_size_; }
-  /// Bytes per token: 2 where the vocabulary allows it, else 4.
+  /// Bytes per token: 2 if the vocabulary allows it, else 4.
   std::uint32_t token_width() const { return vocab_size_ <= 65536 ? 2 : 4; }
   std::uint64_t tokens() const { return tokens_; }
-  /// REQUIRES: ids of the vocabulary. Throws DiskFullError where space is missing.
+  /// Appends tokens. REQUIRES: the ids are in the vocabulary. Throws DiskFullError if the disk is
+  /// full.
   void add(std::span<const TokenId> ids);
-  /// Little-endian bytes of all tokens, block by block.
+  /// Calls visit() with the little-endian bytes of all tokens, block by block.
   void read(const std::function<void(Bytes)>& visit);
 
  private:

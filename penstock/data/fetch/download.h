@@ -1,5 +1,5 @@
-// Downloads one file over HTTP, through libcurl. A download is resumable, and its file is complete
-// or absent. fetch.h checks the content.
+// Downloads one file over HTTP through libcurl. A download can be resumed. The file appears only
+// when it is complete. fetch.h checks its content.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// The server could not be reached or would not serve the file, and nothing has been changed:
-/// another address may do.
+/// The server could not be reached or refused the file. Nothing has been changed, so the caller can
+/// try another address.
 class UnavailableError : public Error {
  public:
   using Error::Error;
@@ -19,16 +19,16 @@ class UnavailableError : public Error {
 
 struct DownloadOptions {
   std::string url;
-  /// Where the file goes, or a link (base/links.h) that leads there; its folder is made.
+  /// The file's path, or a symbolic link to it (base/links.h). Its folder is created.
   std::string path;
-  /// Bytes so far, and in all (0: the server does not say).
+  /// Receives the bytes so far and in total (0: the server does not say).
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
-  /// Checks the finished file, which still has another name. Throws if its content is wrong; the
-  /// file is then removed.
+  /// Checks the complete file, which still has its temporary name. It throws if the content is
+  /// wrong; the file is then removed.
   std::function<void(const std::string& file)> verify = {};
-  /// Called once the file is verified, before it gets its name.
+  /// Called after verify(), before the file gets its final name.
   std::function<void()> before_rename = {};
-  /// Seconds without a byte, and to connect, before giving up.
+  /// Time limits: without a received byte, and for connecting.
   long stall_seconds = 60, connect_seconds = 30;
 };
 
@@ -38,13 +38,13 @@ struct DownloadResult {
   std::uint64_t resumed_from = 0;
 };
 
-/// Downloads `url` to `path` by way of `path`.part, beside what a link leads to. A part that is
-/// already there, from the same address, is continued if the server can (Range) and says by ETag or
-/// Last-Modified, kept in `path`.part.json, that the file is the same; otherwise it is begun anew.
-/// When the connection or the disk fails, or the process is killed, the part stays for the next
-/// call; folders that were made for nothing are removed. One process at a time: the part is locked.
-/// Throws UnavailableError (refused, no such host, time-out before the first byte, a status that is
-/// not success), DiskFullError, or Error (cut connection, verify).
+/// Downloads `url` to `path`.part and renames that to `path` (to the target, if `path` is a link).
+/// An earlier part from the same address is continued if the server can send a range and if the
+/// file's ETag or Last-Modified, kept in `path`.part.json, is unchanged; otherwise the download
+/// starts again. If the connection or the disk fails, or the process is killed, the part stays for
+/// the next call. Folders that were made for a download that left nothing are removed. The part is
+/// locked against other processes. Throws UnavailableError (refused, no such host, time-out before
+/// the first byte, a status that is not success), DiskFullError, or Error (cut connection, verify).
 DownloadResult download(const DownloadOptions& options);
 
 }  // namespace penstock

@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// Writes each member whose path ends in one of `members` to that path below `folder`, complete or
-/// not at all. Throws Error where the archive lacks one, and for another file in its place.
+/// Writes each member whose path ends in one of `members` to that path below `folder`, atomically.
+/// Throws Error if the archive lacks one, or if another file has its path.
 void unpack_members(const std::string& archive, std::span<const std::string_view> members,
                     const std::string& folder);
 

@@ -12,15 +12,15 @@ struct AptPackage {
   std::string name, version, architecture, sha256;
   std::uint64_t bytes = 0;
 
-  /// As `apt-get download` names it.
+  /// The file's name after `apt-get download`.
   std::string file_name() const;
 };
 
-/// The newest package for each pattern (fits_package()) that matches any package of apt, in the
-/// patterns' order. Empty if there is no apt.
+/// For each pattern (fits_package()), the newest package of apt that matches it, in the patterns'
+/// order. Patterns without a match are left out. Empty if there is no apt.
 std::vector<AptPackage> apt_packages(std::span<const std::string> patterns);
 
-/// Downloads the package into the folder. Returns what apt says, empty for success.
+/// Downloads the package into the folder. Returns apt's messages, or "" for success.
 std::string apt_download(const AptPackage& package, const std::string& folder);
 
 }  // namespace penstock

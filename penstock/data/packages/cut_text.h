@@ -10,9 +10,9 @@ namespace penstock {
 /// Texts up to this length stay whole.
 inline constexpr std::size_t kLongestDocument = 64 << 10;
 
-/// The text in pieces that cover it, of 16 to 32 KB each where there are places to cut: after a
-/// blank line if the piece has one in its second half, else before a line that is not indented (the
-/// next entry of a dictionary), else before any line, else anywhere between characters.
+/// Cuts the text into pieces that cover it, of 16 to 32 KB each. A piece ends after a blank line if
+/// there is one in its second half, else before a line that is not indented (the next entry of a
+/// dictionary), else before any line, else anywhere between characters.
 std::vector<std::string_view> cut_text(std::string_view text);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Extracts the text of manual pages from their source. Not a formatter: it reads only the macros of
-// man(7), and ignores tables and numbers of columns.
+// Extracts the text of manual pages from their source. It is not a formatter: it knows only the
+// macros of man(7), and ignores tables and column numbers.
 #pragma once
 
 #include <string>

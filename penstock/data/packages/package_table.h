@@ -1,6 +1,6 @@
 // The table of Debian packages with text worth training on: which members to take, and the
-// licences. A new package is one row. Where the files come from and how they are read is not
-// decided here.
+// licences. A new package is one row. The table does not say where the files come from or how they
+// are read.
 #pragma once
 
 #include <string>
@@ -26,15 +26,15 @@ struct PackageText {
 struct TextPackage {
   /// A '*' stands for a version; the newest is taken: "linux-source-*".
   std::string name;
-  /// The main licence; its usr/share/doc/NAME/copyright has every one.
+  /// The main licence; the package's usr/share/doc/NAME/copyright lists all of them.
   std::string licence;
-  /// The first entry whose patterns match a member takes it.
+  /// A member belongs to the first entry with a pattern that matches it.
   std::vector<PackageText> texts;
-  /// A pattern of the archive within the package that holds the members, if not the package itself.
+  /// A pattern of the archive in the package that holds the members; empty: the package itself.
   std::string archive = {};
 };
 
-/// All packages, sorted by name, each name once.
+/// All packages, sorted by name; names differ.
 std::vector<TextPackage> text_packages();
 
 }  // namespace penstock

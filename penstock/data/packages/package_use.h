@@ -8,7 +8,7 @@ namespace penstock {
 
 struct PackageUse {
   std::string name, version, licence;
-  /// Of text that was read, before near-duplicates were removed.
+  /// Documents and bytes of the text that was read, before near-duplicates were removed.
   std::int64_t documents = 0, bytes = 0;
 };
 

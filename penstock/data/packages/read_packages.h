@@ -1,4 +1,4 @@
-// The text of Debian packages as documents with domains.
+// Reads the text of Debian packages as documents with domains.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// A row of the table and the file that serves it.
+/// A row of the table and the package's file.
 struct PackageSource {
   TextPackage text;
   PackageFile file;
@@ -35,9 +35,9 @@ struct ReadPackagesOptions {
   std::string root = "/";
 };
 
-/// The members that the table takes from each package, if is_usable_text() accepts them, and the
-/// domain "rfc" if the machine has the Requests for Comments. Throws Error naming the file if one
-/// is damaged. Memory: domain_bytes of each domain, and the largest member.
+/// Reads the members that the table lists for each package, if is_usable_text() accepts them, and
+/// the domain "rfc" if the machine has the Requests for Comments. Throws Error with the file's name
+/// if a file is damaged. Memory: domain_bytes of each domain, and the largest member.
 PackageDocuments read_packages(std::span<const PackageSource> sources,
                                const ReadPackagesOptions& options,
                                const std::function<void(std::string_view)>& progress = {});

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// The line as it reads: characters by name (\(em, \[uXXXX], \-, \&) as UTF-8, fonts, sizes,
-/// movements and a comment left out, unknown names dropped. Source: groff(7), groff_char(7).
+/// The plain text of a line: named characters (\(em, \[uXXXX], \-, \&) become UTF-8; fonts, sizes,
+/// movements, comments and unknown names are dropped. Source: groff(7), groff_char(7).
 std::string roff_text(std::string_view line);
 
 }  // namespace penstock

@@ -12,10 +12,10 @@ struct ProgramResult {
   std::string output;
 };
 
-/// Runs the program, found through PATH, in the folder and with LC_ALL=C. The program is ended when
-/// this process ends, however it ends.
-/// @param with_errors  whether the output includes the program's stderr, which is else dropped
-/// Throws Error if the system starts no more processes.
+/// Runs the program, found through PATH, in the folder and with LC_ALL=C. If this process ends in
+/// any way, the system ends the program too.
+/// @param with_errors  whether the output includes the program's stderr; otherwise it is dropped
+/// Throws Error if the system cannot start a process.
 ProgramResult run_program(std::vector<std::string> arguments, const std::string& folder,
                           bool with_errors);
 

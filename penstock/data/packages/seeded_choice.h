@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// Chooses among the offered documents: the first ones of an order drawn from the seed and their
-/// names, until the next one would exceed `bytes`. Memory: `bytes` of text, and one document.
+/// The seed and the documents' names give a random order. Chooses the first documents of this
+/// order, until the next one would exceed `bytes`. Memory: `bytes` of text, and one document.
 class SeededChoice {
  public:
   SeededChoice(std::uint64_t seed, std::uint64_t bytes) : seed_(seed), limit_(bytes) {}
 
-  /// @param name  tells the documents apart: the same names give the same choice
+  /// @param name  identifies the document; the same names give the same choice
   void offer(const std::string& name, Document document);
   std::uint64_t bytes() const { return bytes_; }
   /// Calls visit(document) for each chosen document in the drawn order, and releases them.
@@ -32,7 +32,7 @@ class SeededChoice {
   using Key = std::pair<std::uint64_t, std::string>;
   std::uint64_t seed_, limit_, bytes_ = 0;
   std::map<Key, Document> chosen_;
-  /// The first document that exceeded `bytes`; no document from there on is taken.
+  /// The first document that exceeded `bytes`; it and all later ones are not chosen.
   Key end_ = {~std::uint64_t{0}, std::string()};
 };
 

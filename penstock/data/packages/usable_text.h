@@ -1,4 +1,4 @@
-// Which files of a machine and its packages are text worth training on.
+// Decides which files of a machine and of packages are text worth training on.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace penstock {
 
-/// A smaller file has no running text.
+/// A smaller file (in bytes) has no running text.
 inline constexpr std::size_t kSmallestText = 200;
 /// A larger file of code is a generated table.
 inline constexpr std::size_t kLargestCode = 128 << 10;
 
-/// Long enough, UTF-8, and without the NUL byte, which is no text whatever the encoding says.
+/// Whether the text is long enough, is UTF-8 and has no NUL byte.
 inline bool is_usable_text(std::string_view text) {
   return text.size() >= kSmallestText && find_invalid_utf8(text) == text.npos &&
          text.find('\0') == text.npos;

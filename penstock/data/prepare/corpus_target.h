@@ -1,4 +1,4 @@
-// The place of a corpus that is being prepared.
+// The folder of a corpus that is being prepared.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// The absolute path of the corpus at `out`, behind links. Removes what an interrupted preparation
-/// left there. Throws Error if a corpus there would replace something that is not a corpus.
+/// The absolute path of the corpus at `out`, with links followed. Removes what an interrupted
+/// preparation left there. Throws Error if anything but a corpus is there.
 std::filesystem::path corpus_target(const std::string& out);
 
 }  // namespace penstock

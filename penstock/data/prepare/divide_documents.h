@@ -17,7 +17,7 @@ struct DivideOptions {
   SplitPlan plan;
   std::uint64_t seed = 0;
   bool lines = false;            ///< cut only between lines, not between characters
-  bool end_of_document = false;  ///< the end of a document counts in its length
+  bool end_of_document = false;  ///< a document's length includes one for its end
   bool joined = false;           ///< every file was read as one document
 };
 
@@ -28,12 +28,13 @@ struct DividedDocuments {
   std::vector<std::string> notes;        ///< domains that were cut although the split was not
 };
 
-/// Chooses every document's split, domain by domain in the order of their names. Documents that
+/// Divides the documents of each domain, in the order of the domains' names. Documents that already
 /// have a split keep it.
 DividedDocuments divide_documents(std::span<const Document> documents,
                                   const DivideOptions& options);
 
-/// The length that shares of splits are computed from: bytes, and one for the end of the document.
+/// The length that counts for the splits' shares: the text's bytes, plus one for the end of the
+/// document if `end_of_document`.
 std::int64_t document_length(const Document& document, bool end_of_document);
 
 /// The text of a piece of the document.

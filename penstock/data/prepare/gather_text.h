@@ -1,5 +1,5 @@
-// The text that `penstock data prepare --system` gathers by itself, with --more or without, and how
-// much of each domain stays.
+// Gathers the text for `penstock data prepare --system`, with or without --more, and limits the
+// size of each domain.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct GatherOptions {
   std::uint64_t seed = 0;
   /// Folder below which the machine's own text is searched.
   std::string root = "/";
-  /// Take the packages of packages/package_table.h too.
+  /// Whether to take the packages of packages/package_table.h too.
   bool more = false;
-  /// Folder with the packages' .deb files; empty: they are downloaded into package_cache().
+  /// Folder with the packages' .deb files; empty: downloads them into package_cache().
   std::string packages = {};
 };
 
@@ -30,17 +30,18 @@ struct GatheredText {
   std::vector<std::string> notes;
 };
 
-/// Throws Error if packages are requested and none can be fetched, or if one is damaged.
+/// Reads the machine's own text and, if requested, that of the packages. Throws Error if packages
+/// are requested and none can be fetched, or if one is damaged.
 GatheredText gather_text(const GatherOptions& options,
                          const std::function<void(std::string_view)>& progress);
 
 /// Bytes of text by domain.
 std::map<std::string, std::int64_t> domain_bytes(const std::vector<Document>& documents);
 
-/// Keeps the first of each domain's documents, up to some MB (`more`: more), and drops domains that
-/// are too small.
-/// @param found  the domains before near-duplicates were removed
-/// Returns notes on what was dropped. Throws Error where nothing is left.
+/// Keeps the first documents of each domain, up to some MB (a higher limit with `more`), and drops
+/// domains that are too small.
+/// @param found  bytes by domain before near-duplicates were removed
+/// Returns notes on what was dropped. Throws Error if nothing is left.
 std::vector<std::string> limit_domains(std::vector<Document>& documents,
                                        const std::map<std::string, std::int64_t>& found, bool more);
 

@@ -1,4 +1,4 @@
-// The folders of the domains, and the reading of a seeded choice of their files.
+// Lists the folders of the domains and reads a seeded choice of their files.
 #include "penstock/data/prepare/system_corpus.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Text that a Debian machine with the build dependencies already holds, as a corpus of several
-// domains: no download, the same each time on the same machine.
+// The system corpus: text that a Debian machine with the build dependencies already has, in several
+// domains. It needs no download and is the same each time on the same machine.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct SystemCorpusOptions {
   std::filesystem::path root = "/";
 };
 
-/// The domains that are looked for, in the order in which they are read.
+/// The names of all domains, in the order in which they are read.
 std::vector<std::string> system_domains();
 
 /// Documents of the domains cpp (C++ library headers), perl (modules), perl-manual (their POD),
 /// cmake (modules and help), python (the standard and installed libraries) and prose (licences,
-/// changelogs, READMEs, package descriptions), each in an order drawn from the seed. A domain the
-/// machine has nothing of is absent. Files that are links, unreadable, or not UTF-8 are passed
-/// over.
+/// changelogs, READMEs, package descriptions), each in an order drawn from the seed. A domain
+/// without files on the machine is absent. Files that are links, unreadable, or not UTF-8 are
+/// skipped.
 std::vector<Document> read_system_documents(const SystemCorpusOptions& options);
 
 }  // namespace penstock

@@ -18,20 +18,20 @@ struct AddedToken {
   std::string content;
   bool lstrip = false;       ///< includes the white space before it
   bool rstrip = false;       ///< includes the white space after it
-  bool single_word = false;  ///< no match next to a character of a word
-  bool normalized = false;   ///< sought in normalised text
-  bool control = false;      ///< "special": decoded to nothing
+  bool single_word = false;  ///< does not match beside a word character
+  bool normalized = false;   ///< is searched in normalised text
+  bool control = false;      ///< "special": decodes to an empty text
 
   bool operator==(const AddedToken&) const = default;
 };
 
-/// A set of added tokens to look for.
+/// A set of added tokens to find in text.
 class AddedTokens {
  public:
   static constexpr std::size_t kLongest = 1024;
 
   AddedTokens() { begins_.fill(false); }
-  /// Throws Error for a content that is empty or longer than kLongest.
+  /// Throws Error for a token whose content is empty or longer than kLongest bytes.
   void add(const AddedToken& token);
   bool empty() const { return nodes_ == 1; }
 
@@ -40,8 +40,8 @@ class AddedTokens {
     TokenId id;  ///< -1: text between tokens
   };
   /// Cuts the text at tokens: the leftmost first, and the longest of those that begin there. The
-  /// parts cover the text and none is empty. A `single_word` token within a longer word stays text,
-  /// and the search continues after it, as in the tokenizers library.
+  /// parts cover the text and none is empty. A `single_word` token inside a longer word stays text,
+  /// and the search continues after it, as in Hugging Face's tokenizers library.
   std::vector<Part> cut(std::string_view text) const;
 
  private:

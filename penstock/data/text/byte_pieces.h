@@ -1,4 +1,4 @@
-// SentencePiece's spelling of a piece that is a byte: "<0x0A>".
+// SentencePiece's spelling of a byte piece: "<0x0A>".
 #pragma once
 
 #include <cstddef>

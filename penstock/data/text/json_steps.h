@@ -10,16 +10,16 @@
 
 namespace penstock {
 
-/// The steps, and what a neutral description needs to know of them.
+/// The steps, and the properties of them that a Vocabulary states.
 struct JsonSteps {
   TextSteps steps;
-  bool bytes = false;                      ///< a ByteLevel is among them
-  bool composes = false;                   ///< NFC is among them
+  bool bytes = false;                      ///< the steps include ByteLevel
+  bool composes = false;                   ///< the steps include NFC
   bool prefixes_space = false;             ///< a mark is put before the text
-  bool prefixes_once = false;              ///< no mark before text that follows an added token
+  bool prefixes_once = false;              ///< text after an added token gets no mark
   std::string mark;                        ///< replaces spaces
-  std::vector<std::string> patterns;       ///< of cuts that isolate matches, one after another
-  std::vector<std::string> byte_patterns;  ///< and of those behind ByteLevel
+  std::vector<std::string> patterns;       ///< patterns whose matches are isolated, in order
+  std::vector<std::string> byte_patterns;  ///< those that are applied after ByteLevel
   bool plain = true;                       ///< the members above describe all steps
 };
 
@@ -28,9 +28,9 @@ JsonSteps read_normalizer(const nlohmann::json& json);
 JsonSteps read_pre_tokenizer(const nlohmann::json& json);
 
 struct JsonDecoder {
-  bool bytes = false;              ///< ByteLevel
-  bool byte_fallback = false;      ///< "<0x0A>" is a byte
-  bool drops_first_space = false;  ///< of the whole text
+  bool bytes = false;              ///< pieces spell bytes as ByteLevel does
+  bool byte_fallback = false;      ///< the piece "<0x0A>" becomes a byte
+  bool drops_first_space = false;  ///< removes a space at the beginning of the whole text
   std::string mark;                ///< becomes a space
 };
 JsonDecoder read_decoder(const nlohmann::json& json);

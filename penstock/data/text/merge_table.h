@@ -1,4 +1,4 @@
-// Byte-pair merging: pairs of neighbours become one symbol, the pair of the lowest order first.
+// Byte-pair merging: two neighbouring symbols become one, the pair with the lowest order first.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace penstock {
 class MergeTable {
  public:
   struct Merge {
-    double order = 0;  ///< the lowest goes first; of equals, the leftmost
+    double order = 0;  ///< the lowest is merged first; of equal ones, the leftmost
     TokenId result = -1;
   };
 
   void reserve(std::size_t merges) { merges_.reserve(merges); }
-  /// A later merge of the same pair replaces the earlier.
+  /// Adds a merge; replaces an earlier merge of the same pair.
   void add(TokenId left, TokenId right, Merge merge) { merges_[key(left, right)] = merge; }
-  /// Null where the pair does not merge.
+  /// The merge of the pair, or null.
   const Merge* find(TokenId left, TokenId right) const {
     const auto it = merges_.find(key(left, right));
     return it == merges_.end() ? nullptr : &it->second;

@@ -6,8 +6,9 @@
 
 namespace penstock {
 
-/// The printable stand-ins of GPT-2's byte-level BPE, [byte]: one that is printable Latin-1 stands
-/// for itself, the other 68 take the code points from U+0100 on, in order.
+/// The printable spelling of each byte in GPT-2's byte-level BPE, [byte]. A byte that is printable
+/// in Latin-1 is spelled as that character; the other 68 get the code points from U+0100 on, in
+/// order.
 std::array<std::string, 256> printable_bytes();
 
 }  // namespace penstock

@@ -11,16 +11,16 @@
 
 namespace penstock {
 
-/// Maps the pieces of text to other pieces. Immutable and thread-safe.
+/// Replaces the pieces of a text by other pieces. Immutable and thread-safe.
 class TextStep {
  public:
   virtual ~TextStep() = default;
-  /// `begins_text`: the first piece is where the whole text begins.
+  /// @param begins_text  whether the first piece is the beginning of the whole text
   virtual void apply(std::vector<std::string>& pieces, bool begins_text) const = 0;
 };
 using TextSteps = std::vector<std::shared_ptr<const TextStep>>;
 
-/// The steps one after another. Throws Error where text grows as no sensible steps let it grow.
+/// Applies the steps in order. Throws Error if the text grows beyond a limit for sensible steps.
 void apply(const TextSteps& steps, std::vector<std::string>& pieces, bool begins_text);
 
 /// How a pattern's matches and the text between them become pieces.
@@ -32,29 +32,30 @@ enum class SplitBehaviour {
   kContiguous
 };
 
-/// The most bytes of text that a step may insert; a longer text is an Error.
+/// The most bytes of text that a step may insert; a longer insertion is an Error.
 inline constexpr std::size_t kLongestInsertion = 64;
 
 std::shared_ptr<const TextStep> normal_form_step(NormalForm form);
 /// Puts `prefix` before each piece that is not empty.
 std::shared_ptr<const TextStep> prepend_step(std::string prefix);
-/// Puts a space before each piece that has none at its begin (ByteLevel's add_prefix_space).
+/// Puts a space before each piece that does not begin with one (ByteLevel's add_prefix_space).
 std::shared_ptr<const TextStep> prefix_space_step();
 std::shared_ptr<const TextStep> replace_step(std::shared_ptr<const Pattern> pattern,
                                              std::string content);
-/// `inverted`: what lies between matches counts as the matches.
+/// @param inverted  the text between matches counts as the matches
 std::shared_ptr<const TextStep> split_step(std::shared_ptr<const Pattern> pattern,
                                            SplitBehaviour behaviour, bool inverted);
 
-/// Cuts out the pattern's matches.
+/// Makes each match of the pattern a piece of its own.
 std::shared_ptr<const TextStep> isolating_step(const std::string& pattern);
-/// The step on text whose bytes stand under their printable names (printable_bytes()), as it is
-/// behind ByteLevel; what it cuts within a character stays cut.
+/// Applies `step` to text in which each byte has its printable spelling (printable_bytes()), as
+/// after ByteLevel. The step can also cut between the bytes of a character.
 std::shared_ptr<const TextStep> byte_names_step(std::shared_ptr<const TextStep> step);
 
-/// Where Metaspace puts a mark at a begin that has none.
+/// Where Metaspace puts a mark that the text lacks: nowhere, at the beginning of the whole text, or
+/// at the beginning of every piece.
 enum class MarkBegin { kNever, kFirst, kAlways };
-/// Spaces become `mark`; with `cut`, each piece begins at one.
+/// Replaces spaces by `mark`; with `cut`, also cuts the text before each mark.
 std::shared_ptr<const TextStep> metaspace_step(std::string mark, MarkBegin begin, bool cut);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Unicode's normal forms, and walking through text character by character.
+// Unicode's normal forms and character classes, and the length of UTF-8 characters.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 /// Source: Unicode Standard Annex #15, through utf8proc.
 std::string normal_form(std::string_view text, NormalForm form);
 
-/// Whether the character (of one, in UTF-8) is part of words: a letter, mark, digit, letter number,
-/// connector or joiner. Source: Unicode Technical Standard #18, annex C (\w).
+/// Whether the character (one, in UTF-8) can be part of a word: a letter, mark, digit, letter
+/// number, connector or joiner. Source: Unicode Technical Standard #18, annex C (\w).
 bool is_word_character(std::string_view character);
 
-/// Bytes of the character that `text` (not empty) begins with, by its first byte and what follows;
-/// 1 for one that begins none.
+/// The number of bytes of the first character of `text`; 1 if the first byte does not begin a
+/// character. REQUIRES: `text` is not empty.
 inline std::size_t character_bytes(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   const std::size_t length = lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -28,7 +28,7 @@ inline std::size_t character_bytes(std::string_view text) {
   return length;
 }
 
-/// Every `from` becomes `to`.
+/// The text with every `from` replaced by `to`.
 inline std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   out.reserve(text.size());

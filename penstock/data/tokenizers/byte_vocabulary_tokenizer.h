@@ -1,5 +1,5 @@
-// A vocabulary of the bytes that occur in a text, as published enwik8 code counts them: V = 205, or
-// 204 without newlines.
+// A vocabulary of the bytes that occur in a text, as in published code for enwik8: V = 205, or 204
+// without newlines.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ namespace penstock {
 std::shared_ptr<const Tokenizer> train_byte_vocabulary(std::span<const std::string_view> texts,
                                                        bool newlines);
 
-/// From a vocabulary of the kind kBytes without control pieces.
+/// Makes the tokenizer from a vocabulary of the kind kBytes without control pieces.
 std::shared_ptr<const Tokenizer> make_byte_vocabulary(const Vocabulary& vocabulary);
 
-/// From a tokenizer.json: a byte-level BPE without merges, and for the newlines a normaliser that
-/// removes them. `name` stands for the file in errors.
+/// Loads a tokenizer.json: a byte-level BPE without merges, and a normaliser that removes newlines
+/// if they have no id. `name` stands for the file in errors.
 std::shared_ptr<const Tokenizer> load_byte_vocabulary(const nlohmann::json& json,
                                                       const std::string& name);
 

@@ -9,14 +9,14 @@
 
 namespace penstock {
 
-/// Id = byte. With `end_of_document`, id 0 ends a document and text must not hold NUL bytes.
-/// Without it, no id ends a document.
+/// Each byte is its own id. With `end_of_document`, id 0 ends a document and text must not contain
+/// NUL bytes. Without it, no id ends a document.
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document);
 
-/// From a vocabulary of the kind kBytes in which each id is its byte.
+/// Makes the tokenizer from a vocabulary of the kind kBytes in which each id is its byte.
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(const Vocabulary& vocabulary);
 
-/// From a tokenizer.json; `name` stands for the file in errors.
+/// Loads a tokenizer.json; `name` stands for the file in errors.
 std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const nlohmann::json& json,
                                                       const std::string& name);
 

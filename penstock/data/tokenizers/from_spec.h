@@ -1,4 +1,4 @@
-// Tokenizers by the names that --tokenizer takes: bytes, BPE or unigram trained through
+// Makes tokenizers from the values of --tokenizer: bytes, BPE or unigram trained through
 // SentencePiece, and those of published protocols, bytes by frequency and words.
 #pragma once
 
@@ -16,10 +16,10 @@ inline constexpr const char* kTokenizerKinds =
     "bytes, bpe:N or unigram:N (N: the vocabulary's size), byte-vocabulary, "
     "byte-vocabulary-no-newlines or words";
 
-/// Whether `spec` begins with one of kTokenizerKinds, whatever size it gives.
+/// Whether `spec` begins with one of kTokenizerKinds; ignores the size.
 bool is_tokenizer_kind(const std::string& spec);
 
-/// Makes the tokenizer that `spec` names, one of kTokenizerKinds. All but the first learn from
+/// Makes the tokenizer that `spec` names, one of kTokenizerKinds. All but "bytes" are made from
 /// `texts` (bpe and unigram from at most about 10 MB of them, evenly spread); the same texts give
 /// the same tokenizer. Throws Error for an unknown spec, and for a vocabulary that is too large or
 /// small for the text.
@@ -39,7 +39,7 @@ struct TokenizerTraits {
   bool all_splits = false;
 };
 
-/// Throws Error unless make_tokenizer knows the spec.
+/// The traits of the tokenizer that `spec` names. Throws Error for an unknown spec.
 TokenizerTraits tokenizer_traits(const std::string& spec);
 
 }  // namespace penstock

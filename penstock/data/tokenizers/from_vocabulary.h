@@ -1,4 +1,4 @@
-// The tokenizer that a vocabulary describes, whichever format the vocabulary came from.
+// Makes a tokenizer from a vocabulary of any format.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace penstock {
 
-/// Makes the tokenizer that the vocabulary describes: its ids are those of the tokenizer that gave
-/// it, but for what no vocabulary tells: U+2581 in text is the space that it stands for in pieces
-/// where `add_space_prefix` holds, and text otherwise. Pieces of the user are found in text before
-/// anything else. kSentencePieceUnigram takes SentencePiece's library. Throws Error where the
-/// description contradicts itself.
+/// Makes the tokenizer that the vocabulary describes. Its ids are those of the original tokenizer,
+/// with one possible difference: a vocabulary does not say what U+2581 in text means, so here it is
+/// a space if `add_space_prefix`, else plain text. User-defined pieces are found before all others.
+/// kSentencePieceUnigram needs SentencePiece's library. Throws Error if the description contradicts
+/// itself.
 std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary);
 
 }  // namespace penstock

@@ -13,10 +13,10 @@
 
 namespace penstock {
 
-/// Longer pieces are an error: each piece is cut in as many ways as it has characters.
+/// The most bytes of a piece, since each piece is cut between all its characters.
 inline constexpr std::size_t kLongestScoredPiece = 512;
 
-/// Calls with both parts of each cut between two characters.
+/// Calls visit(left, right) for each cut of the piece between two characters.
 template <class Visitor>
 void for_each_cut(std::string_view piece, Visitor visit) {
   for (std::size_t at = 0; at < piece.size();) {
@@ -29,8 +29,8 @@ void for_each_cut(std::string_view piece, Visitor visit) {
 /// Returns false if no scores give these merges.
 bool set_scores_of_merges(Vocabulary& vocabulary);
 
-/// The merges of pairs of pieces, the best score of their result first; of one result, the longest
-/// left part first.
+/// All pairs of pieces that form a piece, as merges: sorted by the score of the result, the best
+/// first, and for the same result by the length of the left part, the longest first.
 std::vector<std::pair<std::string, std::string>> merges_of_scores(const Vocabulary& vocabulary);
 
 }  // namespace penstock

@@ -41,7 +41,7 @@ class PieceTokenizer : public Tokenizer {
         (token.normalized ? added->normalised : added->raw).add(token);
   }
 
-  std::vector<std::string> texts_;  // [id], what it is decoded to
+  std::vector<std::string> texts_;  // [id], the text that decode() appends
 
  private:
   Added added_, added_text_;

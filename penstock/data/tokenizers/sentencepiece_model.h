@@ -1,4 +1,4 @@
-// Writing a tokenizer.model (a SentencePiece model) without the library.
+// Writes a tokenizer.model (a SentencePiece model) without the library.
 #pragma once
 
 #include <string>

@@ -12,14 +12,14 @@
 
 namespace penstock {
 
-/// Sets bos, eos, padding and add_bos: what `config` (a tokenizer_config.json, null where there is
-/// none) names, and for what it does not name the first of the usual names among the added control
-/// tokens. `id` gives a piece's id, or -1.
+/// Sets bos, eos, padding and add_bos from `config` (a tokenizer_config.json, or null). A piece
+/// that `config` does not name is the first of the usual names among the added control tokens. `id`
+/// gives a piece's id, or -1.
 void set_special_pieces(const nlohmann::json& config, const std::vector<AddedToken>& added,
                         const std::function<TokenId(const std::string&)>& id,
                         Vocabulary& vocabulary);
 
-/// An entry of "added_tokens" or "added_tokens_decoder".
+/// Reads an entry of "added_tokens" or "added_tokens_decoder".
 AddedToken read_added_token(const nlohmann::json& json, TokenId id);
 
 }  // namespace penstock

@@ -12,10 +12,11 @@ inline constexpr const char* kVocabFile = "vocab.json";
 inline constexpr const char* kMergesFile = "merges.txt";
 inline constexpr const char* kTokenizerBinFile = "tokenizer.bin";
 
-/// Each is a tokenizer by itself (vocab.json with merges.txt beside it): in a folder, the first.
+/// Files of which each is a tokenizer (vocab.json together with merges.txt). The first one that a
+/// folder has counts.
 inline constexpr std::array<const char*, 4> kTokenizerFiles = {kBytesFile, kSentencePieceFile,
                                                                kVocabFile, kTokenizerBinFile};
-/// Belong to those.
+/// Files that belong to those.
 inline constexpr std::array<const char*, 2> kFilesBeside = {kMergesFile, kTokenizerConfigFile};
 
 }  // namespace penstock

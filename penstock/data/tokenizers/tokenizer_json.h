@@ -1,6 +1,6 @@
-// Reading the tokenizer.json of the Hugging Face tokenizers library (byte-pair encodings,
-// and Unigram models as Penstock writes them), and the older pair vocab.json and merges.txt. What
-// is not implemented is refused by name.
+// Reads the tokenizer.json of the Hugging Face tokenizers library (byte-pair encodings, and Unigram
+// models as Penstock writes them), and the older pair vocab.json and merges.txt. An error names
+// each feature that is not implemented.
 #pragma once
 
 #include <map>
@@ -11,16 +11,16 @@
 
 namespace penstock {
 
-/// `files`: the content of tokenizer.json by that name, and of tokenizer_config.json where there is
-/// one, which says which pieces begin and end a document. Without it "</s>", "<|endoftext|>",
-/// "<|end_of_text|>" or "<eos>" ends one, where it is an added token. `name` stands for the file in
-/// errors. Throws Error for a damaged file and for what is not implemented.
+/// @param files  content by file name: tokenizer.json and, if there is one, tokenizer_config.json,
+/// which names the pieces that begin and end a document. Without it, the added token "</s>",
+/// "<|endoftext|>", "<|end_of_text|>" or "<eos>" ends a document.
+/// @param name  stands for the file in errors
+/// Throws Error for a damaged file and for a feature that is not implemented.
 std::shared_ptr<const Tokenizer> read_tokenizer_json(
     const std::map<std::string, std::string>& files, const std::string& name);
 
-/// `files`: vocab.json, merges.txt, and tokenizer_config.json where there is one, whose
-/// tokenizer_class says how text is cut: GPT2Tokenizer (also without such a file) or
-/// Qwen2Tokenizer.
+/// @param files  vocab.json, merges.txt and, if there is one, tokenizer_config.json. Its
+/// tokenizer_class decides how text is cut: GPT2Tokenizer (the default) or Qwen2Tokenizer.
 std::shared_ptr<const Tokenizer> read_vocab_and_merges(
     const std::map<std::string, std::string>& files, const std::string& name);
 

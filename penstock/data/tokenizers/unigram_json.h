@@ -10,8 +10,8 @@ namespace penstock {
 
 /// @param root    the file
 /// @param config  its tokenizer_config.json, or null
-/// Takes a model with byte_fallback whose only normalisation is U+2581 for spaces (and one before
-/// the text). files() of the tokenizer are a tokenizer.model. Throws Error for any other.
+/// The model must have byte_fallback, and its only normalisation must be U+2581 for spaces (and one
+/// before the text); throws Error for others. files() of the tokenizer are a tokenizer.model.
 std::shared_ptr<const Tokenizer> read_unigram_json(const nlohmann::json& root,
                                                    const nlohmann::json& config);
 

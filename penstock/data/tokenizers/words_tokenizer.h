@@ -1,4 +1,5 @@
-// Words between white space and an end for each line, as language models on WikiText count them.
+// A tokenizer of words: one token for each word and one for each end of a line, as in language
+// models on WikiText.
 #pragma once
 
 #include <memory>
@@ -16,16 +17,16 @@ inline constexpr std::string_view kUnknownWord = "<unk>";
 /// The id that ends each line, 0.
 inline constexpr std::string_view kEndOfLine = "<eos>";
 
-/// `<eos>`, then every word of `texts`, the most frequent first, ties in the order of their first
-/// occurrence; case is kept. White space is what Python's str.split takes for it. encode() ends
-/// every line with `<eos>`, also a last one without newline; a word without an id becomes `<unk>`
-/// where the vocabulary has that, and throws Error elsewhere, as it does for a literal `<eos>`.
-/// decode() gives WikiText's own layout, in which a space stands before each word and before the
-/// newline, so text in that layout comes back byte for byte (but for unknown words), and bits per
-/// byte is over its bytes. No end of document.
+/// Makes the vocabulary: `<eos>`, then every word of `texts`, the most frequent first, ties in the
+/// order of their first occurrence; case is kept. Words are separated by white space as in Python's
+/// str.split. encode() ends every line with `<eos>`, even a last line without newline. A word
+/// without an id becomes `<unk>`, or is an Error if the vocabulary has no `<unk>`; a literal
+/// `<eos>` is an Error. decode() gives WikiText's layout, with a space before each word and before
+/// the newline. Text in this layout decodes unchanged (except unknown words), and its bytes count
+/// for bits per byte. No id ends a document.
 std::shared_ptr<const Tokenizer> train_words(std::span<const std::string_view> texts);
 
-/// From a tokenizer.json with a WordLevel model. `name` stands for the file in errors.
+/// Loads a tokenizer.json with a WordLevel model. `name` stands for the file in errors.
 std::shared_ptr<const Tokenizer> load_words(const nlohmann::json& json, const std::string& name);
 
 }  // namespace penstock
