@@ -1,4 +1,4 @@
-// ConfigNode to and from JSON, for config.json and --json output.
+// Converts ConfigNode to and from JSON, for config.json and --json output.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,18 +8,18 @@
 
 namespace penstock {
 
-/// The most levels of tables and arrays in a config from outside. Code that reads a config calls
-/// itself for each level.
+/// The largest depth of tables and arrays in an untrusted config. It limits the recursion of code
+/// that reads a config.
 inline constexpr int kMostLevels = 200;
 
-/// The tree as JSON, without origins. Empty nodes are left out of tables, and are nulls elsewhere.
+/// The tree as JSON, without origins. Empty nodes are left out of tables; elsewhere they are nulls.
 nlohmann::json to_json(const ConfigNode& node);
-/// `origin` stands for the document in errors. Nulls become empty nodes. Whole numbers that
-/// std::int64_t does not hold become doubles. A plain `from_json` would compete with nlohmann's own
-/// where `origin` is a literal.
+/// The JSON value as a tree; `origin` stands for the document in errors. Nulls become empty nodes.
+/// Whole numbers that do not fit into std::int64_t become doubles. (The name `from_json` would
+/// collide with nlohmann's own if `origin` is a literal.)
 ConfigNode config_from_json(const nlohmann::json& value, const std::string& origin);
-/// Parses a JSON file. Throws Error naming the file and byte on a syntax error, or when its nesting
-/// or size is beyond what a config has.
+/// Parses a JSON file. Throws Error with the file's name and the byte for a syntax error, and for a
+/// file that is nested too deeply or is too large for a config.
 nlohmann::json read_json(const std::string& path);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The walk over a tensor's blocks, for their readers and writers.
+// Visits the blocks of a quantised tensor, for the readers of block formats.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace penstock {
 
-/// Calls `read(block, its numbers)` for each block of `numbers` numbers.
-/// REQUIRES: whole blocks, for as many numbers (asserted). Blocks need not be aligned.
+/// Calls `read(block, part)` for each block, where `part` is the block's `numbers` numbers of
+/// `out`. REQUIRES: `blocks` are whole blocks and `out` has the size of their numbers (asserted).
+/// Blocks need not be aligned.
 template <class Block, std::size_t numbers, class Read>
 void each_block(std::span<const std::byte> blocks, std::span<float> out, const Read& read) {
   static_assert(std::is_trivially_copyable_v<Block>);

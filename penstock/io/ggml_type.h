@@ -1,5 +1,5 @@
-// Types of the tensors in GGUF files: their numbers and names, their blocks, and their values.
-// Which of them an export writes is in convert.
+// Types of the tensors in GGUF files: their numbers, names and blocks, and dequantisation. The
+// folder convert/ decides which of them an export writes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// Types that are read, numbered as in files.
+/// The types that Penstock reads, numbered as in files.
 enum class GgmlType : std::uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -26,29 +26,30 @@ enum class GgmlType : std::uint32_t {
   kBF16 = 30
 };
 
-/// The type of that number, where it is one that is read.
+/// The type of that number, or nothing if Penstock does not read it.
 std::optional<GgmlType> find_ggml_type(std::uint32_t number);
-/// The format's word for a type: "Q8_0".
+/// The format's name of a type: "Q8_0".
 std::string_view ggml_type_name(GgmlType type);
-/// All that are read, for an error: "F32, F16, ...".
+/// The list of all GgmlType, for errors: "F32, F16, ...".
 std::string ggml_types_text();
-/// Any type, for an error: "IQ4_XS (number 23)" where the format has such a type, else "number 99".
+/// The name of any type, for errors: "IQ4_XS (number 23)", or "number 99" if the format has no such
+/// type.
 std::string ggml_type_text(std::uint32_t number);
 
-/// Numbers and bytes of a block of the type: {32, 34} for Q8_0, {1, size} for plain numbers.
+/// How many numbers and bytes a block of the type has: {32, 34} for Q8_0, {1, size} for plain
+/// types.
 struct GgmlBlock {
   std::uint64_t numbers, bytes;
 };
 GgmlBlock ggml_block(GgmlType type);
 
-/// Whether numbers share scales in blocks, so that dequantise() gives them.
+/// Whether the numbers of a block share scales, so that dequantise() is needed to read them.
 bool is_quantised(GgmlType type);
 
-/// The blocks' numbers, bit for bit as ggml's reference has them: each is one product of small
-/// integers and f16 scales, exact in f32, and of the types with a minimum one difference, rounded
-/// once.
-/// REQUIRES: is_quantised(type), and whole blocks for as many numbers (asserted).
-/// Cost: memory traffic and a few operations a number; one thread.
+/// Computes the blocks' numbers, bit for bit as ggml's reference does. Each is a product of small
+/// integers and f16 scales, which is exact in f32. Types with a minimum subtract or add it, with
+/// one rounding. REQUIRES: is_quantised(type), and whole blocks for the size of `out` (asserted).
+/// Cost: memory traffic and a few operations per number; one thread.
 void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// GGUF files: typed metadata and named tensors, as llama.cpp and its kin read them. No torch, no
-// knowledge of models; tensors leave as views into the mapped file.
-// Source: the format's description in ggml (docs/gguf.md, version 3).
+// Reads GGUF files, the format of llama.cpp: typed metadata and named tensors. It neither uses
+// torch nor knows models. Tensors are views into the mapped file. Source: the format's description
+// in ggml (docs/gguf.md, version 3).
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@
 
 namespace penstock {
 
-/// In the order of the file; keys differ.
+/// Keys and values in the file's order; keys differ.
 using GgufMetadata = std::vector<std::pair<std::string, GgufValue>>;
 
-/// A tensor's description and its bytes, which belong to somebody else.
+/// A tensor's description and a view of its bytes.
 struct GgufTensor {
   std::string name;
   GgmlType type = GgmlType::kF32;
-  std::vector<std::int64_t> shape;  ///< row-major as everywhere in Penstock: the file's, reversed
+  std::vector<std::int64_t> shape;  ///< row-major, the reverse of the file's order
   std::span<const std::byte> data;
 };
 
@@ -36,12 +36,12 @@ struct GgufContent {
   std::vector<GgufTensor> tensors;  // sorted by name
 };
 
-/// Reads all but the tensors' numbers; the tensors point into `file`.
-/// Throws Error, naming `origin`, unless: magic and version (2 or 3, little-endian) are known;
-/// counts, lengths and types fit what is left of the file before anything is allocated for them;
-/// keys and names differ; no array holds arrays; the alignment is a power of two; each tensor has 1
-/// to 4 sizes above 0, a known type, rows of whole blocks, and begins at the first aligned byte
-/// behind the one before it; and nothing but padding follows the last.
+/// Reads everything except the tensors' numbers; the tensors point into `file`.
+/// Throws Error with `origin` unless: magic and version (2 or 3, little-endian) are known; counts,
+/// lengths and types fit into the rest of the file (checked before any allocation); keys and names
+/// differ; no array contains arrays; the alignment is a power of two; each tensor has 1 to 4 sizes
+/// above 0, a known type and rows of whole blocks, and begins at the first aligned byte after the
+/// previous tensor; and only padding follows the last tensor.
 GgufContent parse_gguf(std::span<const std::byte> file, const std::string& origin);
 
 /// A mapped and checked file.

@@ -6,9 +6,9 @@
 namespace penstock {
 
 inline constexpr std::uint32_t kGgufMagic = 0x46554747;  // "GGUF", little-endian
-inline constexpr std::uint64_t kGgufAlignment = 32;      // where a file does not say otherwise
+inline constexpr std::uint64_t kGgufAlignment = 32;      // the default
 
-/// The next multiple of a power of two.
+/// `offset` rounded up to a multiple of `alignment`, a power of two.
 constexpr std::uint64_t aligned(std::uint64_t offset, std::uint64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }

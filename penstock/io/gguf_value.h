@@ -1,4 +1,4 @@
-// Values of GGUF metadata and their types. gguf.h and gguf_writer.h know their layout in a file.
+// Values of GGUF metadata and their types. gguf.h reads and gguf_writer.h writes their bytes.
 #pragma once
 
 #include <cstddef>
@@ -33,15 +33,15 @@ enum class GgufType : std::uint32_t {
 /// Bytes of a value of that type; 0 for strings and arrays, which have no fixed size.
 std::size_t gguf_type_bytes(GgufType type);
 
-/// An array of strings or, packed and little-endian, of anything else but arrays.
+/// An array of strings, or of other values, packed and little-endian. It cannot contain arrays.
 struct GgufArray {
   GgufType type = GgufType::kU8;     ///< of an element
-  std::vector<std::string> strings;  ///< where type is kString
-  std::vector<std::byte> packed;     ///< elsewhere
+  std::vector<std::string> strings;  ///< the elements if type is kString
+  std::vector<std::byte> packed;     ///< the elements of other types
   std::uint64_t size() const;
 };
 
-/// A value of metadata: its type in the file, and what it holds in the widest type of its kind.
+/// A value of metadata: its type in the file, and the value in the widest type of its kind.
 class GgufValue {
  public:
   using Held = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
@@ -59,11 +59,11 @@ class GgufValue {
   const Held& held() const { return held_; }
   /// The value if it is of that kind (and, for an integer, if it fits); otherwise nothing.
   std::optional<std::int64_t> as_integer() const;
-  std::optional<double> as_number() const;  ///< an integer counts too
+  std::optional<double> as_number() const;  ///< also for an integer
   std::optional<bool> as_bool() const;
   const std::string* as_string() const;
   const std::vector<std::string>* as_strings() const;
-  /// Elements of an array of integers, or of numbers; nothing for other values.
+  /// The elements of an array of integers, or of numbers; nothing for other values.
   std::optional<std::vector<std::int64_t>> as_integers() const;
   std::optional<std::vector<float>> as_numbers() const;
 

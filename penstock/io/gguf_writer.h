@@ -1,5 +1,5 @@
-// Writing GGUF: first the names, types and shapes of the tensors, then their bytes in order, so
-// that only the part being written is in memory.
+// Writes GGUF: first the names, types and shapes of the tensors, then their bytes in order, so that
+// only the part being written is in memory.
 #pragma once
 
 #include <filesystem>
@@ -18,20 +18,20 @@ struct GgufPlanned {
   std::vector<std::int64_t> shape;  ///< row-major
 };
 
-/// Bytes that such a tensor takes.
+/// The size of the tensor's data in bytes.
 std::uint64_t gguf_bytes(const GgufPlanned& tensor);
 
-/// Version 3, alignment 32: a file that is complete, or absent.
+/// Writes version 3 with alignment 32. The file appears only at commit().
 class GgufWriter {
  public:
   /// Writes the header. REQUIRES: keys differ, names differ, 1 to 4 sizes above 0, and rows of
   /// whole blocks (asserted).
   GgufWriter(FileSystem& fs, const std::filesystem::path& path, const GgufMetadata& metadata,
              std::vector<GgufPlanned> tensors);
-  /// The next bytes of that tensor, in one piece or several; tensors come in the order given, and
-  /// none gets more than its size (asserted).
+  /// Writes the next bytes of the tensor. REQUIRES: tensors are written in the constructor's order,
+  /// each with no more bytes than its size (asserted).
   void write(const std::string& name, Bytes part);
-  /// REQUIRES: every tensor is whole (asserted).
+  /// Finishes the file. REQUIRES: every tensor is complete (asserted).
   void commit();
 
  private:

@@ -1,4 +1,4 @@
-// Git LFS leaves a short text, a pointer, in place of a large file that was not fetched.
+// Detects Git LFS pointers: short texts in place of large files that were not fetched.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// Throws Error if the file is a pointer of Git LFS.
+/// Throws Error if the file is a Git LFS pointer.
 /// @param origin  the file's path, for the message
 inline void check_no_lfs_pointer(std::span<const std::byte> file, const std::string& origin) {
   constexpr std::string_view kBegin = "version https://git-lfs";

@@ -1,4 +1,4 @@
-// Reads the header and the files. safetensors_writer.cpp writes them.
+// Reads safetensors headers and files. safetensors_writer.cpp writes them.
 #include "penstock/io/safetensors.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// safetensors files: named tensors as raw little-endian bytes behind a JSON header. No torch, no
-// knowledge of models; tensors leave as views into the mapped file.
+// Reads and writes safetensors files: named tensors as raw little-endian bytes after a JSON header.
+// It neither uses torch nor knows models. Tensors are views into the mapped file.
 // Source: the format's description at https://github.com/huggingface/safetensors (2023).
 #pragma once
 
@@ -17,17 +17,17 @@
 
 namespace penstock {
 
-/// Bytes of a header, which names every tensor; the format's own limit.
+/// The format's limit for the bytes of a header, which names every tensor.
 inline constexpr std::uint64_t kLargestSafetensorsHeader = 100'000'000;
 
 enum class Dtype { kBool, kU8, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64 };
 
-/// The format's word for a type: "BF16".
+/// The format's name of a type: "BF16".
 std::string_view dtype_name(Dtype dtype);
 /// Bytes of one element.
 std::size_t dtype_bytes(Dtype dtype);
 
-/// A tensor's description and its bytes, which belong to somebody else.
+/// A tensor's description and a view of its bytes.
 struct TensorView {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -42,11 +42,11 @@ struct SafetensorsHeader {
   Metadata metadata;
 };
 
-/// Reads the header that `file` begins with; the views point into `file`.
-/// Throws Error, naming `origin`, unless: the header's length fits the file and 100 MB, it is a
-/// JSON object without repeated names, every entry has a known dtype, a shape of non-negative sizes
-/// whose product fits, and offsets of exactly that many bytes; and the tensors fill the rest of the
-/// file without gap or overlap.
+/// Reads the header at the beginning of `file`; the views point into `file`.
+/// Throws Error with `origin` unless: the header fits the file and 100 MB; it is a JSON object
+/// without repeated names; every entry has a known dtype, a shape of non-negative sizes without
+/// overflow, and offsets of exactly that many bytes; and the tensors fill the rest of the file
+/// without gap or overlap.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
 /// A mapped and checked file.
@@ -63,13 +63,13 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-/// Writes the tensors in an order of its own (widest type first, then by name), so that each begins
-/// at a multiple of its element size and equal contents give equal files. Neither syncs nor closes.
+/// Writes the tensors, widest type first, then by name, so that each begins at a multiple of its
+/// element size and equal contents give equal files. Neither syncs nor closes the file.
 /// REQUIRES: names differ, and each view has the bytes that its shape needs (asserted).
 void write_safetensors(OutputFile& file, std::vector<TensorView> tensors, const Metadata& metadata);
 
-/// The directory's `model.safetensors`, or else its `model.safetensors.index.json`; throws Error
-/// where there is neither.
+/// The directory's `model.safetensors`, or else its `model.safetensors.index.json`. Throws Error if
+/// it has neither.
 std::filesystem::path find_safetensors(const std::filesystem::path& directory);
 
 /// A model's tensors: one file, or the shards that an index names.

@@ -1,5 +1,5 @@
-// safetensors files written tensor by tensor: the header from shapes alone, then each tensor's
-// bytes as they are made, so that a file may be larger than memory.
+// Writes safetensors files tensor by tensor: first the header, which needs only shapes, then each
+// tensor's bytes as they are made, so that a file may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct StreamedTensor {
   std::string name;
   Dtype dtype = Dtype::kF32;
   std::vector<std::int64_t> shape;
-  std::function<void(OutputFile&)> write;  ///< exactly the bytes that the shape needs, row-major
+  std::function<void(OutputFile&)> write;  ///< writes exactly the shape's bytes, row-major
 };
 
-/// Writes the tensors in the order of write_safetensors; calls each `write` once. Neither syncs
-/// nor closes. REQUIRES: names differ, sizes do not overflow, and each `write` writes its bytes
-/// (asserted). Throws Error, before anything is written, where the header is above
+/// Writes the tensors in the order of write_safetensors(); calls each `write` once. Neither syncs
+/// nor closes the file. REQUIRES: names differ, sizes do not overflow, and each `write` writes its
+/// bytes (asserted). Throws Error, before anything is written, if the header is larger than
 /// kLargestSafetensorsHeader.
 void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tensors,
                               const Metadata& metadata);

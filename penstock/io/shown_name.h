@@ -1,4 +1,4 @@
-// Names from files in error messages.
+// Makes names from files safe for error messages.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Recipes: TOML files and command-line overrides, read into ConfigNode.
+// Reads recipes (TOML files and command-line overrides) into ConfigNode.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace penstock {
 
-/// Reads a TOML file. Throws Error naming file and line on a syntax error.
+/// Reads a TOML file. Throws Error with file and line for a syntax error.
 ConfigNode read_toml(const std::string& path);
 /// Parses TOML text; `name` stands for the file in errors.
 ConfigNode parse_toml(const std::string& text, const std::string& name);
-/// Applies `a.b=c` overrides: c is a TOML value, or else a bare string.
-/// @param option  the option that gave the overrides, for errors: "--set"; "": none
+/// Applies `a.b=c` overrides; c is a TOML value, or else a string without quotes.
+/// @param option  the option that gave the overrides, for errors, such as "--set"; "": none
 void apply_overrides(ConfigNode& root, std::span<const std::string> overrides,
                      const std::string& option = {});
 
