@@ -3,6 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <span>
+
 #include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/refusals.h"
 #include "penstock/analysis/similarity.h"
@@ -18,6 +20,14 @@ ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::
   return {.output_cosine = off_diagonal_mean(output_cosines(outputs)),
           .output_cka = off_diagonal_mean(linear_cka(outputs)),
           .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
+}
+
+/// The entropies of the segments that hold tokens. A merging router's shorter windows are padded to
+/// whole segments. A segment of padding alone has no distribution to measure.
+/// @param entropies [B·segments], of the batch's rows in order
+at::Tensor of_text(const at::Tensor& entropies, const Batch& batch, std::int64_t segment_length) {
+  const std::int64_t segments = (batch.length + segment_length - 1) / segment_length;
+  return entropies.view({batch.sequences, -1}).narrow(1, 0, segments);
 }
 
 /// The counts by token id and by frequency.
@@ -69,13 +79,18 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
     for (LayerMeasures& layer : out.layers) layer.entropy.emplace();
   std::optional<TokenCounts> counts;
   if (options.by_token && refused.load.empty()) counts.emplace(config, corpus);
+  const std::int64_t segment_length = config.traits().segment_length;
+  std::vector<at::Tensor> entropies(out.layers.size());  // of the current batch
   EvaluateOptions reading = options.reading;
   reading.routing_tap = [&](std::int64_t index, const RoutingResult& result) {
-    LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
-    if (layer.entropy) layer.entropy->add(router_entropies(result.scores.logits));
+    const auto l = static_cast<std::size_t>(index);
+    if (out.layers[l].entropy) entropies[l] = router_entropies(result.scores.logits);
     if (counts) counts->tokens.routed(index, result.plan);
   };
   reading.batch_tap = [&](const Batch& batch, std::span<const double> nats) {
+    for (std::size_t l = 0; l < entropies.size(); ++l)
+      if (out.layers[l].entropy)
+        out.layers[l].entropy->add(of_text(entropies[l], batch, segment_length));
     if (counts) counts->tokens.scored(batch, nats);
   };
   const Evaluation evaluation = evaluate(model, corpus, reading);

@@ -3,8 +3,10 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "penstock/data/corpus/batches.h"
+#include "penstock/eval/passes.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 
@@ -60,18 +62,22 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
   }
   ModelInput input = to_tensors(batch, device).input;
   input.memory_length = 0;
-  RoutingContext context = options.context;
-  context.training = false;
-  model.forward(input, context, [&](std::int64_t, const RoutingResult& result) {
-    const auto take = [&](const at::Tensor& all) {
-      return all.to(at::kCPU).index_select(0, rows).contiguous();
-    };
-    LayerProbe& layer = out.layers.emplace_back();
-    layer.hidden = take(result.hidden);
-    const at::Tensor& logits = result.scores.logits;
-    if (logits.defined() && logits.size(0) == result.hidden.size(0)) layer.logits = take(logits);
-    if (!result.plan.merges()) layer.gates = take(dense_gates(result.plan));
-  });
+  // A merging router's passes pad each sequence to whole segments.
+  const std::int64_t whole = whole_segments(model.config(), batch.length);
+  const at::Tensor places =
+      rows.div(batch.length, "trunc").mul(whole).add(rows.remainder(batch.length));
+  hidden_pass(model, std::move(input), whole, options.context,
+              [&](std::int64_t, const RoutingResult& result) {
+                const auto take = [&](const at::Tensor& all) {
+                  return all.to(at::kCPU).index_select(0, places).contiguous();
+                };
+                LayerProbe& layer = out.layers.emplace_back();
+                layer.hidden = take(result.hidden);
+                const at::Tensor& logits = result.scores.logits;
+                if (logits.defined() && logits.size(0) == result.hidden.size(0))
+                  layer.logits = take(logits);
+                if (!result.plan.merges()) layer.gates = take(dense_gates(result.plan));
+              });
   return out;
 }
 

@@ -5,10 +5,12 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <vector>
 
 #include "penstock/analysis/analysis.h"
 #include "penstock/analysis/refusals.h"
@@ -165,6 +167,31 @@ TEST_F(Measures, RefuseWithTheReason) {
   const Probe segments = probe(*pooled, corpus_, {.tokens = 8, .sequence_length = 16});
   EXPECT_FALSE(segments.layers[0].gates.defined());
   EXPECT_TRUE(sample_tokens(segments, 2).empty());
+}
+
+/// The window is longer than the split, so that it ends with segments of padding alone.
+TEST_F(Measures, EntropyIsOfSegmentsThatHoldTokens) {
+  constexpr std::int64_t kSegment = 4;
+  Recipe segmented = recipe("lory");
+  segmented.model.router.parts["lory"].set("segment_length", kSegment);
+  const auto model = initial_model(segmented);
+  const std::int64_t tokens = corpus_.file().range(Split::kTest).tokens - 1;
+  const ModelMeasures m =
+      measure(*model, corpus_,
+              {.reading = {.split = Split::kTest, .sequence_length = (tokens / 4 + 3) * kSegment},
+               .probe_tokens = tokens});
+  ASSERT_EQ(m.tokens, tokens);
+  const at::Tensor hidden = m.probe.layers[0].hidden;
+  ASSERT_EQ(hidden.size(0), tokens);
+  torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> means;
+  for (std::int64_t begin = 0; begin < tokens; begin += kSegment)
+    means.push_back(hidden.slice(0, begin, std::min(begin + kSegment, tokens)).mean(0));
+  const at::Tensor weight = model->moe_layers()[0]->router().scorer().fold().weight;
+  const at::Tensor h = router_entropies(at::stack(means).matmul(weight.t()));
+  EXPECT_EQ(m.layers[0].entropy->count(), std::ssize(means));
+  EXPECT_NEAR(m.layers[0].entropy->mean(), h.mean().item<double>(), 1e-6);
+  EXPECT_NEAR(m.layers[0].entropy->sd(), h.std(0, false).item<double>(), 1e-6);
 }
 
 TEST_F(Measures, InitialModelIsTheTrainers) {
