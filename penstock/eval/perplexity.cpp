@@ -105,6 +105,10 @@ Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOp
   const auto& names = corpus.domains();
   const auto token_bytes = corpus.token_bytes();
   const at::Device device = model.parameters().front().device();
+  // Windows of a merging router are padded to whole segments. Streams are not, because padding
+  // would get into the memory.
+  const std::int64_t length = options.sequence_length,
+                     whole = options.streams > 0 ? length : whole_segments(model.config(), length);
   Evaluation out;
   ModelMemory memory;
   for (std::int64_t index = 0; index < batches.size(); ++index) {
@@ -113,8 +117,8 @@ Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOp
     if (!batch.fresh) tensors.input.memory = std::move(memory);
     tensors.input.memory_length = options.memory_length;
     ScoredPass pass =
-        score_pass(model, std::move(tensors.input), tensors.targets, options.sequence_length,
-                   options.context, [&](std::int64_t layer, const RoutingResult& routing) {
+        score_pass(model, std::move(tensors.input), tensors.targets, whole, options.context,
+                   [&](std::int64_t layer, const RoutingResult& routing) {
                      count_routing(layer, routing, batch.domains, names, out);
                      if (options.routing_tap) options.routing_tap(layer, routing);
                    });

@@ -234,6 +234,13 @@ CheckpointContents TrainTask::contents_with(TensorMap model, TensorMap optimizer
 void TrainTask::check_evaluations() const {
   const TrainConfig& train = recipe().train;
   if (train.evaluation.streams == 0) return;
+  const std::int64_t segment = recipe().model.traits().segment_length;
+  PENSTOCK_CHECK(train.evaluation.sequence_length % segment == 0,
+                 "train.eval_sequence_length = ", train.evaluation.sequence_length,
+                 " is not a multiple of ", segment,
+                 ", the length of this router's segments, which "
+                 "evaluation along train.eval_streams reads whole; give a multiple, or "
+                 "train.eval_streams = 0");
   for (const Split split : {Split::kValidation, Split::kTest})
     if (has_split(split))
       EvaluationStreams(trainer_.corpus(), split,
