@@ -59,6 +59,9 @@ void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
                  "train_memory: with carried memory each text is a pass of its own, and this "
                  "model's router decides over a batch; set train_memory = 0 and "
                  "eval_memory = 0");
+  PENSTOCK_CHECK(finetune.eval_memory == 0 || !config.traits().merges,
+                 "eval_memory: texts are filled up to this model's segments, and the memory would "
+                 "carry the padding to the next text; set eval_memory = 0");
 }
 
 }  // namespace

@@ -160,6 +160,14 @@ TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
                             start.at("model.layers.0.mlp.router.scorer.network.w1")));
 }
 
+TEST_F(FinetuneRun, PaddingOfSegmentsIsNotCarriedAsMemory) {
+  prepare(ModelKind::transformer_xl, "lory");
+  set("protocol", "authors");
+  set("steps", 2);
+  set("train_memory", 0);
+  testing::expect_says(error("run"), {"eval_memory = 0", "padding"});
+}
+
 TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
   prepare(ModelKind::transformer_xl, "hyperrouter");
   set("steps", 2);
