@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/median.h"
 #include "penstock/base/random.h"
-#include "penstock/bench/statistics.h"
+#include "penstock/bench/stopwatch.h"
 #include "penstock/infer/session.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/ops/machine/precision.h"

@@ -9,9 +9,10 @@
 #include <optional>
 
 #include "penstock/base/error.h"
+#include "penstock/base/median.h"
 #include "penstock/base/random.h"
 #include "penstock/bench/active_experts.h"
-#include "penstock/bench/statistics.h"
+#include "penstock/bench/stopwatch.h"
 #include "penstock/bench/synthetic.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <optional>
 
+#include "penstock/base/median.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/models/counts/parameter_count.h"
@@ -17,13 +18,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t settle_window = 20;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /// Whether the mean of steps [end − window, end) is within the tolerance of the target.
 bool on_target(const std::vector<double>& sparsity, std::size_t end, double target) {

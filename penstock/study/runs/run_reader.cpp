@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "penstock/base/median.h"
 #include "penstock/io/toml.h"
 #include "penstock/routers/logged_states.h"
 #include "penstock/study/config/config_hash.h"
@@ -110,13 +111,6 @@ Metrics read_metrics(const std::string& path) {
     add_line(metrics, line, where);
   }
   return metrics;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Keeps points that are evenly spaced in the step, and points that are evenly spaced in its
