@@ -103,6 +103,11 @@ class FieldReader {
  private:
   const ConfigNode* take(std::string_view name);
   static void read(const ConfigNode&, const std::string& path, ConfigNode&, const FieldInfo&);
+  /// A list of values of any type.
+  static void read(const ConfigNode& node, const std::string& path, ConfigNode::Array& value,
+                   const FieldInfo&) {
+    value = items(node, path);
+  }
   static void read(const ConfigNode&, const std::string& path, bool&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, std::int64_t&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, double&, const FieldInfo&);

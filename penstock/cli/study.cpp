@@ -23,6 +23,7 @@
 #include "penstock/cli/study_jobs.h"
 #include "penstock/dist/transport.h"
 #include "penstock/report/report.h"
+#include "penstock/study/config/chosen_pairs.h"
 #include "penstock/study/config/study_fields.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_groups.h"
@@ -206,6 +207,7 @@ std::vector<FieldDescription> keys_of_a_study() {
   const auto add = [&](const std::vector<FieldDescription>& more) {
     out.insert(out.end(), more.begin(), more.end());
   };
+  add(describe_config<study::PairFields>("pairs."));
   add(describe_config<study::VariantFields>("variants.VARIANT."));
   add(describe_config<study::ScaleFields>("scale.SCALE."));
   add(describe_config<study::RecipeChanges>("scale.SCALE.variants.VARIANT."));

@@ -46,6 +46,8 @@ constexpr const char* kStudyFile =
     "  reference = \"topk\"                   differences are from this variant, by pairs of "
     "seeds\n"
     "  pairs = [[\"remoe\", \"topk\"]]          also these differences, first minus second\n"
+    "                                       or of groups' means: pairs = [{label = \"...\",\n"
+    "                                       first = [...], second = [...]}]\n"
     "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
     "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
     "  report = [\"entropy\", \"samples\"]      of the runs' routers; also \"token-experts\",\n"

@@ -97,7 +97,7 @@ Table results_table(Variants variants, const StudyResults& results) {
   return out;
 }
 
-/// The number of common seeds: "3", or "2 of 3" if a variant has others.
+/// The number of common seeds: "3", or "2 of 3" if some variant has others.
 std::string common_seeds(const PairComparison& pair) {
   const std::size_t common = pair.seeds.size();
   return common == pair.all_seeds ? fmt::to_string(common)
@@ -122,7 +122,7 @@ Table differences_table(const std::string& title, const std::vector<PairComparis
   const bool with_test = std::ranges::any_of(pairs, tested);
   Table out{.title = title,
             .columns = {"first − second",
-                        {"seeds", "that both variants have, of those that either has"},
+                        {"seeds", "that every compared variant has, of those that any has"},
                         "validation loss"},
             .look = "pairs"};
   if (with_test) out.columns.push_back({"test loss", "", 1});
@@ -132,13 +132,12 @@ Table differences_table(const std::string& title, const std::vector<PairComparis
                          2});
   out.columns.push_back({"compute, first ÷ second", "", 3});
   for (const PairComparison& pair : pairs) {
-    const std::string name = pair.first + " − " + pair.second;
     if (pair.seeds.empty()) {
-      out.note += (out.note.empty() ? "without a common seed: " : "; ") + name;
+      out.note += (out.note.empty() ? "without a common seed: " : "; ") + pair.label;
       continue;
     }
     auto& cells = out.rows.emplace_back().cells;
-    cells = {name, common_seeds(pair), difference_or_dash(pair.validation_loss)};
+    cells = {pair.label, common_seeds(pair), difference_or_dash(pair.validation_loss)};
     if (with_test) cells.push_back(difference_or_dash(pair.test_loss));
     cells.push_back(order_cell(pair));
     cells.emplace_back(pair.compute > 0 ? ratio_text(pair.compute) : "–");

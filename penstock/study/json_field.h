@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -32,6 +33,13 @@ concept ListsJson = requires(C object, JsonProbe probe) {
   object.visit(probe);
 };
 
+/// A type that is written and read in a form of its own. `read` throws Error naming `where`.
+template <class T>
+concept HasOwnJson = requires(T value, const nlohmann::json& from, const std::string& where) {
+  value.read(from, where);
+  { value.written() } -> std::same_as<nlohmann::json>;
+};
+
 class JsonReader {
  public:
   /// Errors begin with `where`. Both must outlive the reader.
@@ -51,6 +59,8 @@ class JsonReader {
     if constexpr (ListsJson<T>) {
       JsonReader reader(from, where);
       value.visit(reader);
+    } else if constexpr (HasOwnJson<T>) {
+      value.read(from, where);
     } else if constexpr (Worded<T>) {
       const auto known = words(value);
       const std::string word = from.is_string() ? from.get<std::string>() : std::string();
@@ -107,6 +117,8 @@ class JsonWriter {
       JsonWriter writer;
       value.visit(writer);
       return std::move(writer.object_);
+    } else if constexpr (HasOwnJson<T>) {
+      return value.written();
     } else if constexpr (Worded<T>) {
       return word(value);
     } else {

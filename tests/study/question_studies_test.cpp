@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -129,7 +130,7 @@ TEST(QuestionStudies, Question1ComparesOneThingAtATime) {
     wanted.insert({router + "-distilled", router + "-drawn"});
   std::set<std::pair<std::string, std::string>> pairs;
   for (const ChosenPair& pair : study_of("question1-routers").comparison.pairs)
-    pairs.insert({pair.first, pair.second});
+    pairs.insert({pair.first.names.at(0), pair.second.names.at(0)});
   EXPECT_EQ(pairs, wanted);
 }
 
@@ -164,6 +165,44 @@ TEST(QuestionStudies, Question2IsABalancedFractionOfItsDesign) {
       EXPECT_EQ(together.size(), a == 4 ? 6u : 4u);
       for (const auto& [pair, count] : together) EXPECT_EQ(count, a == 4 ? 2 : 3) << a << " " << b;
     }
+}
+
+/// The groups of a factor are the twelve variants by their options.
+TEST(QuestionStudies, Question2ComparesTheLevelsOfEachFactor) {
+  const StudyConfig study = study_of("question2-upcycling");
+  std::map<std::string, std::set<std::string>> levels;
+  for (const Variant& variant : study.variants) {
+    if (variant.upcycle.empty()) continue;
+    const auto options = read_config<UpcycleOptions>(variant.upcycle, "upcycle");
+    const double even = std::log(static_cast<double>(8 * options.granularity));
+    levels[options.collapsed ? "heads" : "random"].insert(variant.name);
+    levels[options.start_entropy > 0.7 * even ? "small" : "large"].insert(variant.name);
+    levels[options.match_lr ? "lr matched" : "lr of the model"].insert(variant.name);
+    levels[options.renormalise ? "renormalised" : "two of all"].insert(variant.name);
+    levels[options.noise > 0         ? "noise"
+           : options.granularity > 1 ? "shards"
+                                     : "copies"]
+        .insert(variant.name);
+  }
+  const auto group = [](const VariantGroup& names) {
+    return std::set<std::string>(names.names.begin(), names.names.end());
+  };
+  const auto& pairs = study.comparison.pairs;
+  const std::vector<std::array<std::string, 2>> wanted = {{"heads", "random"},
+                                                          {"small", "large"},
+                                                          {"lr matched", "lr of the model"},
+                                                          {"renormalised", "two of all"},
+                                                          {"noise", "copies"},
+                                                          {"shards", "copies"},
+                                                          {"shards", "noise"}};
+  ASSERT_EQ(pairs.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    SCOPED_TRACE(wanted[i][0]);
+    EXPECT_EQ(group(pairs[i].first), levels.at(wanted[i][0]));
+    EXPECT_EQ(group(pairs[i].second), levels.at(wanted[i][1]));
+    EXPECT_EQ(pairs[i].first.names.size(), i < 4 ? 6u : 4u);
+    EXPECT_TRUE(pairs[i].label.has_value());
+  }
 }
 
 TEST(QuestionStudies, Question3VariesGatesCapAndController) {

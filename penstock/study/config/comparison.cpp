@@ -1,8 +1,23 @@
 #include "penstock/study/config/comparison.h"
 
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
 #include "penstock/base/parse_number.h"
 
 namespace penstock::study {
+
+void VariantGroup::read(const nlohmann::json& from, const std::string& where) {
+  if (from.is_array())
+    names = read_json<std::vector<std::string>>(from, where);
+  else
+    names = {read_json<std::string>(from, where)};
+  PENSTOCK_CHECK(!names.empty(), where, ": is an empty list");
+}
+
+nlohmann::json VariantGroup::written() const {
+  return names.size() == 1 ? nlohmann::json(names[0]) : nlohmann::json(names);
+}
 
 std::string measure_title(Quality measure) {
   return measure == Quality::perplexity ? "perplexity" : "bits per byte";

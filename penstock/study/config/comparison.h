@@ -1,13 +1,16 @@
-// The comparison of a study's variants: the figure, the reference variant, chosen pairs, the
-// baseline that they must beat, and published numbers.
+// The comparison of a study's variants: the figure, the reference variant, chosen pairs of variants
+// or groups, the baseline that they must beat, and published numbers.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "penstock/study/json_field.h"
@@ -42,15 +45,33 @@ struct Baseline {
 enum class Quality { bits_per_byte, perplexity };
 constexpr std::array<std::string_view, 2> words(Quality) { return {"bits_per_byte", "perplexity"}; }
 
-/// Names of two variants that the study compares; the difference is first − second.
+/// Names of one variant, or of a group of variants whose mean is compared. In JSON one name is a
+/// string and several are a list.
+struct VariantGroup {
+  std::vector<std::string> names;
+
+  VariantGroup() = default;
+  VariantGroup(std::string name) : names{std::move(name)} {}
+  VariantGroup(const char* name) : names{name} {}
+  VariantGroup(std::initializer_list<std::string> names) : names(names) {}
+  bool operator==(const VariantGroup&) const = default;
+
+  /// Throws Error naming `where` for JSON that is no name and no list of names.
+  void read(const nlohmann::json& from, const std::string& where);
+  nlohmann::json written() const;
+};
+
+/// Two variants or groups that the study compares; the difference is first − second.
 struct ChosenPair {
-  std::string first, second;
+  VariantGroup first, second;
+  std::optional<std::string> label = {};  ///< none: by the variants' labels
 
   bool operator==(const ChosenPair&) const = default;
   template <class V>
   void visit(V& v) {
     v("first", first, Presence::required);
     v("second", second, Presence::required);
+    v("label", label, Presence::if_filled);
   }
 };
 

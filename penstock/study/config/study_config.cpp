@@ -292,7 +292,8 @@ void keep_whole_pairs(StudyConfig& study) {
     return std::ranges::find(study.variants, name, &Variant::name) != study.variants.end();
   };
   std::erase_if(study.comparison.pairs, [&](const ChosenPair& pair) {
-    return !is_there(pair.first) || !is_there(pair.second);
+    return !std::ranges::all_of(pair.first.names, is_there) ||
+           !std::ranges::all_of(pair.second.names, is_there);
   });
 }
 
@@ -322,7 +323,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   PENSTOCK_CHECK(!variants.table().empty() || !study.trains(), path,
                  ": a study needs at least one [variants.NAME] table");
   const auto names = names_in_order(variants, "variants");
-  study.comparison.pairs = read_pairs(fields.pairs, root.find("pairs"), names);
+  study.comparison.pairs = read_pairs(fields.pairs, names);
   if (variants.empty()) return study;
   const auto beside = [&](const std::string& file) {
     return read((std::filesystem::path(path).parent_path() / file).string());

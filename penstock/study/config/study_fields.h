@@ -70,7 +70,7 @@ struct StudyFields {
   ComparisonFields comparison{.seeds = std::vector<std::int64_t>{1}};
   std::vector<std::string> report;
   RunCheckpoint eval_checkpoint = RunCheckpoint::final;
-  std::vector<std::vector<std::string>> pairs;
+  ConfigNode::Array pairs;
   Quality measure = Quality::bits_per_byte;
   std::string published_as;
   ConfigNode scale, closed_form;
@@ -85,7 +85,7 @@ struct StudyFields {
     v("report", report, {.help = "additional sections of the report", .choices = report_words()});
     v("eval_checkpoint", eval_checkpoint, {.help = "checkpoint that is measured"});
     v("pairs", pairs,
-      {.help = "pairs of variants whose differences are shown, first minus second"});
+      {.help = "pairs of variants, or of groups, whose differences are shown, first minus second"});
     v("measure", measure, {.help = "quality measure in tables by k"});
     v("published_as", published_as,
       {.help =

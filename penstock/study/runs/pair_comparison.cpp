@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "penstock/study/json_field.h"
 #include "penstock/study/runs/equal_compute.h"
@@ -14,6 +15,7 @@ namespace penstock::study {
 namespace {
 
 using nlohmann::json;
+using Side = std::vector<const VariantSummary*>;
 
 /// Null if the variant has no rows.
 const VariantSummary* summary_of(Variants variants, const std::string& name) {
@@ -21,15 +23,52 @@ const VariantSummary* summary_of(Variants variants, const std::string& name) {
   return found == variants.end() ? nullptr : &*found;
 }
 
-/// The summaries of two variants; null for those without rows.
-VariantPair summaries_of(Variants variants, const ChosenPair& names) {
-  return {summary_of(variants, names.first), summary_of(variants, names.second)};
+/// The variants' labels; the names of those without rows.
+std::string labels_of(Variants variants, const VariantGroup& group) {
+  std::string out;
+  for (const std::string& name : group.names) {
+    const VariantSummary* const variant = summary_of(variants, name);
+    out += (out.empty() ? "" : ", ") + (variant ? variant->label : name);
+  }
+  return out;
 }
 
-std::set<std::int64_t> seeds_of(const VariantSummary& variant) {
-  std::set<std::int64_t> out;
-  for (const RunRow* row : variant.rows) out.insert(row->seed);
+std::string label_of(Variants variants, const ChosenPair& names) {
+  return names.label ? *names.label
+                     : labels_of(variants, names.first) + " − " + labels_of(variants, names.second);
+}
+
+/// Empty if a variant has no rows.
+Side side_of(Variants variants, const VariantGroup& group) {
+  Side out;
+  for (const std::string& name : group.names) {
+    const VariantSummary* const variant = summary_of(variants, name);
+    if (!variant) return {};
+    out.push_back(variant);
+  }
   return out;
+}
+
+/// Nothing if a variant has no rows.
+std::optional<VariantPair> pair_of(Variants variants, const ChosenPair& names) {
+  VariantPair out{.names = names,
+                  .label = label_of(variants, names),
+                  .first = side_of(variants, names.first),
+                  .second = side_of(variants, names.second)};
+  return out.first.empty() || out.second.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+/// The mean of the variants' figures at a seed; nothing if a variant has none.
+std::optional<double> mean_at(const Side& side, std::int64_t seed, const Figure& figure) {
+  double sum = 0;
+  for (const VariantSummary* variant : side) {
+    std::optional<double> found;
+    for (const RunRow* row : variant->rows)
+      if (row->seed == seed && !found) found = figure(*row);
+    if (!found) return std::nullopt;
+    sum += *found;
+  }
+  return sum / static_cast<double>(side.size());
 }
 
 /// The differences of a loss of the summaries.
@@ -39,29 +78,52 @@ std::optional<PairedDifference> loss_difference(const VariantPair& pair,
                        std::ranges::find(summary_figures(), spread, &SummaryFigure::spread)->of);
 }
 
-/// The first's training FLOPs ÷ the second's; 0: not stated.
-double compute_quotient(const VariantPair& pair) {
-  const Spread &first = pair.first->total_flops, &second = pair.second->total_flops;
-  return first.count > 0 && second.count > 0 ? first.mean / second.mean : 0;
+/// The mean of the variants' mean training FLOPs; 0 if one does not state them.
+double mean_flops(const Side& side) {
+  double sum = 0;
+  for (const VariantSummary* variant : side) {
+    if (variant->total_flops.count == 0) return 0;
+    sum += variant->total_flops.mean;
+  }
+  return sum / static_cast<double>(side.size());
 }
 
-/// @param compute  compute_quotient()
+/// Fills in the seeds that every variant of the pair has, and their number in any.
+void count_seeds(PairComparison& out, const VariantPair& pair) {
+  std::map<std::int64_t, std::size_t> variants;  // with a run, by seed
+  for (const Side* side : {&pair.first, &pair.second})
+    for (const VariantSummary* variant : *side) {
+      std::set<std::int64_t> own;
+      for (const RunRow* row : variant->rows) own.insert(row->seed);
+      for (const std::int64_t seed : own) ++variants[seed];
+    }
+  for (const auto& [seed, count] : variants)
+    if (count == pair.first.size() + pair.second.size()) out.seeds.push_back(seed);
+  out.all_seeds = variants.size();
+}
+
+/// @param compute  the first's training FLOPs ÷ the second's; 0: not stated
 std::string why_no_order(const VariantPair& pair, double compute) {
-  if (!pair.first->causal || !pair.second->causal) return "not causal";
+  const auto causal = [](const VariantSummary* variant) { return variant->causal; };
+  if (!std::ranges::all_of(pair.first, causal) || !std::ranges::all_of(pair.second, causal))
+    return "not causal";
   return compute > 0 && std::max(compute, 1 / compute) > kEqualCompute ? "compute differs" : "";
 }
 
-PairComparison compared(const VariantPair& pair) {
-  PairComparison out{.names = {pair.first->name, pair.second->name},
-                     .first = pair.first->label,
-                     .second = pair.second->label};
-  const auto first = seeds_of(*pair.first), second = seeds_of(*pair.second);
-  std::ranges::set_intersection(first, second, std::back_inserter(out.seeds));
-  out.all_seeds = first.size() + second.size() - out.seeds.size();
-  out.validation_loss = loss_difference(pair, &VariantSummary::validation_loss);
-  out.test_loss = loss_difference(pair, &VariantSummary::test_loss);
-  out.compute = compute_quotient(pair);
-  out.no_order = why_no_order(pair, out.compute);
+/// Without seeds if a variant has no rows.
+PairComparison compared(Variants variants, const ChosenPair& names) {
+  PairComparison out{.names = names,
+                     .label = label_of(variants, names),
+                     .first = labels_of(variants, names.first),
+                     .second = labels_of(variants, names.second)};
+  const auto pair = pair_of(variants, names);
+  if (!pair) return out;
+  count_seeds(out, *pair);
+  out.validation_loss = loss_difference(*pair, &VariantSummary::validation_loss);
+  out.test_loss = loss_difference(*pair, &VariantSummary::test_loss);
+  const double first = mean_flops(pair->first), second = mean_flops(pair->second);
+  out.compute = first > 0 && second > 0 ? first / second : 0;
+  out.no_order = why_no_order(*pair, out.compute);
   return out;
 }
 
@@ -81,32 +143,30 @@ json common_json(const PairComparison& pair) {
 
 std::optional<PairedDifference> difference_of(const VariantPair& pair, const Figure& figure) {
   std::vector<double> a, b;
-  for (const RunRow* first : pair.first->rows)
-    for (const RunRow* second : pair.second->rows) {
-      if (first->seed != second->seed) continue;
-      const auto mine = figure(*first), theirs = figure(*second);
-      if (!mine || !theirs) continue;
-      a.push_back(*mine);
-      b.push_back(*theirs);
-    }
+  for (const RunRow* row : pair.first.front()->rows) {
+    const auto mine = mean_at(pair.first, row->seed, figure);
+    const auto theirs = mean_at(pair.second, row->seed, figure);
+    if (!mine || !theirs) continue;
+    a.push_back(*mine);
+    b.push_back(*theirs);
+  }
   return a.empty() ? std::nullopt : std::optional(paired_difference(a, b));
 }
 
 std::vector<VariantPair> pairs_with_reference(Variants variants, const Comparison& comparison) {
-  const VariantSummary* const reference = summary_of(variants, comparison.reference);
   std::vector<VariantPair> out;
-  if (!reference) return out;
-  for (const VariantSummary& variant : variants)
-    if (&variant != reference) out.push_back({&variant, reference});
+  for (const VariantSummary& variant : variants) {
+    if (variant.name == comparison.reference) continue;
+    if (auto pair = pair_of(variants, {variant.name, comparison.reference}))
+      out.push_back(std::move(*pair));
+  }
   return out;
 }
 
 std::vector<VariantPair> chosen_pairs(Variants variants, const Comparison& comparison) {
   std::vector<VariantPair> out;
-  for (const ChosenPair& names : comparison.pairs) {
-    const VariantPair pair = summaries_of(variants, names);
-    if (pair.first && pair.second) out.push_back(pair);
-  }
+  for (const ChosenPair& names : comparison.pairs)
+    if (auto pair = pair_of(variants, names)) out.push_back(std::move(*pair));
   return out;
 }
 
@@ -114,7 +174,8 @@ std::vector<PairComparison> compare_all(Variants variants) {
   std::vector<PairComparison> out;
   for (std::size_t i = 0; i < variants.size(); ++i)
     for (std::size_t j = i + 1; j < variants.size(); ++j)
-      if (auto pair = compared({&variants[i], &variants[j]}); pair.validation_loss)
+      if (auto pair = compared(variants, {variants[i].name, variants[j].name});
+          pair.validation_loss)
         out.push_back(std::move(pair));
   return out;
 }
@@ -125,21 +186,14 @@ std::vector<PairComparison> compare_shown(Variants variants, const Comparison& c
   if (variants.size() <= kMostInPairs || with_reference.empty()) return compare_all(variants);
   std::vector<PairComparison> out;
   for (const VariantPair& one : with_reference)
-    if (auto pair = compared(one); pair.validation_loss) out.push_back(std::move(pair));
+    if (auto pair = compared(variants, one.names); pair.validation_loss)
+      out.push_back(std::move(pair));
   return out;
 }
 
 std::vector<PairComparison> compare_chosen(Variants variants, const Comparison& comparison) {
   std::vector<PairComparison> out;
-  for (const ChosenPair& names : comparison.pairs) {
-    const VariantPair pair = summaries_of(variants, names);
-    if (pair.first && pair.second)
-      out.push_back(compared(pair));
-    else
-      out.push_back({.names = names,
-                     .first = pair.first ? pair.first->label : names.first,
-                     .second = pair.second ? pair.second->label : names.second});
-  }
+  for (const ChosenPair& names : comparison.pairs) out.push_back(compared(variants, names));
   return out;
 }
 

@@ -90,14 +90,14 @@ void add_differences(Table& table, TableRow row, const VariantPair& pair, Qualit
 Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
   const auto pairs = pairs_with_reference(variants, comparison);
   if (pairs.empty()) return {};
-  Table out =
-      table_by_k(fmt::format("difference in {} from {}, seed by seed",
-                             measure_title(comparison.measure), pairs.front().second->label),
-                 "", ks);
+  Table out = table_by_k(
+      fmt::format("difference in {} from {}, seed by seed", measure_title(comparison.measure),
+                  pairs.front().second.front()->label),
+      "", ks);
   for (const VariantPair& pair : pairs)
     add_differences(out,
-                    {.cells = {pair.first->label},
-                     .variant = static_cast<std::size_t>(pair.first - variants.data())},
+                    {.cells = {pair.first.front()->label},
+                     .variant = static_cast<std::size_t>(pair.first.front() - variants.data())},
                     pair, comparison.measure, ks);
   return out;
 }
@@ -107,8 +107,7 @@ Table chosen_table(Variants variants, const Comparison& comparison, Ks ks) {
       fmt::format("differences of pairs in {}, seed by seed", measure_title(comparison.measure)),
       "first − second", ks);
   for (const VariantPair& pair : chosen_pairs(variants, comparison))
-    add_differences(out, {.cells = {pair.first->label + " − " + pair.second->label}}, pair,
-                    comparison.measure, ks);
+    add_differences(out, {.cells = {pair.label}}, pair, comparison.measure, ks);
   return out;
 }
 
@@ -129,9 +128,10 @@ json differences_json(std::span<const VariantPair> pairs, Quality measure, Ks ks
   for (const std::int64_t k : ks)
     for (const VariantPair& pair : pairs)
       if (const auto difference = difference_at(pair, k, measure)) {
-        out.push_back({{first, pair.first->name},
-                       {second, pair.second->name},
+        out.push_back({{first, pair.names.first.written()},
+                       {second, pair.names.second.written()},
                        {"k", k > 0 ? json(k) : json()}});
+        if (pair.names.label) out.back()["label"] = *pair.names.label;
         out.back().update(to_json(*difference));
       }
   return out;

@@ -61,7 +61,7 @@ TEST_F(ChosenPairs, ThatAreWrongAreNamedWithFileAndLine) {
   expect("pairs = [['a', 'cats']]",
          {"s.toml:2: pairs names 'cats', which is not a variant", "did you mean 'cat'?"});
   expect("pairs = [\n['a', 'b'],\n['b', 'b'],\n]",
-         {"s.toml:4: pairs has [\"b\", \"b\"], the same variant twice"});
+         {"s.toml:4: pairs has [\"b\", \"b\"], with 'b' twice"});
   expect("pairs = [\n['a', 'b'],\n['a', 'cat'],\n['a', 'b'],\n]",
          {"s.toml:5: pairs has [\"a\", \"b\"] after [\"a\", \"b\"]", "the same pair"});
   expect("pairs = [['a', 'b'], ['b', 'a']]",
@@ -69,8 +69,42 @@ TEST_F(ChosenPairs, ThatAreWrongAreNamedWithFileAndLine) {
   expect("pairs = [['a', 'b', 'cat']]", {"s.toml:2: pairs has a list of 3 names"});
   expect("pairs = [['a']]", {"s.toml:2: pairs has a list of 1 name; "});
   expect("pairs = [[]]", {"s.toml:2: pairs has a list of 0 names; "});
-  expect("pairs = ['a', 'b']", {"s.toml:2: pairs: expected an array, found a string"});
+  expect("pairs = ['a', 'b']", {"s.toml:2: pairs: expected an array or a table, found a string"});
   expect("pairs = [['a', 1]]", {"s.toml:2: pairs: expected a string, found an integer"});
+}
+
+TEST_F(ChosenPairs, MayBeOfGroups) {
+  write("pairs = [{label = 'one', first = ['a', 'b'], second = ['cat']}, ['a', 'b']]");
+  EXPECT_EQ(read().comparison.pairs, (Pairs{{{"a", "b"}, "cat", "one"}, {"a", "b"}}));
+  write("only = ['a', 'b']\npairs = [{first = ['a', 'b'], second = ['cat']}, ['a', 'b']]");
+  EXPECT_EQ(read().comparison.pairs, (Pairs{{"a", "b"}}));
+  testing::write_text(folder.path("s.toml"),
+                      "base = 'a.toml'\n[[pairs]]\nfirst = ['a']\nsecond = ['b']\n"
+                      "[variants.a]\n[variants.b]\n");
+  EXPECT_EQ(read().comparison.pairs, (Pairs{{"a", "b"}}));
+}
+
+TEST_F(ChosenPairs, OfWrongGroupsAreNamedWithFileAndLine) {
+  const auto expect = [&](const std::string& pair, std::initializer_list<std::string_view> parts) {
+    penstock::testing::expect_says(error("pairs = [\n['a', 'b'],\n" + pair + ",\n]"), parts);
+  };
+  expect("{first = ['a', 'cats'], second = ['b']}",
+         {"s.toml:4: pairs names 'cats', which is not a variant", "did you mean 'cat'?"});
+  expect("{first = [], second = ['b']}", {"s.toml:4: pairs.first has no variants"});
+  expect("{first = ['b']}", {"s.toml:4: pairs.second has no variants"});
+  expect("{first = ['a', 'cat'], second = ['b', 'cat']}",
+         {"s.toml:4: pairs has {first = [\"a\", \"cat\"], second = [\"b\", \"cat\"]}, with 'cat' "
+          "twice"});
+  expect("{first = ['a', 'a'], second = ['b']}", {"s.toml:4: pairs has ", "with 'a' twice"});
+  expect("{first = ['b'], second = ['a']}",
+         {"s.toml:4: pairs has [\"b\", \"a\"] after [\"a\", \"b\"]", "the same pair"});
+  expect("{first = ['b', 'a'], second = ['cat']},\n{first = ['cat'], second = ['a', 'b']}",
+         {"s.toml:5: pairs has ", "the same pair"});
+  expect("{first = 'a', second = ['b']}", {"s.toml:4: pairs.first: expected an array"});
+  expect("{first = ['a'], seconds = ['b']}",
+         {"s.toml:4: pairs.seconds: unknown key; did you mean 'second'?"});
+  expect("[['a', 'b'], 'cat']", {"s.toml:4: pairs: expected a string, found an array",
+                                 "write groups as {first = [...], second = [...]}"});
 }
 
 TEST_F(ChosenPairs, OfAStudyWithoutVariantsAreRefused) {

@@ -1,5 +1,5 @@
-// The differences of two variants, against numbers worked by hand, and their place in results.json,
-// text and page.
+// The differences of two variants or groups, against numbers worked by hand, and their place in
+// results.json, text and page.
 #include "penstock/study/runs/pair_comparison.h"
 
 #include <gtest/gtest.h>
@@ -100,8 +100,7 @@ TEST_F(ComparedPairs, OfEveryReportHaveSeedsAndTestLosses) {
   EXPECT_EQ(report::results_text(results).find("test loss"), std::string::npos);
 }
 
-/// Of every report's table and of that of the chosen pairs.
-TEST_F(ComparedPairs, AreInNoOrderInBothTables) {
+TEST_F(ComparedPairs, OfEveryReportAreInNoOrderWhereComputeDiffersOrARunIsNotCausal) {
   results.comparison.pairs.clear();
   const auto expect_none = [&](const std::string& why) {
     const std::string text = report::results_text(results), table = differences_in(text);
@@ -129,6 +128,97 @@ TEST_F(ComparedPairs, OfAllVariantsStandInResults) {
   EXPECT_NEAR(pair["half_width_95"].get<double>(), 0.496868, 1e-6);
   EXPECT_NEAR(pair["test_loss"]["difference"]["mean"].get<double>(), 0.6, 1e-12);
   EXPECT_TRUE(pair["compute"].is_null());
+}
+
+/// {a1, a2} − {b1, b2}. Validation: 1.2 − 1.1, 1.3 − 1.0 and 1.2 − 0.7 at the seeds 1, 2 and 3; b2
+/// has no seed 4. Test: 2.1 − 1.6 and 2.2 − 1.5; a2 has none at seed 3.
+struct ComparedGroups : ::testing::Test {
+  StudyResults results{
+      .title = "t",
+      .comparison = {.pairs = {ChosenPair{{"a1", "a2"}, {"b1", "b2"}, "A minus B"}}},
+      .rows = {finished_run("a1", 1, 1.0, 2.0), finished_run("a1", 2, 1.1, 2.1),
+               finished_run("a1", 3, 0.8, 2.0), finished_run("a1", 4, 9),
+               finished_run("a2", 1, 1.4, 2.2), finished_run("a2", 2, 1.5, 2.3),
+               finished_run("a2", 3, 1.6), finished_run("a2", 4, 9), finished_run("b1", 4, 1),
+               finished_run("b1", 3, 0.6, 1.0), finished_run("b1", 2, 0.9, 1.4),
+               finished_run("b1", 1, 1.0, 1.5), finished_run("b2", 1, 1.2, 1.7),
+               finished_run("b2", 2, 1.1, 1.6), finished_run("b2", 3, 0.8, 1.0)}};
+
+  PairComparison compared() const {
+    return compare_chosen(summarize(results.rows), results.comparison).at(0);
+  }
+  void set_flops(const std::string& variant, double flops) {
+    for (RunRow& row : results.rows)
+      if (row.variant == variant) row.total_flops = flops;
+  }
+};
+
+TEST_F(ComparedGroups, TakeTheMeansOfTheGroupsAtSeedsThatAllHave) {
+  const PairComparison pair = compared();
+  EXPECT_EQ(pair.label, "A minus B");
+  EXPECT_EQ(pair.first, "La1, La2");
+  EXPECT_EQ(pair.seeds, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(pair.all_seeds, 4u);
+  // As those of ComparedPairs: 0.1, 0.3 and 0.5, and 0.5 and 0.7.
+  ASSERT_TRUE(pair.validation_loss && pair.test_loss);
+  EXPECT_EQ(pair.validation_loss->difference.count, 3);
+  EXPECT_EQ(pair.validation_loss->lower, 0);
+  EXPECT_NEAR(pair.validation_loss->difference.mean, 0.3, 1e-12);
+  EXPECT_NEAR(*pair.validation_loss->half_width, 0.496868, 1e-6);
+  EXPECT_EQ(pair.test_loss->difference.count, 2);
+  EXPECT_NEAR(pair.test_loss->difference.mean, 0.6, 1e-12);
+  EXPECT_NEAR(*pair.test_loss->half_width, 1.2706, 1e-9);
+}
+
+TEST_F(ComparedGroups, MayHaveDifferentSizes) {
+  results.comparison.pairs = {ChosenPair{"b1", {"a1", "a2"}}};
+  // 1.0 − 1.2, 0.9 − 1.3, 0.6 − 1.2 and 1 − 9.
+  EXPECT_NEAR(compared().validation_loss->difference.mean, (-0.2 - 0.4 - 0.6 - 8) / 4, 1e-12);
+  EXPECT_EQ(compared().validation_loss->lower, 4);
+  EXPECT_EQ(compared().label, "Lb1 − La1, La2");
+}
+
+TEST_F(ComparedGroups, AreOfEqualComputeIfTheirMeansAre) {
+  set_flops("a1", 1e12);
+  set_flops("a2", 3e12);
+  set_flops("b1", 2e12);
+  EXPECT_EQ(compared().compute, 0);  // b2 does not state its FLOPs
+  set_flops("b2", 2e12);
+  EXPECT_EQ(compared().compute, 1);
+  EXPECT_EQ(compared().no_order, "");
+  set_flops("b2", 2.1e12);
+  EXPECT_NEAR(compared().compute, 2 / 2.05, 1e-12);
+  EXPECT_EQ(compared().no_order, "compute differs");
+  set_flops("b2", 2e12);
+  results.rows.front().causal = false;
+  EXPECT_EQ(compared().no_order, "not causal");
+}
+
+TEST_F(ComparedGroups, StandInTextPageAndResults) {
+  results.comparison.pairs.push_back({{"a1", "none"}, "b1"});
+  const std::string text = report::results_text(results), page = report::report_page(results);
+  const std::size_t at = text.find("differences of pairs");
+  ASSERT_NE(at, std::string::npos) << text;
+  for (const std::string& shown : {text.substr(at), page})
+    penstock::testing::expect_says(shown, {"A minus B", "3 of 4", "+0.3000", "-0.1969 to +0.7969",
+                                           "without a common seed: La1, none − Lb1"});
+  const nlohmann::json object = to_json(results), &pair = object["pairs"][0];
+  EXPECT_EQ(pair["label"].get<std::string>(), "A minus B");
+  EXPECT_EQ(pair["first"], nlohmann::json({"a1", "a2"}));
+  EXPECT_EQ(pair["second"], nlohmann::json({"b1", "b2"}));
+  EXPECT_EQ(pair["seeds"], nlohmann::json({1, 2, 3}));
+  EXPECT_NEAR(pair["validation_loss"]["difference"]["mean"].get<double>(), 0.3, 1e-12);
+  EXPECT_EQ(object["pairs"][1]["second"].get<std::string>(), "b1");
+  EXPECT_FALSE(object["pairs"][1].contains("label"));
+  const StudyResults again = results_from_json(object, "results.json");
+  EXPECT_EQ(again.comparison.pairs, results.comparison.pairs);
+  EXPECT_EQ(to_json(again), object);
+  for (const nlohmann::json& wrong : {nlohmann::json::array(), nlohmann::json(3)}) {
+    nlohmann::json damaged = object;
+    damaged["pairs"][0]["second"] = wrong;
+    penstock::testing::expect_error([&] { results_from_json(damaged, "results.json"); },
+                                    {"results.json", "pairs", "second"});
+  }
 }
 
 TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
