@@ -240,7 +240,7 @@ def serve_request():
     parts = [{"type": "text", "text": "b"}]
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": parts}]
     yield "chat", json.dumps({**common, "messages": messages, "max_completion_tokens": 5, "logprobs": True,
-                              "top_logprobs": 3, "presence_penalty": 0, "logit_bias": {}}).encode()
+                              "top_logprobs": 3, "presence_penalty": 0.5, "logit_bias": {"5": -100}}).encode()
     yield "routing", json.dumps({"input": [1, 2, 3]}).encode()
 
 

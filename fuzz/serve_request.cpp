@@ -1,6 +1,7 @@
 // Fuzzes the body of a request to the server, read as each kind of request. An accepted request
 // must keep to the limits; a refused one must give status 400.
 #include <cstdint>
+#include <limits>
 
 #include "penstock/serve/request.h"
 
@@ -22,8 +23,11 @@ void check(const serve::TextRequest& request, const serve::RequestLimits& limits
   const auto prompts = static_cast<std::int64_t>(request.prompts.size());
   if (request.n < 1 || request.n * std::max<std::int64_t>(1, prompts) > limits.texts)
     __builtin_trap();
-  if (request.max_tokens && (*request.max_tokens < 1 || *request.max_tokens > limits.tokens))
+  const std::int64_t least = request.echo ? 0 : 1;
+  if (request.max_tokens && (*request.max_tokens < least || *request.max_tokens > limits.tokens))
     __builtin_trap();
+  if (!request.adjustments.none())
+    penstock::check(request.adjustments, std::int64_t{std::numeric_limits<TokenId>::max()} + 1);
   for (const std::string& stop : request.stop)
     if (stop.empty()) __builtin_trap();
   penstock::check(request.sampling);

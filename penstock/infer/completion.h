@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/infer/logit_adjustments.h"
 #include "penstock/infer/sampler.h"
 #include "penstock/models/language_model.h"
 
@@ -19,6 +20,7 @@ struct GenerateOptions {
   std::int64_t max_tokens = 256;  ///< largest number of generated tokens in a text
   std::int64_t samples = 1;       ///< texts generated for each prompt
   SamplingOptions sampling;
+  LogitAdjustments adjustments;   ///< of the logits before a token is chosen
   std::vector<std::string> stop;  ///< a text ends before the first of these strings
   /// A smaller model with the same tokenizer that proposes tokens, or null. It does not change the
   /// texts.

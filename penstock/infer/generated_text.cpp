@@ -25,6 +25,7 @@ void check_options(const GenerateOptions& options) {
 Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
              const GenerationListener& listener) {
   check_options(options);
+  check(options.adjustments, tokenizer.vocab_size());
   if (options.draft) check_draft(config, tokenizer, options);
   PENSTOCK_CHECK(tokenizer.vocab_size() <= config.vocab, "the tokenizer has ",
                  tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
@@ -61,6 +62,11 @@ std::int64_t GeneratedText::left() const {
 }
 
 TokenId GeneratedText::choose(std::span<const float> logits, std::int64_t ahead) const {
+  std::vector<float> adjusted;
+  if (!job_.options.adjustments.none()) {
+    adjusted = adjusted_logits(logits, job_.options.adjustments, prompt(), tokens());
+    logits = adjusted;
+  }
   return sample(logits, job_.options.sampling, static_cast<std::uint64_t>(out_.sample),
                 static_cast<std::uint64_t>(std::ssize(out_.tokens) + ahead));
 }

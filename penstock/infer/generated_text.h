@@ -53,7 +53,7 @@ class GeneratedText {
   std::int64_t left() const;
 
   /// The token that the logits [V] choose with the draw of the next token (ahead = 0) or of a token
-  /// `ahead` positions after it. Adds nothing to the text.
+  /// `ahead` positions after it. Penalties count the tokens so far. Adds nothing to the text.
   TokenId choose(std::span<const float> logits, std::int64_t ahead = 0) const;
   /// Chooses the next token by its logits [V] and adds it; false if the text has ended.
   bool take(std::span<const float> logits);

@@ -44,12 +44,14 @@ void check(const SamplingOptions& options) {
   PENSTOCK_CHECK(options.top_k >= 0, "top-k of ", options.top_k, " cannot be; 0 keeps all");
   PENSTOCK_CHECK(options.top_p > 0 && options.top_p <= 1, "top-p of ", options.top_p,
                  " cannot be; give more than 0 and at most 1");
+  PENSTOCK_CHECK(options.min_p >= 0 && options.min_p <= 1, "min-p of ", options.min_p,
+                 " cannot be; give 0 to 1");
 }
 
 namespace {
 
-/// The tokens that candidates() may keep, and possibly more, in any order. The probabilities are
-/// those before the cut by top-p.
+/// The tokens that candidates() may keep, in any order: exactly these without top-p, else possibly
+/// more. The probabilities are those before the cuts by top-p and then min-p.
 std::vector<Candidate> weighted(std::span<const float> logits, const SamplingOptions& options) {
   const std::size_t best = highest(logits);
   if (options.temperature == 0) return {{static_cast<TokenId>(best), 1}};
@@ -63,6 +65,8 @@ std::vector<Candidate> weighted(std::span<const float> logits, const SamplingOpt
     std::ranges::nth_element(list, list.begin() + options.top_k - 1, likelier);
     list.resize(static_cast<std::size_t>(options.top_k));
   }
+  if (options.top_p == 1)  // the likeliest has 1 before the scaling
+    std::erase_if(list, [&](const Candidate& c) { return c.probability < options.min_p; });
   scale(list);
   if (options.top_p < 1) {
     // The tokens below `least` have less probability together than the cut removes, so none of them
@@ -99,6 +103,8 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
   double sum = 0;
   std::size_t kept = 0;
   while (kept < list.size() && sum < options.top_p) sum += list[kept++].probability;
+  const double least = options.min_p * list.front().probability;
+  while (list[kept - 1].probability < least) --kept;
   list.resize(kept);
   scale(list);
   return list;

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "penstock/base/fields.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/serve/missing_features.h"
 #include "penstock/serve/object_reader.h"
 
@@ -19,6 +22,7 @@ constexpr std::int64_t kMostLikeliest = 20;
 /// With the prompt's tokens an answer has many times as many entries.
 constexpr std::int64_t kMostLikeliestOfPrompts = 5;
 constexpr std::int64_t kMostExperts = 65536;
+constexpr double kLargestBias = 100;
 
 bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
@@ -77,6 +81,30 @@ RoutingChoice choice_of(ObjectReader& reader) {
           .logit_shift = reader.number("logit_shift", -1e6, 1e6).value_or(0)};
 }
 
+std::vector<std::pair<TokenId, double>> bias_of(ObjectReader& reader) {
+  std::vector<std::pair<TokenId, double>> out;
+  const json* value = reader.find("logit_bias");
+  if (!value || is_empty(*value)) return out;
+  if (!value->is_object())
+    reader.refuse("logit_bias", "must be an object with numbers by token id");
+  for (const auto& [key, bias] : value->items()) {
+    const auto id = parse_number<TokenId>(key);
+    if (!id || *id < 0 || std::to_string(*id) != key)
+      reader.refuse("logit_bias", "has a key that is no token id");
+    if (!bias.is_number() || std::abs(bias.get<double>()) > kLargestBias)
+      reader.refuse("logit_bias", fmt::format("must have numbers from -{0} to {0}", kLargestBias));
+    out.emplace_back(*id, bias.get<double>());
+  }
+  return out;
+}
+
+LogitAdjustments adjustments_of(ObjectReader& reader) {
+  return {.repetition_penalty = reader.number("repetition_penalty", 0.01, 100).value_or(1),
+          .frequency_penalty = reader.number("frequency_penalty", -2, 2).value_or(0),
+          .presence_penalty = reader.number("presence_penalty", -2, 2).value_or(0),
+          .bias = bias_of(reader)};
+}
+
 /// Reads the keys that completions and chats share.
 void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest& out) {
   out.model = reader.text("model").value_or("");
@@ -85,12 +113,13 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
     reader.refuse(
         "n", fmt::format("asks for more than {} texts together with the prompts", limits.texts));
   if (reader.integer("best_of", 1, limits.texts).value_or(out.n) != out.n)
-    reader.refuse("best_of", "is not supported");
+    reader.refuse("best_of", "is not supported, except the value of 'n'");
   out.sampling.temperature = reader.number("temperature", 0, 100).value_or(1);
   out.sampling.top_p = reader.number("top_p", 0, 1).value_or(1);
   // Some clients write -1 for all tokens.
   out.sampling.top_k = std::max<std::int64_t>(
       0, reader.integer("top_k", -1, std::numeric_limits<TokenId>::max()).value_or(0));
+  out.sampling.min_p = reader.number("min_p", 0, 1).value_or(0);
   if (out.sampling.top_p == 0) {  // only the likeliest token
     out.sampling.top_k = 1;
     out.sampling.top_p = 1;
@@ -98,6 +127,7 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
   out.seed = reader.integer("seed", std::numeric_limits<std::int64_t>::min(),
                             std::numeric_limits<std::int64_t>::max());
   out.sampling.seed = static_cast<std::uint64_t>(out.seed.value_or(0));
+  out.adjustments = adjustments_of(reader);
   out.stop = stops_of(reader);
   out.stream = reader.boolean("stream").value_or(false);
   if (const json* options = reader.find("stream_options"); options && !is_empty(*options)) {

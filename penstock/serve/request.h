@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "penstock/infer/logit_adjustments.h"
 #include "penstock/infer/sampler.h"
 #include "penstock/models/routing_choice.h"
 #include "penstock/serve/request_error.h"
@@ -45,7 +46,8 @@ struct TextRequest {
   std::string model;                       ///< "" where the request names none
   std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context; 0 with echo only
   std::int64_t n = 1;
-  SamplingOptions sampling;  ///< its seed is `seed`, where that is given
+  SamplingOptions sampling;      ///< its seed is `seed`, where that is given
+  LogitAdjustments adjustments;  ///< its ids may be outside of the vocabulary
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;

@@ -39,6 +39,15 @@ void check_length(const ServedModel& model, const TextRequest& request, std::siz
       request.chat ? "messages" : "prompt", "context_length_exceeded");
 }
 
+/// The reader of requests has checked the numbers, so only an id can be wrong.
+void check_adjustments(const ServedModel& model, const TextRequest& request) {
+  try {
+    check(request.adjustments, model.service->tokenizer().vocab_size());
+  } catch (const Error& error) {
+    throw RequestError(400, error.what(), "logit_bias");
+  }
+}
+
 TextOrder order_of(const ServedModel& model, const TextRequest& request,
                    std::vector<TokenId> prompt, bool begins_document) {
   const std::int64_t room =
@@ -47,6 +56,7 @@ TextOrder order_of(const ServedModel& model, const TextRequest& request,
                   .begins_document = begins_document,
                   .options = {.max_tokens = request.max_tokens.value_or(room),
                               .sampling = request.sampling,
+                              .adjustments = request.adjustments,
                               .stop = request.stop},
                   .likeliest = request.likeliest,
                   .scores_all = request.echo && request.likeliest >= 0,
@@ -68,6 +78,7 @@ TextOrder order_of(const ServedModel& model, const TextRequest& request,
 
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head) {
+  check_adjustments(model, request);
   std::vector<TextOrder> out;
   const auto prompts = prompts_of(model, request);
   for (std::size_t p = 0; p < prompts.size(); ++p) {

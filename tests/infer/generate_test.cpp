@@ -49,6 +49,30 @@ TEST(Generate, GreedyTokensAreThoseOfWholePasses) {
   }
 }
 
+TEST(Generate, PenaltiesCountTheTokensSoFar) {
+  const auto model = model_of(tiny("topk"));
+  const std::vector<TokenId> prompt = prompt_tokens(*bytes(), "Abc def");
+  GenerateOptions options{.max_tokens = 20};
+  options.adjustments = {.repetition_penalty = 1.3, .frequency_penalty = 0.2, .bias = {{'q', 0.4}}};
+  const auto out = generate(model, *bytes(), {"Abc def"}, options);
+  std::vector<TokenId> tokens = prompt;
+  ASSERT_FALSE(out.completions[0].tokens.empty());
+  for (const TokenId token : out.completions[0].tokens) {
+    const at::Tensor logits = testing::whole(*model, tokens)[-1].to(at::kDouble).clone();
+    auto* const logit = logits.data_ptr<double>();
+    for (TokenId id = 0; id < bytes()->vocab_size(); ++id) {
+      const auto all = std::ranges::count(tokens, id);
+      if (all > 0) logit[id] *= logit[id] > 0 ? 1 / 1.3 : 1.3;
+      logit[id] -= 0.2 * static_cast<double>(all - std::ranges::count(prompt, id));
+    }
+    logit['q'] += 0.4;
+    EXPECT_EQ(token, logits.argmax().item<std::int64_t>());
+    tokens.push_back(token);
+  }
+  EXPECT_NE(out.completions[0].tokens,
+            generate(model, *bytes(), {"Abc def"}, {.max_tokens = 20}).completions[0].tokens);
+}
+
 TEST(Generate, ATextIsTheSameAloneAndBesideOthers) {
   for (const char* method : {"dense", "topk", "remoe", "switch", "thor", "noisy-topk"}) {
     SCOPED_TRACE(method);

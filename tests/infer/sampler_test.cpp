@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
@@ -46,6 +48,22 @@ TEST(Sampler, TopKAndTopPByHand) {
   expect({.temperature = 1, .top_p = 1e-9}, {{2, 1}});  // at least one token stays
   // Top-p applies after the temperature, to the tokens that top-k keeps: 16 / 20 ≥ 0.75.
   expect({.temperature = 0.5, .top_k = 2, .top_p = 0.75}, {{2, 1}});
+}
+
+TEST(Sampler, MinPByHand) {
+  // The likeliest has 1/2, the next 1/4 and the last two 1/8.
+  expect({.temperature = 1, .min_p = 0.24}, {{2, 0.5}, {1, 0.25}, {0, 0.125}, {3, 0.125}});
+  expect({.temperature = 1, .min_p = 0.26}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
+  expect({.temperature = 1, .min_p = 0.51}, {{2, 1}});
+  expect({.temperature = 1, .min_p = 1}, {{2, 1}});
+  // The odds after the temperature count: 16, 4, 1 and 1.
+  expect({.temperature = 0.5, .min_p = 0.2}, {{2, 16.0 / 20}, {1, 4.0 / 20}});
+  // With the other cuts, a token stays if it passes all of them.
+  expect({.temperature = 1, .top_k = 3, .min_p = 0.26}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
+  expect({.temperature = 1, .top_p = 0.8, .min_p = 0.26}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
+  expect({.temperature = 1, .top_p = 0.51, .min_p = 0.2}, {{2, 4.0 / 6}, {1, 2.0 / 6}});
+  expect({.temperature = 1, .top_p = 0.49, .min_p = 0.2}, {{2, 1}});
+  expect({.min_p = 0.5}, {{2, 1}});
 }
 
 TEST(Sampler, TopPKeepsTheSameWhateverTheTail) {
@@ -93,9 +111,10 @@ TEST(Sampler, DrawsWalkThroughTheCandidatesInOrder) {
     logits[i] = static_cast<float>(random_below(random_bits(9, 0, i), 40)) / 8;
   for (const double temperature : {0.0, 0.3, 2.0})
     for (const double top_p : {1.0, 0.9})
-      for (const std::int64_t top_k : {0, 5, 700}) {
+      for (const auto& [top_k, min_p] : std::vector<std::pair<std::int64_t, double>>{
+               {0, 0}, {5, 0}, {700, 0}, {0, 0.3}, {700, 0.3}}) {
         const SamplingOptions options{
-            .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = 6};
+            .temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = 6};
         const std::vector<Candidate> list = candidates(logits, options);
         for (std::uint64_t i = 0; i < 200; ++i) {
           const double draw = static_cast<double>(random_bits(6, 2, i) >> 11) * 0x1p-53;
@@ -120,6 +139,8 @@ TEST(Sampler, WhatCannotBeIsAnError) {
   EXPECT_THROW(check({.top_p = 0}), Error);
   EXPECT_THROW(check({.top_p = 1.1}), Error);
   EXPECT_THROW(check({.top_p = nan}), Error);
+  for (const double min_p : {-0.1, 1.1, static_cast<double>(nan)})
+    EXPECT_THROW(check({.min_p = min_p}), Error) << min_p;
   EXPECT_NO_THROW(check({.temperature = 0.7, .top_k = 40, .top_p = 1}));
 }
 

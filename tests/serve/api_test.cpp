@@ -215,6 +215,23 @@ TEST(Api, ExpertsPerTokenAndTheShiftChangeTheRouting) {
           R"("messages": [{"role": "user", "content": "a"}], "logit_shift": 1)", "logit_shift");
 }
 
+TEST(Api, LogitsAreAdjustedBeforeTheChoiceAlone) {
+  Server server;
+  const json got = answer(server, "/v1/completions",
+                          R"({"prompt": "a", "max_tokens": 3, "temperature": 0, "logprobs": 1,
+                              "logit_bias": {"122": 100}})");
+  EXPECT_EQ(got["choices"][0]["text"], "zzz");
+  // The log-probabilities are those of the model's own logits.
+  const json plain = answer(server, "/v1/completions",
+                            R"({"prompt": "azzz", "max_tokens": 0, "echo": true, "logprobs": 1})");
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(got["choices"][0]["logprobs"]["token_logprobs"][i].get<double>(),
+                plain["choices"][0]["logprobs"]["token_logprobs"][i + 1].get<double>(), 1e-4);
+  const json wrong =
+      answer(server, "/v1/completions", R"({"prompt": "a", "logit_bias": {"99999": 1}})", 400);
+  EXPECT_EQ(wrong["error"]["param"], "logit_bias");
+}
+
 TEST(Api, LogitsComeWhereTheyAreAskedFor) {
   Server server;
   Reply reply = server.ask(

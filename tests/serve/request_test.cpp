@@ -45,8 +45,9 @@ TEST(Request, EveryKeyIsRead) {
   const TextRequest request = parse_completion(R"({"model": "m", "prompt": ["a", [1, 2]],
       "max_tokens": 7, "n": 3, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,
       "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": 4,
-      "routing": true, "user": "u", "presence_penalty": 0, "frequency_penalty": 0.0,
-      "logit_bias": {}, "echo": false, "best_of": 3, "suffix": null})");
+      "routing": true, "user": "u", "presence_penalty": -2, "frequency_penalty": 0.5,
+      "repetition_penalty": 1.25, "min_p": 0.05, "logit_bias": {"50": -100, "7": 2.5},
+      "echo": false, "best_of": 3, "suffix": null})");
   EXPECT_EQ(request.model, "m");
   ASSERT_EQ(request.prompts.size(), 2u);
   EXPECT_EQ(std::get<std::vector<TokenId>>(request.prompts[1]), (std::vector<TokenId>{1, 2}));
@@ -55,6 +56,12 @@ TEST(Request, EveryKeyIsRead) {
   EXPECT_EQ(request.sampling.temperature, 0.5);
   EXPECT_EQ(request.sampling.top_p, 0.9);
   EXPECT_EQ(request.sampling.top_k, 40);
+  EXPECT_EQ(request.sampling.min_p, 0.05);
+  EXPECT_EQ(request.adjustments.presence_penalty, -2);
+  EXPECT_EQ(request.adjustments.frequency_penalty, 0.5);
+  EXPECT_EQ(request.adjustments.repetition_penalty, 1.25);
+  EXPECT_EQ(request.adjustments.bias,
+            (std::vector<std::pair<TokenId, double>>{{50, -100}, {7, 2.5}}));
   EXPECT_EQ(request.seed, -3);
   EXPECT_EQ(request.sampling.seed, static_cast<std::uint64_t>(-3));
   EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "yz"}));
@@ -154,6 +161,18 @@ TEST(Request, WrongTypesAndRangesAreRefusedByName) {
   for (const char* value : {"\"0\"", "1e7", "[0]"})
     refuse(std::string("\"logit_shift\": ") + value, "logit_shift");
   refuse(R"("model": 3)", "model");
+  for (const char* value : {"-2.1", "2.1", "\"0\"", "true"}) {
+    refuse(std::string("\"presence_penalty\": ") + value, "presence_penalty");
+    refuse(std::string("\"frequency_penalty\": ") + value, "frequency_penalty");
+  }
+  for (const char* value : {"0", "-1", "101", "\"1\""})
+    refuse(std::string("\"repetition_penalty\": ") + value, "repetition_penalty");
+  for (const char* value : {"-0.1", "1.1", "\"0\""})
+    refuse(std::string("\"min_p\": ") + value, "min_p");
+  for (const char* value :
+       {"1", "[1]", "[[5, 1]]", R"({"a": 1})", R"({"05": 1})", R"({"-1": 1})", R"({"": 1})",
+        R"({"99999999999": 1})", R"({"5": "1"})", R"({"5": 100.5})", R"({"5": null})"})
+    refuse(std::string("\"logit_bias\": ") + value, "logit_bias");
 }
 
 TEST(Request, WhatThereIsNotIsRefused) {
@@ -165,6 +184,10 @@ TEST(Request, WhatThereIsNotIsRefused) {
 }
 
 TEST(Request, ValuesThatChangeNothingAreAccepted) {
+  const TextRequest same = parse_completion(R"({"prompt": "a", "min_p": 0, "logit_bias": {},
+      "repetition_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0.0})");
+  EXPECT_TRUE(same.adjustments.none());
+  EXPECT_TRUE(parse_completion(R"({"prompt": "a", "logit_bias": []})").adjustments.none());
   EXPECT_EQ(parse_completion(R"({"prompt": "a", "top_k": -1})").sampling.top_k, 0);
   refuse(R"("top_k": -2)", "top_k");
   for (const char* empty : {"{}", "[]", "null"})
