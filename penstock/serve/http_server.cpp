@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -46,7 +45,7 @@ void HttpServer::run() {
         HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits,
                        std::move(slot))
             .serve();
-    } catch (const std::bad_alloc&) {  // this connection ends, the server goes on
+    } catch (const std::exception&) {  // this connection ends, the server goes on
     }
     const std::scoped_lock lock(mutex_);
     ++waiting_;

@@ -19,6 +19,7 @@ class ReplyStream {
  public:
   virtual ~ReplyStream() = default;
   /// Takes the part that comes within `patience`, perhaps empty.  @return false at the end
+  /// An exception ends the connection.
   virtual bool next(std::string& out, std::chrono::milliseconds patience) = 0;
   /// The status of an answer that is not an event stream, once it is complete.
   virtual int status() const { return 200; }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <list>
+#include <stdexcept>
 #include <thread>
 
 namespace penstock::serve {
@@ -28,6 +29,7 @@ class Echo : public Responder {
       return {.type = "text/event-stream",
               .stream = std::make_unique<Waiting>(*this),
               .as_it_comes = request.path == "/stream"};
+    if (request.path == "/fails") return {.stream = std::make_unique<Failing>()};
     return {.body = request.method + " " + request.path + " " + request.body};
   }
   void refused(int) override { ++refusals; }
@@ -37,6 +39,11 @@ class Echo : public Responder {
   }
 
  private:
+  struct Failing : ReplyStream {
+    bool next(std::string&, std::chrono::milliseconds) override {
+      throw std::runtime_error("a failure of this answer alone");
+    }
+  };
   struct Waiting : ReplyStream {
     explicit Waiting(Echo& echo) : echo(echo) { ++echo.under_way; }
     ~Waiting() override { --echo.under_way; }
@@ -230,6 +237,17 @@ TEST_F(HttpServerTest, AnAnswerThatIsWaitedForHasItsStatus) {
   const std::string seen = client.read("done");
   EXPECT_TRUE(seen.starts_with("HTTP/1.1 504 ")) << seen;
   EXPECT_NE(seen.find("Content-Length: 4\r\n"), std::string::npos) << seen;
+}
+
+TEST_F(HttpServerTest, AnAnswerThatFailsEndsItsConnectionAlone) {
+  for (int i = 0; i < 6; ++i) {  // more often than there are connections
+    const Client client(server);
+    client.send(get("/fails"));
+    EXPECT_EQ(client.read(), "");
+  }
+  const Client other(server);
+  other.send(get("/a"));
+  EXPECT_NE(other.read("/a").find("200 OK"), std::string::npos);
 }
 
 TEST_F(HttpServerTest, MoreClientsThanThreadsAreServedInTurn) {
