@@ -1,4 +1,4 @@
-// The arguments of a program as exec takes them.
+// Converts a program's arguments to the form that exec() takes.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// Pointers to the words, and a null at the end. The words must outlive them.
+/// Pointers to the words, and a null at the end. REQUIRES: the words outlive the result.
 inline std::vector<char*> argv_of(std::vector<std::string>& words) {
   std::vector<char*> out;
   for (std::string& word : words) out.push_back(word.data());

@@ -1,6 +1,6 @@
-// Files and directories that are complete or absent whatever happens: each is written under a
-// temporary name, synced and renamed. A symbolic link (links.h) stays; its target is replaced. Not
-// a transaction over several targets.
+// Atomic files and directories: each is written under a temporary name, synced and renamed, so that
+// a crash leaves the old one or the new one. A symbolic link (links.h) stays; its target is
+// replaced. There are no transactions over several targets.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace penstock {
 
-/// A file that appears under its name, whole and durable, at commit(). An earlier file of that name
-/// stays until then, and also stays if this object is destroyed uncommitted.
+/// A file that appears under its name, complete and durable, at commit(). An earlier file of that
+/// name stays until then, and also if this object is destroyed without commit().
 class AtomicFile {
  public:
   /// @param expected_bytes  the file's size if known; the error of a full disk states it
@@ -38,7 +38,7 @@ class AtomicFile {
   std::unique_ptr<OutputFile> file_;
 };
 
-/// One AtomicFile with these bytes.
+/// Writes one AtomicFile with these bytes and commits it.
 void write_file_atomically(FileSystem& fs, const std::filesystem::path& path, Bytes bytes);
 void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
                            std::string_view text);
@@ -52,17 +52,17 @@ struct FileDigest {
 /// Wraps `file`: close() syncs it and stores its size and checksum in `digest`.
 std::unique_ptr<OutputFile> digested(std::unique_ptr<OutputFile> file, FileDigest& digest);
 
-/// A flat directory that is built as `.NAME.tmp-PID` and appears under its name, whole and durable,
-/// at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the new one is
-/// in place. If commit() fails, the old directory is put back; after a kill, clean_leftovers puts
-/// it back.
+/// A directory without subdirectories that is built as `.NAME.tmp-PID` and appears under its name,
+/// complete and durable, at commit(). An existing directory of that name is kept as `.NAME.old-PID`
+/// until the new one is in place. If commit() fails, it puts the old directory back; after a kill,
+/// clean_leftovers() does.
 class AtomicDirectory {
  public:
   AtomicDirectory(FileSystem& fs, std::filesystem::path path);
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
   ~AtomicDirectory();
-  /// A new file of the directory. Its close() syncs it and records its digest.
+  /// Creates a file in the directory. Its close() syncs it and records its digest.
   std::unique_ptr<OutputFile> create(const std::string& name);
   void write(const std::string& name, std::string_view text);
   /// The folder in which the directory is built. Other code may write files there too, if it syncs
@@ -86,11 +86,11 @@ class AtomicDirectory {
 /// The temporary name for `path`: `.NAME.tmp-PID` beside it, or beside the target if it is a link.
 std::filesystem::path temporary_path(const std::filesystem::path& path);
 
-/// Removes the `.NAME.tmp-PID` that writers which no longer run left in `directory`. Puts back an
-/// `.NAME.old-PID` whose successor never appeared. This process must not be writing there.
+/// Removes each `.NAME.tmp-PID` in `directory` whose process no longer runs. Puts back each
+/// `.NAME.old-PID` that has no successor. REQUIRES: this process is not writing there.
 void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory);
 
-/// The same for the one target `path`, whose directory may hold other programs' files.
+/// The same for one target `path`, whose directory may hold files of other programs.
 void clean_leftovers_of(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Checksums against accidental damage: XXH64 for whole files, CRC-32C for framed records. Not for
-// adversaries.
+// Checksums against accidental damage: XXH64 for whole files, CRC-32C for framed records. They do
+// not protect against adversaries.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class Xxh64 {
   Xxh64();
   ~Xxh64();
   void update(std::span<const std::byte> bytes);
-  /// The digest of everything so far; more may follow.
+  /// The digest of all bytes so far; more may be added.
   std::uint64_t value() const;
 
  private:

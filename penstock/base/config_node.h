@@ -1,5 +1,5 @@
-// A tree of configuration values that remembers where each came from (file and line, or the
-// command-line override). Not a general document type: only what a recipe can hold.
+// A tree of configuration values, each with its origin (file and line, or the command-line
+// override). It is not a general document type: it has only the types of a recipe.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@ class ConfigNode {
   bool is_table() const { return std::holds_alternative<Table>(value_); }
   /// "recipe.toml:12", or an override with its option: "--set a.b=c"; empty for a default.
   const std::string& origin() const { return origin_; }
-  /// The TOML file whose line the origin is; empty for other origins.
+  /// The TOML file that the origin names; empty for other origins.
   const std::string& file() const { return file_; }
-  /// The word for the value's type in an error: "a string", "an integer", ...
+  /// The name of the value's type for errors: "a string", "an integer", ...
   std::string type_name() const;
 
   /// The table's entries; an empty node counts as an empty table. Throws Error for other types.
   const Table& table() const;
   /// The entry of that key, or null.
   const ConfigNode* find(const std::string& key) const;
-  /// Sets a.b.c below this node, making tables on the way.
+  /// Sets a.b.c below this node and creates missing tables.
   void set(const std::string& dotted_key, ConfigNode node);
   void set(const std::string& dotted_key, Value value) {
     set(dotted_key, ConfigNode(std::move(value)));
   }
-  /// Lays `over` above this tree: tables merge, everything else replaces.
+  /// Merges `over` into this tree: tables are merged, other values of `over` replace those here.
   void merge(const ConfigNode& over);
 
  private:

@@ -1,6 +1,5 @@
-// Adds file and line of the keys that an error message names. For checks that compare several
-// values and know only their keys; a check of one value has the value's node and does not need
-// this.
+// Adds file and line of the keys that an error message names. It is for checks that compare several
+// values and know only their keys. A check of one value has the value's node and does not need it.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 namespace penstock {
 
 /// Adds origins to a message that names dotted keys ("model.heads") which `root` sets. The origin
-/// of the first key is put before the message. Other keys' origins, where they differ, follow it:
+/// of the first key is put before the message, other origins of the other keys after it:
 ///   "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: r.toml:4)"
 /// A message that already opens with an origin, or names no key that `root` sets, is unchanged.
 std::string with_origins(const ConfigNode& root, const std::string& message);

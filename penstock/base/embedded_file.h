@@ -7,7 +7,7 @@
 namespace penstock {
 
 struct EmbeddedFile {
-  std::string_view name;  ///< below its folder: "lm-eval/piqa.toml"
+  std::string_view name;  ///< the path below the embedded folder: "lm-eval/piqa.toml"
   std::string_view text;
 };
 

@@ -1,5 +1,5 @@
-// Errors: user mistakes throw penstock::Error, bugs fail an assertion. Nothing here prints or
-// exits; only cli/main.cpp catches.
+// Errors: a user's mistake throws penstock::Error, a bug fails an assertion. Nothing here prints or
+// exits; cli/main.cpp catches the errors.
 #pragma once
 
 #include <source_location>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A mistake in the input: the message says what is wrong, where, and what to do.
+/// A mistake in the input. The message says what is wrong, where, and what to do.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -40,14 +40,15 @@ template <class... Parts>
 
 }  // namespace penstock
 
-/// Checks what a caller or a file can get wrong.
+/// Throws Error with the other arguments as message if the condition, which a caller or a file can
+/// break, is false.
 #define PENSTOCK_CHECK(condition, ...) \
   do {                                 \
     if (!(condition)) [[unlikely]]     \
       ::penstock::fail(__VA_ARGS__);   \
   } while (false)
 
-/// Checks what only a bug can break.
+/// Throws AssertionError if the condition, which only a bug can break, is false.
 #define PENSTOCK_ASSERT(condition, ...)                                                            \
   do {                                                                                             \
     if (!(condition)) [[unlikely]]                                                                 \

@@ -1,5 +1,4 @@
-// The message of any library's exception as one line for people. It says in words that memory ran
-// out, and has no stack trace.
+// Converts the message of any library's exception to one line for users, without a stack trace.
 #pragma once
 
 #include <exception>
@@ -14,7 +13,7 @@ std::string failure_text(const std::exception& error);
 /// The same for a stored exception.  REQUIRES: it derives from std::exception.
 std::string failure_text(const std::exception_ptr& thrown);
 
-/// Whether the exception means that memory ran out, also the memory of a thread that should start.
+/// Whether the exception means that memory ran out, also if a thread could not start because of it.
 bool memory_ran_out(const std::exception& error);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Config fields: each config struct lists its fields once, in `visit`; reading, checking, defaults,
-// help and the written config.toml all come from that list.
+// Config fields: each config struct lists its fields once, in `visit`. Reading, checking, defaults,
+// help and the written config.toml all use this list.
 //
 //   struct LinearConfig {
 //     bool bias = false;
@@ -9,7 +9,8 @@
 //   };
 //   auto config = read_config<LinearConfig>(node, "model.router.linear");
 //
-// An enum is a field whose values are words; it lists them beside itself, in their order from 0:
+// A field can be an enum, whose values are words. A function lists them in the order of the values,
+// from 0:
 //
 //   enum class Decay { decoupled, coupled };
 //   constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "coupled"}; }
@@ -38,15 +39,15 @@ struct FieldInfo {
   std::vector<std::string_view> choices = {};
   /// For a bool that may also be given as a word: the words for false and true.
   std::array<std::string_view, 2> words = {};
-  /// The name of the member that holds this field in a command's options, for commands that have
-  /// an option for each field. "": the key's name. "-": no option.
+  /// The name of the option for this field, for commands that have an option for each field,
+  /// written as a member's name. "": the key's name. "-": no option.
   std::string_view option = {};
-  /// For a bool that shares a number's option: the word given instead of the number, as in
+  /// For a bool that shares the option of a number: the word that replaces the number, as in
   /// `--lr-scale match`.
   std::string_view in_place = {};
-  /// Whether the field is a weight of the training loss, or a rate like it, where 0 means none. It
-  /// may change when training continues from a model: neither the tensors nor the model's outputs
-  /// depend on it.
+  /// Whether the field is a weight of the training loss, or a similar rate, for which 0 means none.
+  /// It may change when training continues from a model, because neither the tensors nor the
+  /// model's outputs depend on it.
   bool coefficient = false;
 };
 
@@ -84,7 +85,7 @@ concept Configurable = requires(C config, FieldProbe probe) {
   config.visit(probe);
 };
 
-/// Fills a struct from a node; remembers which keys exist so that an unknown one is an error.
+/// Fills a struct from a node. It records the known keys, so that an unknown key is an error.
 class FieldReader {
  public:
   FieldReader(const ConfigNode& node, std::string path) : node_(node), path_(std::move(path)) {}
@@ -95,9 +96,9 @@ class FieldReader {
     if (!child) return;
     read(*child, path_.empty() ? std::string(name) : path_ + "." + std::string(name), value, info);
   }
-  /// Takes every remaining table-valued key, whatever its name.
+  /// Takes all remaining keys whose values are tables.
   void rest(std::map<std::string, ConfigNode>& tables, std::string_view help);
-  /// Throws Error for a key that no field took, naming the nearest valid one.
+  /// Throws Error for a key that no field took; the error names the nearest valid key.
   void finish() const;
 
  private:
@@ -144,7 +145,7 @@ class FieldReader {
   std::set<std::string, std::less<>> known_;
 };
 
-/// Writes a struct as a node: the resolved config.
+/// Writes a struct as a node with all fields.
 class FieldWriter {
  public:
   template <class T>
@@ -190,7 +191,7 @@ struct FieldDescription {
   std::string path, type, default_value, help, range, option;
   bool coefficient = false;
   std::string in_place = {};
-  std::vector<std::string> words = {};  ///< that the value may be
+  std::vector<std::string> words = {};  ///< the allowed values, if they are words
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
 };
@@ -276,7 +277,7 @@ ConfigNode write_config(C config) {
   return std::move(writer).take();
 }
 
-/// The struct's fields with their defaults. `prefix` stands before each key: "variants.VARIANT.".
+/// The struct's fields with their defaults. `prefix` is put before each key: "variants.VARIANT.".
 template <Configurable C>
 std::vector<FieldDescription> describe_config(const std::string& prefix = {}) {
   C config;
@@ -285,8 +286,8 @@ std::vector<FieldDescription> describe_config(const std::string& prefix = {}) {
   return describer.descriptions();
 }
 
-/// The candidate with the fewest edits to `word` (exchanged neighbours are one), or "" when none is
-/// near.
+/// The candidate with the smallest edit distance to `word` (exchanging two neighbours is one edit),
+/// or "" if none is near.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace penstock

@@ -1,13 +1,13 @@
-// One process at a time: an advisory lock that the system drops when its holder ends, however it
-// ends.
+// An advisory lock on a file, for one process at a time. The system releases it when its holder
+// ends in any way.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// Holds an exclusive lock on a file, which it creates and leaves in place.
-/// Throws Error when another process holds it.
+/// Holds an exclusive lock on a file, which it creates if necessary and does not remove.
+/// Throws Error if another process holds the lock.
 class FileLock {
  public:
   explicit FileLock(const std::string& path);
@@ -15,9 +15,9 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// Whether the file's folder is still at its path. It is not after this folder or one above it
-  /// was deleted, moved or replaced. Where only the file was deleted or replaced, locks the file of
-  /// its name anew; throws Error if another process has locked that one. Cost: two calls of stat.
+  /// Whether the file's folder is still at its path: false if this folder or one above it was
+  /// deleted, moved or replaced. If only the file was deleted or replaced, locks the file that now
+  /// has its name; throws Error if another process has locked that. Cost: two calls of stat.
   bool keep();
 
  private:

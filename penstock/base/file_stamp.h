@@ -1,4 +1,4 @@
-// What the system says of a file, to notice that someone wrote to it.
+// A stamp of a file's state, to detect that someone wrote to it.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// A file, its size and the time of its last change. Two stamps of one file differ if it was
-/// written to between them, unless that took less than a tick of the system's clock.
+/// A file's identity, its size and the time of its last change. Two stamps of one file differ if it
+/// was written to between them, unless that took less than a tick of the system's clock.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0;
   std::int64_t size = 0, seconds = 0, nanoseconds = 0;
@@ -29,7 +29,7 @@ inline FileStamp file_stamp(const struct stat& info) {
           .nanoseconds = info.st_mtim.tv_nsec};
 }
 
-/// The stamp of the file of that name; nullopt if there is none, or nothing is known of it.
+/// The stamp of the file at `path`; nullopt if there is none or the system does not report it.
 inline std::optional<FileStamp> file_stamp(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;

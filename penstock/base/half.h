@@ -1,4 +1,4 @@
-// 16-bit floating-point numbers as bits, for file formats. It has no arithmetic.
+// Converts 16-bit floating-point numbers, stored as bits, for file formats. It has no arithmetic.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ inline float f16_to_f32(std::uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// f32 to IEEE binary16, halves to even; beyond the range infinity, NaN stays NaN.
+/// f32 to IEEE binary16, halves to even; a number out of range becomes infinity, NaN stays NaN.
 inline std::uint16_t f32_to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);

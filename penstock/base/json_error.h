@@ -1,4 +1,4 @@
-// The message of a JSON parser's error, without the library's identifier of the error.
+// Removes the library's identifier from the message of a JSON parser's error.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// JSON as text for other programs.
+// Writes JSON as text for other programs.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// A file mapped into memory for reading. Touching a page that is gone, because another process cut
-// the file or its disk failed, ends the process by SIGBUS. A program that installs the handler of
-// mapped_file_fault.h names the file then.
+// A file mapped into memory for reading. If a page no longer exists, because another process
+// truncated the file or the disk failed, reading it ends the process by SIGBUS. The handler of
+// mapped_file_fault.h then names the file.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace penstock {
 
-/// Holds the mapping; an empty file gives an empty span.
+/// Owns the mapping. An empty file has an empty span.
 class MappedFile {
  public:
-  /// Throws Error, naming the path, when it is not a readable regular file.
+  /// Throws Error with the path if it is not a readable regular file.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept
       : bytes_(std::exchange(other.bytes_, {})), stamp_(other.stamp_) {}
@@ -26,7 +26,7 @@ class MappedFile {
   }
   ~MappedFile();
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Of the file when it was mapped.
+  /// The file's stamp when it was mapped.
   const FileStamp& stamp() const { return stamp_; }
 
  private:
@@ -34,8 +34,8 @@ class MappedFile {
   FileStamp stamp_;
 };
 
-/// Lets the system take back the memory of mapped pages that lie wholly within `part`. The pages
-/// are read again when they are touched. For files larger than memory whose bytes are read once.
+/// Lets the system free the memory of mapped pages that are wholly within `part`. The pages are
+/// read again at the next access. It is for files larger than memory whose bytes are read once.
 void release_pages(std::span<const std::byte> part);
 
 }  // namespace penstock

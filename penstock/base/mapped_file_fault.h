@@ -1,5 +1,5 @@
-// What happens if a page of a mapped file cannot be read: the process ends with a line that names
-// the file.
+// The handler for a page of a mapped file that cannot be read: it ends the process with a line that
+// names the file.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace penstock {
 
-/// From this call on, a page of a mapped file that cannot be read ends the process with exit code 1
-/// and a line on standard error that names the file. Other bus errors end it as before.
+/// Installs the handler. From then on, a page of a mapped file that cannot be read ends the process
+/// with exit code 1 and a line on standard error that names the file. Other bus errors end it as
+/// before.
 void name_files_that_cannot_be_read();
 
-/// MappedFile lists its mappings here while they last. Thread-safe. If too many are listed at once,
-/// the others have no name.
+/// Registers a mapping for the handler; MappedFile does so for its mappings. Thread-safe. If too
+/// many are registered at once, the handler does not know the others' names.
 void list_mapping(std::span<const std::byte> bytes, const std::filesystem::path& path);
 void unlist_mapping(std::span<const std::byte> bytes);
 

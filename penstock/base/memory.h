@@ -1,4 +1,4 @@
-// How much memory a program may use here. How much it does use is in ops/machine/machine.h.
+// The memory that a program may use. ops/machine/machine.h has the memory that it does use.
 #pragma once
 
 #include <filesystem>

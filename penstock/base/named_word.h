@@ -1,4 +1,5 @@
-// The value of an enum from a word given outside a config: on the command line or in Python.
+// Converts a word to the value of an enum, for words from the command line or Python instead of a
+// config.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace penstock {
 
-/// The enum's words, as a sentence lists them: "high, low".
+/// The enum's words, separated by commas: "high, low".
 template <Worded E>
 std::string word_list() {
   std::string out;

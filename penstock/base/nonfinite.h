@@ -1,5 +1,5 @@
-// Words for numbers that are not finite. x86 gives the NaN of 0/0 a sign that means nothing, and
-// printing shows it: "-nan".
+// The text of numbers that are not finite. On x86 the NaN of 0/0 has a meaningless sign, which
+// would be printed: "-nan".
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// The value, or the NaN that is printed as "nan".
+/// The value itself, or for any NaN the one that is printed as "nan".
 inline double plain_nan(double value) {
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
 }

@@ -1,4 +1,4 @@
-// The text of numbers and sizes in messages.
+// Formats numbers and sizes for messages.
 #pragma once
 
 #include <cstdint>

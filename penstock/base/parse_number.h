@@ -1,4 +1,4 @@
-// Reads a number from a text that must be nothing else.
+// Reads a number from a text that must contain only the number.
 #pragma once
 
 #include <charconv>

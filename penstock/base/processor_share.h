@@ -1,4 +1,4 @@
-// Whether other programs keep this one from the processor.
+// Measures how much other programs take processor time from this one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace penstock {
 
 /// The share of their ready time in which this process's threads ran on a processor:
 ///   time on a processor / (time on a processor + time in the queue for one),
-/// from /proc/self/task/*/schedstat. Threads that sleep count for nothing.
+/// from /proc/self/task/*/schedstat. Sleeping time does not count.
 class ProcessorShare {
  public:
   /// Starts the measurement.  @param tasks  stands for /proc/self/task
@@ -35,9 +35,10 @@ class ProcessorShare {
   std::map<std::string, Times> last_;
 };
 
-/// "other programs use the processor: 41 % of 2 cores left" for a share below three quarters, else
-/// nothing. A line that is too narrow shortens this field first, to "CPU 41%", and drops the short
-/// form last. With more threads than cores it returns nothing: the threads wait for each other.
+/// The field "other programs use the processor: 41 % of 2 cores left" for a share below three
+/// quarters, else nothing. In a narrow line it is the first field to be shortened, to "CPU 41%",
+/// and the last to be dropped. Returns nothing with more threads than cores, since then the threads
+/// wait for each other.
 std::optional<ProgressField> busy_field(std::optional<double> share, int threads,
                                         int cores = physical_cores());
 

@@ -1,5 +1,5 @@
-// A progress line for anything over two seconds: rewritten in place on a terminal, a line every few
-// seconds elsewhere. The caller gives the text.
+// A progress line for work that takes over two seconds. On a terminal it is rewritten in place;
+// elsewhere a new line is written every few seconds. The caller gives the text.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace penstock {
 
 class ProgressLine {
  public:
-  /// `out` may be null: nothing is shown.
+  /// If `out` is null, nothing is shown.
   explicit ProgressLine(std::FILE* out);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -53,8 +53,8 @@ struct ProgressField {
   int shorter_rank = 0;      ///< the rank at which `shorter` replaces the text
 };
 
-/// Joins the fields with two spaces. While the line is wider than `columns`, the field of the
-/// highest rank is shortened or dropped; of two fields of one rank, the later.
+/// Joins the fields with two spaces. While the line is wider than `columns`, shortens or drops the
+/// field with the highest rank; of fields with the same rank, the last one.
 std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns);
 /// Drops the last fields (separated by two spaces) until the text fits `columns`. A first field
 /// that is too long is cut.

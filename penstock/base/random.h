@@ -1,5 +1,5 @@
-// Counter-based random numbers: any draw is a pure function of (seed, stream, index), so nothing
-// has to be saved or replayed to resume. Not for cryptography.
+// Counter-based random numbers: each draw is a pure function of (seed, stream, index), so resuming
+// needs no saved state. They are not for cryptography.
 #pragma once
 
 #include <cstddef>

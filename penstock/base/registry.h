@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// Names to entries; listings are sorted; a duplicate name fails at start.
+/// Maps names to entries, sorted by name. A duplicate name fails an assertion at program start.
 template <class Entry>
 class Registry {
  public:
-  /// `kind` is the word for an entry in errors: "scorer".
+  /// @param kind  the word for an entry in errors: "scorer"
   explicit Registry(std::string kind) : kind_(std::move(kind)) {}
 
   void add(const std::string& name, Entry entry) {
@@ -23,8 +23,8 @@ class Registry {
                     name);
   }
   bool contains(const std::string& name) const { return entries_.contains(name); }
-  /// The entry of that name. Throws Error for an unknown name, with the nearest known one; `key`
-  /// says where the name was given.
+  /// The entry of that name. Throws Error for an unknown name; the error has the nearest known name
+  /// and `key`, the config key that gave the name.
   const Entry& at(const std::string& name, const std::string& key = {}) const {
     const auto it = entries_.find(name);
     if (it != entries_.end()) return it->second;

@@ -1,4 +1,4 @@
-// Words of a command line that a person may paste into a shell.
+// Quotes words of a command line that a user can paste into a shell.
 #pragma once
 
 #include <string>

@@ -1,13 +1,14 @@
-// How many threads to use, from the processor's physical cores and the process's allowed set.
+// The number of physical cores that a process may use, and the processor's name.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// Physical cores this process may run on (affinity and cgroup quota counted), at least 1.
+/// The number of physical cores that this process may use, at least 1. Affinity and cgroup quota
+/// limit it.
 int physical_cores();
-/// The processor's model name, for reports; "unknown processor" where the system does not say.
+/// The processor's model name, for reports; "unknown processor" if the system does not report it.
 std::string cpu_name();
 
 }  // namespace penstock
