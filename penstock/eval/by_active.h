@@ -1,6 +1,6 @@
-// Evaluates a model at given mean numbers of experts per token, if the sign of a logit switches its
-// expert on or off. Each evaluation shifts the logits and leaves the model unchanged. by_k.h sets
-// the number of experts for models in which each token has k experts.
+// Evaluates a model at given mean numbers of experts per token, for routers in which the sign of a
+// logit switches its expert on or off. Each evaluation shifts the logits and leaves the model
+// unchanged. by_k.h sets the number of experts for models in which each token has k experts.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// Parses "0.5,1,2". Throws Error if the text is not a list of positive numbers with commas
-/// between, and for a number that occurs twice.
+/// Parses "0.5,1,2". Throws Error if the text is not a list of positive numbers separated by
+/// commas, and for a number that occurs twice.
 std::vector<double> parse_active_values(const std::string& text);
 
 /// Throws a one-line Error if why_no_shift gives a reason, or if a value is not in (0, E].
@@ -36,7 +36,7 @@ inline constexpr std::int64_t kShiftTokens = 16384;
 
 struct FoundShift {
   double shift = 0;
-  std::int64_t tokens = 0;  ///< on which it was found
+  std::int64_t tokens = 0;  ///< tokens on which the shift was found
 };
 
 /// Finds the shift that gives a mean of `active` experts per token. It uses at most kShiftTokens of

@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// Parses "1,2,4". Throws Error if the text is not a list of whole numbers with commas between, and
+/// Parses "1,2,4". Throws Error if the text is not a list of whole numbers separated by commas, and
 /// for a number that occurs twice.
 std::vector<std::int64_t> parse_k_values(const std::string& text);
 
@@ -38,7 +38,7 @@ KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions
 
 struct ByK {
   Evaluation own;                 ///< with the model's own number of experts
-  std::vector<KFigures> figures;  ///< for each of `values`, in their order
+  std::vector<KFigures> figures;  ///< one for each of `values`, in their order
 };
 
 /// Calls evaluate_at_k for each of `values`, and evaluates the model with its own number of

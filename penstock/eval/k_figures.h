@@ -21,7 +21,7 @@ struct KFigures {
 /// {"k", "loss", "perplexity", "bits_per_byte", "flops_per_token", "tokens_per_second",
 /// "peak_memory_bytes"}; a k of 0 is null.
 nlohmann::ordered_json to_json(const KFigures& figures);
-/// Reads what to_json wrote. Throws Error naming `where` for a missing figure or a wrong type.
+/// Reads the output of to_json(). Throws Error with `where` for a missing figure or a wrong type.
 KFigures k_figures_from_json(const nlohmann::json& object, const std::string& where);
 
 }  // namespace penstock

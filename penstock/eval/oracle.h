@@ -53,8 +53,8 @@ nlohmann::ordered_json to_json(const OracleRouting& oracle);
 
 /// Runs the oracle on at most kOracleTokens of the tokens that `options` selects, in evenly spaced
 /// windows. A choice gives the token's k highest logits to the chosen experts and its other logits
-/// to the other experts. Within both groups the order of the experts stays. So the values of the
-/// gates do not change. Layers are handled from the last to the first. In each layer all tokens are
+/// to the other experts. Both groups keep the order of their experts, so the values of the gates do
+/// not change. Layers are handled from the last to the first. In each layer all tokens are
 /// run with every choice, and each token takes the choice with the lowest loss for its own target.
 /// In the model's last layer the result is exact, because a token's choice affects no other token.
 /// In an earlier layer attention passes the effect of a choice on to other tokens and later layers,

@@ -1,4 +1,5 @@
-// A hash table of pairs, for counting n-grams. It is no general container: pairs cannot be removed.
+// A hash table of pairs, for counting n-grams. It is not a general container: pairs cannot be
+// removed.
 #pragma once
 
 #include <cstddef>

@@ -55,13 +55,13 @@ struct EvaluateOptions {
   RoutingContext context;           ///< step and total_steps, for selectors with a schedule
   /// Called with every layer's result; may be empty. A merging router's shorter windows are padded.
   RoutingTap routing_tap;
-  /// Called with each batch after its layers, and with −ln p of its targets [sequences · length];
-  /// may be empty.
+  /// Called after each batch's forward pass with the batch and −ln p of its targets
+  /// [sequences · length]; may be empty.
   std::function<void(const Batch& batch, std::span<const double> nats)> batch_tap;
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 
-/// The batches that an evaluation scores, in order: windows, or streams if the options name any.
+/// The batches that an evaluation scores, in order: windows, or streams if options.streams > 0.
 class EvaluationBatches {
  public:
   /// Throws Error if the split is too short, or if documents are to be isolated along streams.

@@ -19,7 +19,7 @@ struct TokenSequence {
 
 struct SequenceOptions {
   std::int64_t k = 0;               ///< experts per token; 0: the model's own
-  std::int64_t most_tokens = 4096;  ///< in a pass; a longer sequence has a pass of its own
+  std::int64_t most_tokens = 4096;  ///< tokens in a pass; a longer sequence has its own pass
   /// Called with the finished share and the totals so far, in which `bytes` is 0.
   std::function<void(double done, const LossTotals& sofar)> progress;
 };

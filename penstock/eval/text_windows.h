@@ -1,4 +1,4 @@
-// Scores a raw text that is no corpus. The text is cut into windows of tokens that are scored
+// Scores a raw text instead of a corpus. The text is cut into windows of tokens that are scored
 // separately.
 #pragma once
 
@@ -23,15 +23,16 @@ enum class TextProtocol {
   kWindows,
   /// The protocol of llama-perplexity. A window holds n tokens, and tokens n/2 + 1 (counted from 0)
   /// to n − 1 are scored. If the vocabulary adds a BOS token, it replaces the first token of each
-  /// window. A rest that does not fill a window is dropped. Source: llama.cpp, tools/perplexity.
+  /// window. Last tokens that do not fill a window are dropped. Source: llama.cpp,
+  /// tools/perplexity.
   kLlamaPerplexity,
 };
 constexpr std::array<std::string_view, 2> words(TextProtocol) {
   return {"windows", "llama-perplexity"};
 }
 
-/// Cuts a text's ids into windows. `bos` is put before the text; -1: no token is. Throws Error if
-/// the text is too short to score a token.
+/// Cuts a text's ids into windows, with `bos` before the text (-1: none). Throws Error if the text
+/// is too short to score a token.
 std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bos,
                                         std::int64_t length, TextProtocol protocol);
 
