@@ -16,7 +16,7 @@
 
 namespace penstock::tasks {
 
-/// A model's answer to an item: the scores of its requests, or the text that it wrote.
+/// A model's answer to an item: the scores of its requests, or the generated text.
 struct Answer {
   std::vector<RequestScore> scores;
   std::string generated = {};
@@ -24,7 +24,7 @@ struct Answer {
 
 /// One task for one model. Logged answers are reused only if all of these fields are equal.
 struct AskedTask {
-  std::string model;  ///< the model's fingerprint and the options it runs with
+  std::string model;  ///< the model's fingerprint and its options
   std::string task, protocol;
   std::string requests;  ///< the checksum of all request tokens
 };
@@ -32,18 +32,18 @@ struct AskedTask {
 class AnswerLog {
  public:
   /// Loads the answers in the file at `path`, or creates the file. An incomplete last line is
-  /// dropped. Throws Error for a file of other models, tasks or options, naming the difference; for
-  /// a damaged file, naming the line; and if another process has locked the file.
+  /// dropped. Throws Error for a file of other models, tasks or options, with the difference; for a
+  /// damaged file, with the line; and if another process has locked the file.
   AnswerLog(std::string path, const std::vector<AskedTask>& asked);
 
-  /// The number of answers that were in the file.
+  /// The number of answers that were loaded from the file.
   std::size_t taken_up() const { return taken_up_; }
   /// The answer to an item of asked[place], or nullptr.
   const Answer* find(std::size_t place, std::size_t item) const;
-  /// Adds an answer. It is on disk once sync() has returned.
+  /// Adds an answer. It is on disk after the next sync().
   void add(std::size_t place, std::size_t item, Answer answer);
   void sync();
-  /// Removes the file, once its answers are stored elsewhere.
+  /// Removes the file, for when its answers are stored elsewhere.
   void remove();
 
  private:

@@ -11,9 +11,9 @@ namespace penstock::tasks {
 enum class AnswerRule {
   kExact,             ///< lm-eval: equal, ignoring case and ASCII punctuation
   kExactNoArticles,   ///< the same, also ignoring articles followed by a space
-  kContainsNq,        ///< OpenCompass: contains a known answer; both cut, stripped of punctuation
-                      ///< and articles; of the generated one its first line behind "answer is"
-  kContainsTriviaQa,  ///< the same, also behind the last "a:" and "answer:"
+  kContainsNq,        ///< OpenCompass: contains a known answer, without punctuation and articles;
+                      ///< of the generated text only the first line counts, after "answer is"
+  kContainsTriviaQa,  ///< the same, also after the last "a:" and "answer:"
 };
 constexpr std::array<std::string_view, 4> words(AnswerRule) {
   return {"exact", "exact-no-articles", "contains-nq", "contains-triviaqa"};

@@ -35,7 +35,7 @@ struct Bundle {
   std::size_t longest() const;
 };
 
-/// The bundles of an item's requests. Requests with the same tokens but for the last become one
+/// The bundles of an item's requests. Requests that differ only in their last token become one
 /// sequence. With `share`, the common prefix of all sequences is the beginning of one bundle.
 /// Without `share`, or if that prefix is shorter than `least_shared`, each sequence is its own
 /// bundle.

@@ -11,8 +11,8 @@ namespace penstock::tasks {
 /// Every task of the protocol, by name. Each name has a default version, which is used without "@".
 std::vector<Task> all_tasks(TaskProtocol protocol);
 
-/// The task called `name`, or "name@version". Throws Error for an unknown task, naming the nearest
-/// name, the existing versions, or the protocol that has it.
+/// The task "name" or "name@version". Throws Error for an unknown task; the error has the nearest
+/// name, the existing versions, or the protocol that has the task.
 Task find_task(const std::string& name, TaskProtocol protocol);
 
 /// The tasks in a list of names and groups, each once.

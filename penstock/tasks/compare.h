@@ -5,13 +5,13 @@
 
 namespace penstock::tasks {
 
-/// B minus A.
+/// The accuracy of model B minus that of model A.
 struct PairedDifference {
   std::size_t n = 0;
-  std::size_t only_a = 0, only_b = 0;  ///< items that only one model has right
+  std::size_t only_a = 0, only_b = 0;  ///< items that only this model answers correctly
   double difference = 0;               ///< of the accuracies
-  double low = 0, high = 0;            ///< 95 % interval, by the paired items' deviation
-  double p = 1;                        ///< McNemar's exact test, both sides
+  double low = 0, high = 0;            ///< 95 % interval, from the items' paired differences
+  double p = 1;                        ///< McNemar's exact test, two-sided
 };
 
 /// Throws Error if the results have different tasks or numbers of items.

@@ -6,9 +6,9 @@
 
 namespace penstock::tasks {
 
-/// The data sets that a name means, each once. The name of a task or group, of any protocol, means
-/// its tasks' data sets; a data set's name means itself. Throws Error for an unknown name, naming
-/// the nearest. Throws Error for a task whose rows are not published in a format that can be read.
+/// The data sets for a name, each once: of a task or group of any protocol, its tasks' data sets;
+/// of a data set, itself. Throws Error for an unknown name, with the nearest one, and for a task
+/// whose rows are not published in a format that Penstock reads.
 std::vector<std::string> data_sets_of(const std::string& name);
 
 /// The data sets of all tasks.

@@ -1,4 +1,4 @@
-// The files of tasks/, which are part of the library.
+// The files of the folder tasks/, which the build embeds in the library.
 #pragma once
 
 #include <span>

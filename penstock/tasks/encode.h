@@ -1,5 +1,5 @@
-// Encodes requests as tokens by each protocol's rules: which token starts a text, where the scored
-// part begins, and how a text longer than the model's window is truncated.
+// Encodes requests as tokens by each protocol's rules for the first token of a text, the beginning
+// of the scored part, and the truncation of texts longer than the model's window.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct TokenRequest {
   bool operator==(const TokenRequest&) const = default;
 };
 
-/// Turns texts into tokens for one model.
+/// Encodes texts for one model.
 class RequestEncoder {
  public:
-  /// `window`: the most tokens that the model reads at once.
+  /// @param window  the largest number of tokens that the model reads at once
   RequestEncoder(const Tokenizer& tokenizer, std::int64_t window);
 
   /// lm-eval: white space at the context's end moves to the continuation. The continuation's tokens
@@ -55,8 +55,8 @@ class RequestEncoder {
 
   const Tokenizer& tokenizer_;
   std::size_t window_;
-  TokenId bos_ = -1;     ///< put before a text, or -1
-  TokenId prefix_ = -1;  ///< stands for an empty context, or -1
+  TokenId bos_ = -1;     ///< is put before a text; -1: none
+  TokenId prefix_ = -1;  ///< replaces an empty context; -1: none
 };
 
 /// A model's default window, from its context and from the length that its memory holds.

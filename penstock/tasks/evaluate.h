@@ -1,5 +1,5 @@
-// Evaluates a model on tasks: rows become items, items become tokens, tokens get scores. It also
-// makes the records of every item.
+// Evaluates a model on tasks: makes items from rows, encodes them as tokens, and scores the tokens.
+// It also writes a record of each item.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ struct LoadedTask {
 };
 
 struct LoadOptions {
-  std::string directory;  ///< folder in which the task's files are found by name
-  std::string file = {};  ///< the data file, under any name
+  std::string directory;  ///< folder with the task's files under their usual names
+  std::string file = {};  ///< the data file, if it has another path
   std::size_t limit = 0;  ///< number of items to read, from the first; 0: all
   Shots shots = {};       ///< few-shot examples
 };
@@ -40,8 +40,8 @@ struct EvaluateTaskOptions {
 /// For each item: the tokens of its requests, or of the prompt that the generated answer follows.
 using TaskTokens = std::vector<std::vector<TokenRequest>>;
 
-/// Encodes the task for a model. Throws Error for a request that has nothing to score or does not
-/// fit the window, and if the model cannot generate answers with these options.
+/// Encodes the task for a model. Throws Error for a request that has no token to score or does not
+/// fit into the window, and if the model cannot generate answers with these options.
 TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
                        const LoadedTask& loaded, const EvaluateTaskOptions& options);
 
@@ -66,8 +66,8 @@ EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const T
 /// "protocol", "version", "guess", ...}, without the items.
 nlohmann::ordered_json to_json(const TaskResult& result);
 
-/// One JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right". For
-/// generated answers also "generated" and "answers".
+/// A line with a JSON object for each item: "task", "doc", "requests", "chosen", "gold", "right",
+/// and for generated answers also "generated" and "answers".
 std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated);
 
 }  // namespace penstock::tasks

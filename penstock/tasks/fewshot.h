@@ -1,5 +1,5 @@
-// Few-shot examples: rows with their answers, put before a request and drawn as lm-eval draws them.
-// The task says which file they come from (task.h).
+// Few-shot examples: rows with their answers, which are put before a request. They are drawn as in
+// lm-eval. The task names their file (task.h).
 #pragma once
 
 #include <span>
@@ -14,7 +14,8 @@ namespace penstock::tasks {
 /// @param pool  the items that become examples, in their file's order
 void add_examples(const Task& task, std::span<const Item> pool, const Shots& shots, Items& items);
 
-/// Throws Error for a task that has no examples: of another protocol, or without a [fewshot] table.
+/// Throws Error for a task that has no examples, because of its protocol or because it has no
+/// [fewshot] table.
 void check_has_examples(const Task& task);
 
 }  // namespace penstock::tasks

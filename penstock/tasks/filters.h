@@ -1,5 +1,5 @@
-// The filters of templates: small functions from value to value. A filter for text also takes a
-// list of texts, and then returns the list of results.
+// The filters of templates: small functions that map a value to a value. A filter for text also
+// takes a list of texts; then it returns the list of results.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ struct Filter;
 /// An argument: a literal text or number in the template, or the path of a field.
 struct FilterArgument {
   nlohmann::ordered_json value;
-  std::vector<std::string> path;  ///< if it is a field
+  std::vector<std::string> path;  ///< of the field; empty for a literal
 };
 
 struct FilterCall {
@@ -22,20 +22,19 @@ struct FilterCall {
   std::vector<FilterArgument> arguments;
 };
 
-/// A filter's help: name, arguments and meaning.
 struct Filter {
   std::string_view name;
-  std::size_t least = 0, most = 0;  ///< arguments
-  bool of_text = true;              ///< applied to each text of a list
+  std::size_t least = 0, most = 0;  ///< number of arguments
+  bool of_text = true;              ///< is applied to each text of a list
   std::string_view help;
   nlohmann::ordered_json (*apply)(const nlohmann::ordered_json& value,
                                   const std::vector<nlohmann::ordered_json>& arguments);
 };
 
 const std::vector<Filter>& all_filters();
-/// Throws Error for an unknown name, naming the nearest.
+/// The filter of that name. Throws Error for an unknown name, with the nearest one.
 const Filter& find_filter(std::string_view name);
-/// Applies the filter. Throws Error for a value of a type that it does not take.
+/// Applies the filter. Throws Error for a value of a type that the filter does not accept.
 nlohmann::ordered_json apply_filter(const Filter& filter, const nlohmann::ordered_json& value,
                                     const std::vector<nlohmann::ordered_json>& arguments);
 

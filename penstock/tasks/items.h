@@ -18,11 +18,11 @@ struct TextRequest {
 
 struct Item {
   Row doc;            ///< the row as it was read
-  std::string where;  ///< its file and line
+  std::string where;  ///< the row's file and line
   std::vector<TextRequest> requests;
   /// Length of each choice without the delimiter; acc_norm and acc_bytes divide by it.
   std::vector<double> characters, bytes;
-  int gold = -1;                     ///< -1: the task has none
+  int gold = -1;                     ///< index of the right choice; -1: the task has none
   std::vector<std::string> answers;  ///< the known answers, for tasks that generate
 
   std::size_t choices() const { return requests.size(); }

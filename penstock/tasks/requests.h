@@ -1,5 +1,5 @@
-// Requests from outside the program: one JSON object each, with texts or tokens to score, and the
-// answers. These requests belong to no task: the caller decides what the scores mean.
+// Scores requests that belong to no task. Each request is a JSON object with texts or tokens to
+// score. The caller decides what the scores mean.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace penstock::tasks {
 
-/// The tokens of a request: {"context": TEXT, "continuation": TEXT}, encoded as lm-eval does, or
-/// {"ids": [ID, ...], "scored_from": N}, truncated as lm-eval does. Throws Error with the row's
-/// file and line for other keys or values, and as RequestEncoder::encode does.
+/// The tokens of a request: {"context": TEXT, "continuation": TEXT}, encoded as in lm-eval, or
+/// {"ids": [ID, ...], "scored_from": N}, truncated as in lm-eval. Throws Error with the row's file
+/// and line for other keys or values, and as RequestEncoder::encode() does.
 TokenRequest read_request(const RequestEncoder& encoder, const SourceRow& row);
 
 /// The requests' scores, in order. Consecutive requests that share a prefix of at least half of

@@ -12,11 +12,11 @@
 namespace penstock::tasks {
 
 struct ItemResult {
-  int chosen = -1;  ///< the likeliest choice; -1 for tasks that choose nothing
+  int chosen = -1;  ///< the likeliest choice; -1 for tasks without choices
   int gold = -1;
-  bool right = false;        ///< acc
-  bool right_norm = false;   ///< by likelihood per character
-  bool right_bytes = false;  ///< by likelihood per byte
+  bool right = false;        ///< for acc
+  bool right_norm = false;   ///< for acc_norm, by log-likelihood per character
+  bool right_bytes = false;  ///< for acc_bytes, by log-likelihood per byte
   std::string generated = {};
 };
 
@@ -47,6 +47,7 @@ struct TaskResult {
   bool is_guessing() const;
 };
 
+/// The result of a task without generated answers.
 /// @param scores  of each item's requests;  @param requests  their tokens
 TaskResult summarize(const Task& task, const Items& items,
                      const std::vector<std::vector<TokenRequest>>& requests,
@@ -55,7 +56,8 @@ TaskResult summarize(const Task& task, const Items& items,
 /// The same for generated answers.
 TaskResult summarize(const Task& task, const Items& items, std::vector<std::string> generated);
 
-/// The score by which choices are compared: the sum, or the sum over a number of tokens.
+/// The value by which choices are compared: the log-likelihood, or that divided by a number of
+/// tokens.
 double choice_value(Score rule, const TokenRequest& request, const RequestScore& score);
 
 }  // namespace penstock::tasks

@@ -1,5 +1,5 @@
-// Log-likelihoods of requests. An item's requests share computation: texts that are equal but for
-// the last token are computed once, and with a decoder's cache so is the common prefix.
+// Computes log-likelihoods of requests. An item's requests share computation: texts that differ
+// only in the last token are computed once, and with a decoder's cache so is the common prefix.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace penstock::tasks {
 
 struct RequestScore {
   double loglikelihood = 0;  ///< Σ ln p of the scored tokens
-  bool greedy = true;        ///< each of them was the likeliest
+  bool greedy = true;        ///< each scored token was the likeliest
 };
 
 struct ScoringOptions {
   std::int64_t k = 0;               ///< experts per token; 0: the model's own
-  std::int64_t most_tokens = 4096;  ///< per pass, except for one sequence that is longer
-  bool share_prefixes = true;       ///< if the model can
-  /// Called with the fraction of the work that is done, by tokens.
+  std::int64_t most_tokens = 4096;  ///< tokens in a pass; a longer sequence has its own pass
+  bool share_prefixes = true;       ///< if can_share_prefixes()
+  /// Called with the finished share of the tokens.
   std::function<void(double done)> progress;
 };
 
@@ -31,9 +31,9 @@ struct ScoringOptions {
 bool can_share_prefixes(const LanguageModel& model);
 
 /// Scores the requests of each item. Sequences of the same length share passes, shortest first.
-/// Nothing is padded, except for routers that merge experts per segment. Puts the model into
-/// evaluation mode and restores its mode. Throws Error for an id beyond the model's vocabulary and
-/// for a likelihood that is not finite.
+/// Sequences are padded only for routers that merge experts per segment. Puts the model into
+/// evaluation mode and restores its mode. Throws Error for an id outside the model's vocabulary and
+/// for a log-likelihood that is not finite.
 std::vector<std::vector<RequestScore>> score_items(LanguageModel& model,
                                                    std::span<const std::vector<TokenRequest>> items,
                                                    const ScoringOptions& options = {});

@@ -31,13 +31,14 @@ constexpr std::array<std::string_view, 4> words(Kind) {
   return {"multiple-choice", "multiple-context", "continuation", "generation"};
 }
 
-/// The part of a request that is summed, and the divisor, before the largest value is chosen.
+/// The part of a request whose log-likelihood is summed, and the divisor of the sum. The choice
+/// with the largest value is the answer.
 enum class Score {
   kContinuation,  ///< lm-eval: Σ ln p over the continuation
   kWholeText,     ///< OpenCompass PPL: Σ ln p over all tokens but the first, ÷ their number
   kRest,          ///< OpenCompass LL, causal-LM wrapper: Σ ln p after the context's tokens
-  kRestByCount,   ///< OpenCompass LL, base-model wrapper: behind as many tokens as the rest has,
-                  ///< ÷ the tokens that are left
+  kRestByCount,   ///< OpenCompass LL, base-model wrapper: Σ ln p after as many tokens as the
+                  ///< continuation has, ÷ the number of these
 };
 constexpr std::array<std::string_view, 4> words(Score) {
   return {"continuation", "whole-text", "rest", "rest-by-count"};
@@ -56,7 +57,7 @@ struct Form {
   std::vector<std::string> has;  ///< paths that rows of this form have
   std::string prepare;           ///< a preparation (prepare.h), or ""
   std::vector<Template> where;   ///< conditions; rows that fail one are left out
-  /// Fields that are added to the row before the other templates see it.
+  /// Fields that are added to the row before the other templates are filled.
   std::vector<std::pair<std::string, Template>> compute;
   std::vector<Template> contexts;
   std::vector<Template> choices;  ///< each gives a text or a list of texts
@@ -66,7 +67,7 @@ struct Form {
 
 /// Where few-shot examples come from (lm-eval).
 struct Fewshot {
-  std::vector<std::string> files;  ///< names of their data file; none: the task's own rows
+  std::vector<std::string> files;  ///< names of their data file; empty: the task's own rows
   std::string separator;           ///< after each example
   bool without_itself = false;     ///< draws one more and drops the asked row
   bool first = false;              ///< the file's first rows instead of random ones
@@ -81,21 +82,21 @@ struct Task {
   std::string description;  ///< starts every context, before few-shot examples
   std::optional<Fewshot> fewshot;
   std::vector<Metric> metrics;
-  std::vector<std::string> files;  ///< names of the data file; the first found is read
-  std::string labels;  ///< file with one label a line, beside the data; "{stem}": its name
+  std::vector<std::string> files;  ///< possible names of the data file; the first found is read
+  std::string labels;  ///< file with a label in each line; "{stem}" is the data file's stem
   std::vector<std::string> data_sets;  ///< names for `penstock data fetch`
   std::vector<Form> forms;
-  std::string origin;  ///< its own file
+  std::string origin;  ///< the task's own file
   // For generated answers:
-  std::vector<std::string> until;  ///< a text ends before the first of these
-  std::int64_t max_tokens = 0;     ///< or after so many tokens
+  std::vector<std::string> until;  ///< a text ends before the first of these strings,
+  std::int64_t max_tokens = 0;     ///< or after this number of tokens
   AnswerRule answer_rule = AnswerRule::kExact;
 
   bool has_metric(Metric metric) const;
 };
 
-/// Reads the description. Throws Error with file and line for a key that is unknown, is missing or
-/// contradicts the kind.
+/// Reads a task's description. Throws Error with file and line for a key that is unknown, is
+/// missing or contradicts the kind.
 Task parse_task(const ConfigNode& root, const std::string& file);
 /// The same for a TOML file.
 Task read_task(const std::string& path);

@@ -20,15 +20,15 @@ class Template {
  public:
   Template() = default;
   /// Errors of this template begin with `origin` ("task.toml:7: context"). Throws Error for a brace
-  /// that is not closed, an unknown filter (naming the nearest) or wrong arguments.
+  /// that is not closed, an unknown filter (with the nearest name) or wrong arguments.
   Template(const std::string& text, std::string origin);
 
   /// Whether the task's file leaves this template out.
   bool empty() const { return parts_.empty() && !given_; }
-  /// Fills the template. Throws Error for a field that the row lacks, naming the fields that it
-  /// has, and for a value that is not text.
+  /// Fills the template. Throws Error for a field that the row lacks, with the fields that it has,
+  /// and for a value that is not text.
   std::string text(const Row& row) const;
-  /// The value of a template that is one expression, whatever its type; the text of any other.
+  /// The value, of any type, of a template that is one expression; otherwise the filled text.
   Row value(const Row& row) const;
 
  private:
