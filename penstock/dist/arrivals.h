@@ -1,4 +1,4 @@
-// Waits for the other ranks at the start, and names missing ranks from time to time.
+// Waits for the other ranks at the start, and reports missing ranks from time to time.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ class Notices {
   Time end() const { return end_; }
   /// The time of the next notice, or the end.
   Time next() const;
-  /// If a notice is due, prints missing()'s text and the time left. Prints nothing for an empty
-  /// text.
+  /// If a notice is due, calls GroupOptions::waiting with the text of missing() and the time left,
+  /// unless the text is empty.
   void tell(const std::function<std::string()>& missing);
 
  private:
@@ -37,8 +37,8 @@ class Arrivals {
   Arrivals(const GroupTable& table, int size, Notices notices, bool tells);
 
   static std::string key_of(int rank);
-  /// The rank's value, or nothing at the end of the wait. Throws LostRank if a rank that had
-  /// arrived is lost.
+  /// Waits for the rank's key and returns its value, or nothing at the end of the wait. Throws
+  /// LostRank if a rank that had arrived is lost.
   std::optional<std::string> wait(int rank);
 
  private:

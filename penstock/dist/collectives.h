@@ -1,5 +1,6 @@
 // All-reduce and broadcast, built on a transport's exchanges and messages. Gloo has these
-// operations too, but a rank that waits in one of Gloo's cannot be told that another rank is lost.
+// operations too, but a rank that waits in a Gloo operation cannot be told that another rank is
+// lost.
 #pragma once
 
 #include "penstock/dist/reduction.h"
@@ -12,14 +13,14 @@ struct RankPlace {
   int rank = 0, size = 1;
 };
 
-/// Reduces in place, in rank order, so that all ranks get the same bits. For small tensors every
-/// rank receives all tensors and reduces them. For others each rank reduces a part and all ranks
-/// gather the parts; each of N ranks sends 2 (N - 1) / N times the tensor.
+/// Reduces in place, in rank order, so that all ranks get the same bits. Small tensors are sent to
+/// all ranks, and every rank reduces them. Of a large tensor each rank reduces a part, and all
+/// ranks gather the parts; each of N ranks sends 2 (N - 1) / N times the tensor.
 /// @param values  contiguous, f32|f64|i32|i64
 void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduction,
                 RankPlace place);
 
-/// Broadcasts the root's bytes in place along a tree: log2 N messages one after the other.
+/// Broadcasts the root's bytes in place along a tree, in log2 N successive messages.
 /// @param bytes  contiguous
 void broadcast(Transport& transport, const at::Tensor& bytes, int root, RankPlace place);
 

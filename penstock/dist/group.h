@@ -27,18 +27,19 @@ class GroupTable;
 class KeyClient;
 
 /// A group of ranks. Every rank must call the same operations in the same order, from one thread at
-/// a time. With one process they return at once. They work on contiguous CPU tensors. Each throws
-/// LostRank if a rank is gone or late. Copies share the connections.
+/// a time. With one process the operations return at once. They work on contiguous CPU tensors.
+/// Each throws LostRank if a rank is gone or late. Copies share the connections.
 class ProcessGroup {
  public:
   /// The group of this process alone.
   ProcessGroup();
   /// Waits for all ranks and connects them. Throws Error that names the ranks that did not arrive,
-  /// or says that this build has no transport. With several ranks the process ignores SIGPIPE from
-  /// then on, unless it has a handler, and its limit of open files is the hard limit.
+  /// or says that this build has no transport. With several ranks the process then ignores SIGPIPE,
+  /// unless it has a handler, and its limit of open files is the hard limit.
   static ProcessGroup join(const Identity& identity, const GroupOptions& options = {});
-  /// Says goodbye to this group, to its parent and to groups split from it. A rank that ends
-  /// without leave() has failed: all others lose it within seconds, whatever they wait for.
+  /// Announces the normal end of this rank to this group, to its parent and to groups split from
+  /// it. A rank that ends without leave() has failed: all others lose it within seconds, in any
+  /// wait.
   void leave() const;
   /// Tells the group that all ranks have agreed on a failure, so that no rank waits for another.
   void fail_together() const;
@@ -51,7 +52,7 @@ class ProcessGroup {
   std::string name() const { return name(rank()); }
   /// The address at which other ranks reach this machine; "" with one process.
   const std::string& address() const;
-  /// Wall time in operations so far, with waiting for late ranks: the sum over this group, its
+  /// Wall time in operations so far, including waiting for late ranks: the sum over this group, its
   /// parent and groups split from it.
   double seconds() const;
   /// The same for this group alone.
@@ -80,8 +81,8 @@ class ProcessGroup {
                                                std::span<const std::int64_t> counts) const;
   /// The same from and to several tensors, without a copy. The returned function waits until
   /// `received` is filled.
-  /// @param received, sent  by rank. What two ranks have for each other is as many bytes on both
-  ///   sides, cut as each likes.
+  /// @param received, sent  by rank. Sender and receiver must have the same number of bytes; they
+  ///   may divide them into different pieces.
   std::function<void()> start_all_to_all(const std::vector<Pieces>& received,
                                          const std::vector<Pieces>& sent) const;
   /// @param mine  of the same shape on all ranks.  @return [size, ...]
@@ -90,7 +91,7 @@ class ProcessGroup {
   /// @param received  by rank, of sizes that all ranks know; this rank's may be `mine`
   void all_gather(const std::vector<Pieces>& received, const Pieces& mine) const;
   /// Reduce-scatter: Σ over ranks, in rank order, of this rank's rows.
-  /// @param rows    [Σ counts, ...], alike on all ranks
+  /// @param rows    [Σ counts, ...], the same shape on all ranks
   /// @param counts  [size], rows of each rank.  @return [counts[rank], ...]
   at::Tensor reduce_scatter(const at::Tensor& rows, std::span<const std::int64_t> counts) const;
   /// Broadcasts the root's tensor in place.
@@ -99,14 +100,14 @@ class ProcessGroup {
   /// until that rank receives. Messages between two ranks keep their order.
   void send(const at::Tensor& values, int to) const;
   /// Starts send() and returns a function that waits for it. The tensor must not change until then.
-  /// Two ranks may so send to each other before either receives.
+  /// With it two ranks can send to each other before either receives.
   std::function<void()> start_send(const at::Tensor& values, int to) const;
   void receive(const at::Tensor& values, int from) const;
   /// Memory that all ranks of the group read and write, zeros at first. Every rank calls it with
-  /// the same size. The tensor, [bytes] of kByte, keeps the memory alive. Undefined with one
-  /// process, and if the ranks cannot share memory, as on several machines.
+  /// the same size. The tensor, [bytes] of kByte, keeps the memory alive. It is undefined with one
+  /// process, and if the ranks cannot share memory (several machines).
   at::Tensor shared_bytes(std::int64_t bytes) const;
-  /// A barrier. Throws Error if ranks name different places.
+  /// A barrier. Throws Error if the ranks give different places.
   void barrier(const std::string& place) const;
 
   /// Every rank's bytes, of any length, in rank order.
@@ -119,7 +120,8 @@ class ProcessGroup {
   void connect(const std::shared_ptr<KeyClient>& table);
   void learn_names(Arrivals& arrivals);
   [[noreturn]] void lose(const char* what, const std::string& reason) const;
-  /// @param alike  whether all ranks call it; GroupOptions::check then compares the calls
+  /// @param alike  whether all ranks call the operation; GroupOptions::check then compares the
+  /// calls
   template <class Action>
   void operate(const char* what, const at::Tensor& values, const Action& action,
                bool alike = true) const;

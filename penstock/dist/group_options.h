@@ -11,8 +11,8 @@ namespace penstock::dist {
 class Transport;
 
 struct GroupOptions {
-  std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
-  std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
+  std::chrono::seconds start_timeout{120};  ///< limit for all ranks to arrive
+  std::chrono::seconds timeout{1800};       ///< limit for a late rank in an operation
   /// A rank without a heartbeat for this long counts as lost, also between operations: its process
   /// or its machine has stopped. 0: never.
   std::chrono::seconds silence{25};
@@ -27,9 +27,9 @@ struct GroupOptions {
   /// operation. If ranks differ, they get an Error that names them; without the check the process
   /// would be terminated.
   bool check = false;
-  /// Puts another transport around that of the group, and of each group split from it, for example
-  /// one that records what it carries. Called with the group's title ("world", then
-  /// "world/data=2"), this rank's place in the group, and the group's transport.
+  /// Wraps the transport of the group, and of each group split from it, in another one, for example
+  /// one that records its traffic. Called with the group's title ("world", then "world/data=2"),
+  /// this process's rank in the group, and the group's transport.
   std::function<std::shared_ptr<Transport>(const std::string& title, int rank,
                                            std::shared_ptr<Transport> transport)>
       wrap = nullptr;

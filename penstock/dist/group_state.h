@@ -19,9 +19,9 @@ namespace penstock::dist {
 struct GroupState {
   int rank = 0, size = 1;
   bool lost = false, failed_together = false;
-  bool under_way = false;  // a start_all_to_all() has not been waited for yet
+  bool under_way = false;  // nobody has waited yet for a start_all_to_all()
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
-  // Shared by groups that different threads may use.
+  // Shared by groups, which different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
   std::atomic<double> own_seconds = 0;
   std::string address;          // this machine's address on the route to rank 0

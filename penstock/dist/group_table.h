@@ -42,26 +42,26 @@ class GroupTable {
   void come_by_ipv4();
   /// Starts this rank's heartbeat.
   void begin_heartbeat();
-  /// Says goodbye for all groups, so that others do not lose this rank.
+  /// Announces this rank's normal end for all groups, so that others do not lose it.
   void leave();
   /// Stops the heartbeat, and closes the table if this rank hosts it, even if another thread still
-  /// holds this object. Without a leave() before, this rank counts as failed.
+  /// holds this object. Without leave() before it, this rank counts as failed.
   void end();
   /// Sets the ranks' names for messages.
   void set_names(std::vector<std::string> names);
   /// Describes the lost rank: "rank 2 on host7, which has not been heard of for 25 s". Nothing if
   /// no rank is lost. Messages append it to "rank 1 on host7 lost".
   std::optional<std::string> lost() const;
-  /// The same after an exchange has ended, with a short wait. This rank may learn which rank is
-  /// lost a moment later than another rank, which then ended its own connections.
+  /// The same after an exchange failed, with a short wait: another rank may have learned of the
+  /// loss first and ended its connections, and this rank learns a moment later which rank is lost.
   std::optional<std::string> lost_after_all() const;
   /// Throws LostRank if a rank is lost.
   void check() const;
-  /// Tells that an operation of this rank lost some other rank.
+  /// Records that an operation of this rank lost some other rank.
   void lose_another();
   /// Runs the action. Throws LostRank if the table no longer answers because a rank is lost.
   void naming_the_lost(const std::function<void()>& action) const;
-  /// A client for another table with the same patience.
+  /// Options for a client of another table, with the same patience.
   KeyClientOptions client_options(std::string prefix = "") const;
 
  private:

@@ -1,5 +1,5 @@
-// The heartbeats that the table of ranks knows: the time of each rank's last one, and lost ranks.
-// This file sends and receives nothing.
+// The state of the heartbeats: the time of each rank's last one, and lost ranks. This file sends
+// and receives nothing.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 namespace penstock::dist {
 
 enum class RankState {
-  silent,    ///< without a heartbeat for some time, which may be short
+  silent,    ///< no heartbeat for some time, which may be short
   given_up,  ///< another rank gave it up after too long a silence
-  gone,      ///< its connection ended without a goodbye
-  failed,    ///< by its own word
+  gone,      ///< its connection ended without an announced end
+  failed,    ///< it reported its own failure
   followed,  ///< it reported the loss of another rank and does not know which
 };
 
@@ -24,9 +24,9 @@ struct SilentRank {
   bool lost() const { return state != RankState::silent; }
 };
 
-/// The text that a table and a rank exchange, such as "3 0 1500".
+/// The text by which a table and a rank exchange the value, such as "3 0 1500".
 std::string text_of(const SilentRank& silent);
-/// Returns nothing for any other text.
+/// The value of such a text; nothing for any other text.
 std::optional<SilentRank> silent_from(const std::string& text);
 
 /// Not thread-safe.
@@ -34,16 +34,17 @@ class HeartbeatTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// @param connection  the rank's connection from now on
+  /// Records a heartbeat.  @param connection  the rank's connection from now on
   void heard(int rank, int connection, Time now);
-  /// The rank says goodbye; its end is no loss.
+  /// Records the announced end of a rank, which is not a loss.
   void ended(int rank);
-  /// The connection ended; its rank, if any, is lost.
+  /// Records the end of a connection. Its rank, if it has one, is lost.
   void hung_up(int connection);
-  /// Marks a rank as lost. All ranks hear of it, the lost one too. The first lost rank stays,
-  /// because later ones are lost as its consequence; only a rank that `followed` is replaced.
+  /// Marks a rank as lost, of which all ranks then hear, the lost one too. The first lost rank
+  /// stays, because later losses are its consequence; only a rank with state `followed` is
+  /// replaced.
   void lose(const SilentRank& lost);
-  /// Tells that the table's process was stopped for this long and received no heartbeat.
+  /// Records that the table's process was stopped for this time and received no heartbeat.
   void skip(std::chrono::milliseconds halted);
   /// The lost rank, else the rank with the oldest heartbeat; nothing before the first heartbeat.
   std::optional<SilentRank> most_silent(Time now) const;

@@ -1,4 +1,4 @@
-// The asking side of key_server.h: one connection, requests in turn.
+// Implements KeyClient (key_server.h): one connection, one request at a time.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,5 @@
 // The table of keys and values by which ranks find each other and later send heartbeats. One
-// process keeps it; all ask it over TCP. It holds a few small values and no training data.
+// process hosts it; all use it over TCP. It holds a few small values and no training data.
 #pragma once
 
 #include <sys/socket.h>
@@ -57,9 +57,9 @@ class KeyServer {
   // These return whether the connection stays open.
   bool attend(Connection& connection);
   bool receive(Connection& connection);
-  /// Answers the received requests, as far as the client reads the answers.
+  /// Answers the received requests as long as the client reads the answers.
   bool answer_all(Connection& connection);
-  /// Sends as much as the system takes.
+  /// Sends as many bytes as the system accepts.
   static bool send_unsent(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
   /// Answers a rank that reports that it is alive, that it ends, or that a rank is lost.
@@ -75,24 +75,24 @@ class KeyServer {
   std::thread thread_;  // last: it uses the others
 };
 
-/// The table is out of reach.
+/// The table cannot be reached.
 class LostTable : public Error {
  public:
   using Error::Error;
 };
 
-/// The process that keeps the table does not answer, although the connection is open.
+/// The process that hosts the table does not answer, although the connection is open.
 class SilentTable : public LostTable {
  public:
   using LostTable::LostTable;
 };
 
-/// The process that kept the table has ended in order.
+/// The process that hosted the table has announced its normal end.
 class TableEnded : public LostTable {
  public:
   TableEnded(const std::string& message, std::optional<SilentRank> silent)
       : LostTable(message), silent_(silent) {}
-  /// The rank that had been silent for longest at that time.
+  /// The rank with the longest silence at that time.
   const std::optional<SilentRank>& silent() const { return silent_; }
 
  private:
@@ -100,7 +100,7 @@ class TableEnded : public LostTable {
 };
 
 struct KeyClientOptions {
-  /// Put before all its keys. Clients with another prefix do not see them.
+  /// A prefix of all keys of this client. Clients with another prefix do not see them.
   std::string prefix = "";
   /// How long to wait for a table that does not answer; 0: forever.
   std::chrono::seconds patience{0};
@@ -110,13 +110,13 @@ struct KeyClientOptions {
   std::function<void()> connecting = nullptr;
 };
 
-/// One rank's view of the table. Thread-safe.
+/// A rank's connection to the table. Thread-safe.
 class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
   /// Connects, with retries until `timeout`. Throws Error that names the address. All operations
   /// throw LostTable if the connection ended: SilentTable if the table did not answer within
-  /// `patience`, TableEnded if its process ended in good order.
+  /// `patience`, TableEnded if its process announced its end.
   KeyClient(const std::string& address, int port, Milliseconds timeout,
             KeyClientOptions options = {});
   ~KeyClient();
@@ -134,12 +134,12 @@ class KeyClient {
   std::int64_t size();
   /// Sends a heartbeat. Returns the lost rank, or the rank with the longest silence.
   SilentRank beat(int rank);
-  /// Says goodbye for this rank.
+  /// Announces this rank's normal end.
   void end(int rank);
   /// Reports a lost rank to all.
   void lose(const SilentRank& lost);
-  /// The same for a table that does not answer: the table reads the message if it resumes. The
-  /// client cannot be used afterwards.
+  /// The same for a table that does not answer; it reads the message when it resumes. The client
+  /// cannot be used afterwards.
   void leave_word(const SilentRank& lost) noexcept;
   enum class Heard { nothing, woken, ended, hung_up };
   /// Waits until the timeout, until `wake` is readable, or until the table ends: `ended` if its

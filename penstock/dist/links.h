@@ -12,7 +12,7 @@
 
 namespace penstock::dist {
 
-/// Thread-safe.
+/// A process's links. Thread-safe.
 class Links {
  public:
   /// Runs connect() and records every connection that it adds to the process as a link. The
@@ -21,8 +21,8 @@ class Links {
   /// Ends all links, including those that are being made. A thread that waits for bytes from a link
   /// gets an error.
   void cut();
-  /// Makes every cut() call `action` too, as long as the returned object lives. By then the links
-  /// have ended.
+  /// Makes every cut() also call `action`, after the links have ended, as long as the returned
+  /// object exists.
   std::shared_ptr<void> on_cut(std::function<void()> action);
 
  private:
@@ -31,7 +31,7 @@ class Links {
   std::list<std::shared_ptr<Action>> actions();
 
   std::mutex mutex_;
-  /// Socket number by descriptor. It shows whether the descriptor's socket was closed since.
+  /// Socket number by descriptor. It shows whether the descriptor's socket was closed meanwhile.
   std::map<int, unsigned long> links_;
   std::optional<std::set<int>> before_;  ///< the connections before watch() made links
   std::list<std::weak_ptr<Action>> actions_;

@@ -1,14 +1,14 @@
-// How a run's processes are arranged over the kinds of parallelism: ranks that differ in one axis
-// only form a group. This file does not decide what is divided along an axis, or when.
+// How a run's processes are arranged over the kinds of parallelism: ranks that differ in only one
+// axis form a group. This file does not decide what is divided along an axis, or when.
 #pragma once
 
 #include "penstock/dist/group.h"
 
 namespace penstock::dist {
 
-/// The number of ranks along each axis, and the number of ranks that a layer's experts are divided
-/// between (`expert`). Those are ranks along `data`, each with its shard of an expert's neurons.
-/// With whole_experts they are ranks among all data × tensor ranks that hold a layer.
+/// The number of ranks along each axis, and the number of ranks (`expert`) that a layer's experts
+/// are divided between. These are ranks along `data`, each with its tensor shard of the experts'
+/// neurons. With whole_experts they are among all data × tensor ranks that hold a layer.
 struct Layout {
   int data = 1, tensor = 1, pipeline = 1;
   int expert = 1;              ///< divides data, or with whole_experts data × tensor
@@ -37,10 +37,10 @@ int rank_at(const Layout& layout, const Coordinates& place);
 
 /// The index of the part of each layer's experts that a rank holds.
 int expert_part(const Layout& layout, const Coordinates& place);
-/// The first rank with the same experts, among the ranks that `layout` divides experts between.
+/// The first rank with the same experts.
 Coordinates first_with_experts(const Layout& layout, const Coordinates& place);
 
-/// A rank's color for each group. Ranks with the same color form one, in the order of the world.
+/// A rank's color for each group. Ranks with the same color form a group, in the world's order.
 struct GroupColors {
   int data = 0, tensor = 0, pipeline = 0, expert = 0, replicas = 0;
 };

@@ -1,4 +1,4 @@
-// Joins and splits bytes that are stored in several tensors. Nothing is sent here.
+// Joins and splits bytes that are stored in several tensors. This file sends nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +9,12 @@
 
 namespace penstock::dist {
 
-/// Contiguous tensors on the CPU, one after the other: the data that one rank has for another.
+/// Contiguous tensors on the CPU, in order: the data that one rank sends to another.
 using Pieces = std::vector<at::Tensor>;
 
 std::int64_t total_bytes(const Pieces& pieces);
 
-/// The tensors' memory as tensors of bytes, for moves that ignore the type. REQUIRES: the pieces
+/// The tensors' memory as tensors of bytes, for copies that ignore the type. REQUIRES: the pieces
 /// outlive the result.
 Pieces as_bytes(const Pieces& pieces);
 

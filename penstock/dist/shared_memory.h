@@ -1,5 +1,5 @@
-// Shared memory between the ranks of one machine, used instead of sockets for large exchanges. The
-// carrier still detects which ranks are present, late or gone.
+// Shared memory between the ranks of one machine, for large exchanges instead of sockets. The
+// wrapped transport, the carrier, still detects which ranks are present, late or gone.
 #pragma once
 
 #include <memory>

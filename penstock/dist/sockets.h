@@ -13,11 +13,11 @@
 
 namespace penstock::dist {
 
-/// A client's first bytes. A program that sends others is refused.
+/// The first bytes that a client sends. A client that sends other bytes is refused.
 inline constexpr char kGreeting[] = "penstock ranks 1\n";
 inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
-/// Messages: a rank is alive; a rank ends; a rank is lost. The table's own messages: its process
-/// ends it; it has no room for a connection.
+/// Messages of ranks: a rank is alive; a rank ends; a rank is lost. Messages of the table: its
+/// process ends; it has no room for a connection.
 inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!', kFull = '#';
 /// The table's answers: a value; none.
 inline constexpr char kFound = '+', kAbsent = '-';
@@ -29,8 +29,8 @@ inline constexpr std::uint32_t kLongest = 1 << 20;
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 /// Why a host name or a numeric address has no addresses; "" if it has some.
 std::string why_unknown(const std::string& address);
-/// The addresses of a host name or of a numeric address. Throws Error if there are none within
-/// `timeout`: some networks know the name of a machine only after it has started.
+/// The addresses of a host name or of a numeric address. Retries until `timeout`, because some
+/// networks know the name of a machine only after it has started; then throws Error.
 /// @param waiting  called repeatedly until the name is known; may be null
 Addresses resolve_address(const std::string& address, int port,
                           std::chrono::milliseconds timeout = {},
@@ -42,27 +42,27 @@ bool connected_to_itself(int descriptor);
 /// Sends all bytes. Returns whether all were sent.
 bool send_all(int descriptor, const std::string& bytes);
 enum class Received { all, hung_up, nothing };
-/// Makes receive_all() wake after each second without a byte. Closes a connection that accepts no
-/// bytes for a few seconds.
+/// Makes receive_all() wake up after each second without a byte, and send_all() fail if the other
+/// side accepts no bytes for a few seconds.
 void take_turns(int descriptor);
 /// Waits for `count` bytes.
-/// @param turns  seconds in a row without a byte, while this process runs, after which it returns
+/// @param turns  successive seconds without a byte, while this process runs, after which it returns
 ///   `nothing`; 0: never. REQUIRES: take_turns() was called, unless 0.
 Received receive_all(int descriptor, char* bytes, std::size_t count, std::int64_t turns);
 
-/// A watched connection is closed after this time without an answer from the other machine.
+/// The time without an answer from the other machine after which watch_machine() ends a connection.
 inline constexpr std::chrono::seconds kMachineLost{25};
 /// The descriptors of this process's TCP connections.
 std::set<int> connections();
-/// Makes the operating system end the connection if the other machine is lost: that machine has
-/// acknowledged neither data nor, on an idle connection, keep-alive probes for kMachineLost.
+/// Makes the operating system end the connection if the other machine is lost, that is, if it has
+/// acknowledged neither data nor (on an idle connection) keep-alive probes for kMachineLost.
 void watch_machine(int descriptor);
 
-/// Four bytes in the machine's own byte order: all ranks run the same build.
+/// The length as four bytes in the machine's byte order, since all ranks run the same build.
 std::string length_bytes(std::size_t length);
 std::uint32_t length_from(const char* bytes);
 
-/// "cannot listen on ...: Address already in use".
+/// The system's text of the last error: "Address already in use".
 std::string last_error();
 
 }  // namespace penstock::dist

@@ -8,9 +8,9 @@
 
 namespace penstock::dist {
 
-/// The bytes reserved for a text. They follow the longest texts of the last few gathers, which all
-/// ranks know. So most gathers need one exchange, and one long text, such as a recipe at the start,
-/// does not enlarge later exchanges.
+/// The bytes reserved for a text, computed from the longest texts of the last few gathers, which
+/// all ranks know. So most gathers need one exchange, and one long text, such as a recipe at the
+/// start, does not enlarge later exchanges for long.
 class TextCapacity {
  public:
   /// The bytes reserved after texts of that length: a quarter more, since lengths vary.

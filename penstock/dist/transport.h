@@ -1,5 +1,5 @@
-// The transport of a process group. gloo.cpp is the only one; builds without Gloo's headers have
-// none.
+// The interface of a process group's transport. gloo.cpp implements it; builds without Gloo's
+// headers have no transport.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,8 +42,8 @@ bool has_transport();
 /// Throws Error, which says what to install, if this build cannot connect `processes` processes.
 void check_transport(int processes);
 
-/// Connects all ranks. Each rank reads from the table where the others listen.
-/// @param world  records the connections; if it has lost a rank, no rank is waited for
+/// Connects all ranks. Each rank reads the others' addresses from the table.
+/// @param world  records the connections; if it has lost a rank, the function does not wait
 /// REQUIRES: has_transport().
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
                                           std::chrono::milliseconds timeout,

@@ -1,4 +1,4 @@
-// Deals pieces of work to ranks as they become free. The caller defines the pieces.
+// Gives pieces of work to ranks as they become free. The caller defines the pieces.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace penstock::dist {
 
-/// Gives each number from 0 to count − 1 to one rank, in the order of asking. Rank 0 keeps the
-/// count; its WorkQueue must outlive the others.
+/// Gives each number from 0 to count − 1 to one rank, in the order of the requests. Rank 0 hosts
+/// the counter. REQUIRES: its WorkQueue outlives the others.
 class WorkQueue {
  public:
   /// Every rank of the group constructs it.
   WorkQueue(const ProcessGroup& group, std::int64_t count);
-  /// The next number, or nothing if all are given out. Any rank may call it at any time. Throws
-  /// LostRank if rank 0 is gone.
+  /// The next number, or nothing if all have been given out. Any rank may call it at any time.
+  /// Throws LostRank if rank 0 is gone.
   std::optional<std::int64_t> next();
-  /// Ends the queue; no number is given out any more.
+  /// Ends the queue; no more numbers are given out.
   void close();
 
  private:
