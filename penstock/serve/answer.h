@@ -1,5 +1,5 @@
-// The events of one request's texts. The thread that generates them adds events; the connection's
-// thread takes them.
+// The events of one request's texts. The model's thread adds events; the connection's thread takes
+// them.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,17 @@
 
 namespace penstock::serve {
 
+/// Only one of prompt_scores, token, finish and failure is set.
 struct AnswerEvent {
   std::size_t text = 0;                                  ///< index among the request's texts
-  std::optional<std::vector<TokenScore>> prompt_scores;  ///< the prompt is read;
-  std::optional<GeneratedToken> token;                   ///< or a new token;
-  std::optional<Finish> finish;                          ///< or the end of the text, with
-  std::string rest;                                      ///< text that was held back;
-  std::string failure;                                   ///< or the reason for a failure
+  std::optional<std::vector<TokenScore>> prompt_scores;  ///< set when the prompt has been read
+  std::optional<GeneratedToken> token;                   ///< a new token
+  std::optional<Finish> finish;                          ///< the end of the text
+  std::string rest;                                      ///< with `finish`: held-back text
+  std::string failure;                                   ///< the reason for a failure
 };
 
-/// One thread adds, another takes.
+/// Thread-safe for one thread that adds and one that takes.
 class Answer {
  public:
   explicit Answer(std::size_t texts) : open_(texts) {}

@@ -15,15 +15,15 @@
 namespace penstock::serve {
 
 struct ApiOptions {
-  std::string api_key;  ///< "": anybody may ask
-  /// Host names that requests without a key may use, so that a page from another site cannot make a
+  std::string api_key;  ///< "": requests need no key
+  /// Host names that requests without a key may use, so that a page of another site cannot make a
   /// browser send requests. Empty: any.
   std::vector<std::string> hosts;
   /// Further bodies to GET, by path; "/" replaces the page.
   std::map<std::string, std::function<Reply()>> endpoints;
   std::chrono::milliseconds timeout{600'000};  ///< limit of one answer
-  std::int64_t routing_tokens = 2048;          ///< most tokens of POST /v1/routing
-  RequestLimits limits;  ///< its texts are also limited to those that may wait at every model
+  std::int64_t routing_tokens = 2048;          ///< largest number of tokens of POST /v1/routing
+  RequestLimits limits;  ///< `limits.texts` is also limited by the models' queues
 };
 
 class Api : public Responder {

@@ -1,4 +1,4 @@
-// The experts that a corpus's tokens and domains are sent to, as the page shows them.
+// JSON for the page: the experts to which the tokens and domains of a corpus are routed.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace penstock::serve {
 
-/// The body of GET /v1/corpus. For each layer and expert it lists the tokens that the expert gets
-/// most surely (share of the token's places) and the tokens that make up most of the expert's load
-/// (share of the expert's places). It lists the most frequent tokens with their experts. For each
-/// domain it has the tokens, the loss and the load.
+/// The body of GET /v1/corpus. For each layer and expert it lists the tokens with the largest share
+/// of their occurrences routed to the expert, and the tokens with the largest share of the expert's
+/// load. It also lists the most frequent tokens with their experts, and for each domain the number
+/// of tokens, the loss and the load.
 /// @param corpus, split  the names that the page shows
 std::string corpus_json(const analysis::CorpusExperts& counted, const Tokenizer& tokenizer,
                         const std::string& corpus, const std::string& split);

@@ -1,5 +1,5 @@
-// One client's connection. It reads requests within their limits and writes answers, until either
-// side ends the connection. The caller gives the Responder that answers.
+// One client's connection. It reads requests within limits and writes the answers of a Responder,
+// until either side ends the connection.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,20 @@ struct ConnectionLimits {
   /// The time from the first byte of a request to its last (408).
   std::chrono::milliseconds request_time{10'000};
   std::chrono::milliseconds idle_time{5'000};  ///< the time between two requests
-  /// The time within which a client must take some of the bytes it is sent.
+  /// The time within which a client must accept some of the sent bytes.
   std::chrono::milliseconds write_time{10'000};
 };
 
 class HttpConnection {
  public:
-  /// @param slot  the connection keeps it for its lifetime
+  /// @param slot  held for the connection's lifetime
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
                  std::optional<ConnectionSlot> slot)
       : socket_(std::move(socket)),
         responder_(responder),
         limits_(limits),
         slot_(std::move(slot)) {}
-  /// Answers requests until the connection ends. Without a slot it answers 503.
+  /// Answers requests until the connection ends. Without a slot it only answers 503.
   void serve();
 
  private:
@@ -49,7 +49,7 @@ class HttpConnection {
   /// @return whether the connection stays open
   bool send(Reply reply);
   bool send_whole(const Reply& reply);
-  /// Collects the whole answer before it sends it.
+  /// Collects the whole answer, then sends it.
   bool wait_and_send(Reply reply);
   bool send_stream(Reply reply);
   void refuse(const RequestError& error, const Headers& headers = {});

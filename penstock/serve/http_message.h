@@ -1,5 +1,5 @@
-// HTTP/1.1 as text: requests, which Boost.Beast reads and this file checks, and the head of an
-// answer. No sockets here: http_connection.h reads and writes.
+// HTTP/1.1 messages: parses requests with Boost.Beast and checks them, and writes the head of an
+// answer. This file has no sockets: http_connection.h sends and receives.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct RequestHead {
   bool http_1_0 = false;
   bool keeps_alive = true;  ///< the client wants to keep the connection
   bool expects_continue = false;
-  bool chunked = false;             ///< the body comes in chunks,
-  std::int64_t content_length = 0;  ///< or has this many bytes
+  bool chunked = false;             ///< whether the body is sent in chunks
+  std::int64_t content_length = 0;  ///< bytes of the body otherwise
   Headers headers;
 
   /// The header's value, or "".
@@ -48,7 +48,7 @@ struct RequestHead {
 /// Reads one request from bytes as they arrive.
 class RequestReader {
  public:
-  /// @param body_bytes  the longest body
+  /// @param body_bytes  the largest size of a body
   RequestReader(const HeadLimits& limits, std::int64_t body_bytes);
   ~RequestReader();
   RequestReader(RequestReader&&) noexcept;
@@ -57,9 +57,9 @@ class RequestReader {
   /// Empty lines before the request are ignored, because some clients end a body with one
   /// (RFC 9112, 2.2). A line that ends with LF alone is refused.
   /// Throws RequestError: 400 for text that is not HTTP, for several or no Host, and for a
-  /// Content-Length that is no number, comes twice or comes with chunks; 413 for a longer body; 414
-  /// and 431 for a longer head; 415 for a compressed body; 501 for another transfer coding; 505 for
-  /// another version.
+  /// Content-Length that is not a number, is given twice or is given with chunks; 413 for a too
+  /// large body; 414 and 431 for a too large head; 415 for a compressed body; 501 for another
+  /// transfer coding; 505 for another version.
   std::size_t take(std::string_view received);
   /// Whether the first line is taken. Empty lines before it do not count.
   bool begun() const { return begun_; }
@@ -85,7 +85,7 @@ class RequestReader {
   std::optional<RequestHead> head_;
 };
 
-/// The status line, the headers and the empty line: "HTTP/1.1 200 OK" and so on.
+/// The head of an answer: the status line ("HTTP/1.1 200 OK"), the headers and the empty line.
 std::string response_head(int status, const Headers& headers);
 
 }  // namespace penstock::serve

@@ -14,15 +14,15 @@ namespace penstock::serve {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                 ///< 0: any free port
-  std::int64_t connections = 128;  ///< largest number at a time
-  SlotTimes slots;                 ///< of clients beyond them
+  std::int64_t connections = 128;  ///< largest number of connections at a time
+  SlotTimes slots;                 ///< waiting times when all connections are taken
   ConnectionLimits limits;
 };
 
 class HttpServer {
  public:
-  /// `responder` must outlive it.  Throws Error if the host is not this machine or the port is in
-  /// use.
+  /// REQUIRES: `responder` outlives the server.  Throws Error if the host is not this machine or
+  /// the port is in use.
   HttpServer(Responder& responder, const HttpOptions& options);
   /// Calls stop().
   ~HttpServer();
@@ -33,7 +33,7 @@ class HttpServer {
  private:
   void run();
   /// Starts a thread if none waits for the next client. There is one thread for each slot and one
-  /// for a client without a slot. If the system gives no more threads, there are fewer slots.
+  /// for a client without a slot. If the system cannot start a thread, reduces the number of slots.
   void grow();
 
   Responder& responder_;

@@ -1,4 +1,4 @@
-// A server's counters, in Prometheus's format.
+// A server's metrics in Prometheus's format.
 #pragma once
 
 #include <array>

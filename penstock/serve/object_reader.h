@@ -1,5 +1,5 @@
-// Reads the keys of a JSON object from outside. Each key comes once, with the right type and within
-// its range. Unknown keys are errors.
+// Reads the keys of an untrusted JSON object. Repeated and unknown keys, wrong types and values out
+// of range are errors.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@
 namespace penstock::serve {
 
 /// Parses a body: a JSON object with at most `depth` levels, in which no object has a key twice.
-/// Throws RequestError.
+/// Throws RequestError for anything else.
 nlohmann::json parse_object(std::string_view body, int depth);
 
 class ObjectReader {
  public:
-  /// @param object  outlives the reader
+  /// @param object  must outlive the reader
   /// @param name  the object's name in errors; "" for the request itself
   explicit ObjectReader(const nlohmann::json& object, std::string name = {});
 
-  /// The value of that key; a null pointer where the key is absent or its value is null.
+  /// The value of that key; a null pointer if the key is absent or its value is null.
   const nlohmann::json* find(const std::string& key);
   std::optional<bool> boolean(const std::string& key);
   std::optional<std::int64_t> integer(const std::string& key, std::int64_t least,
                                       std::int64_t most);
   std::optional<double> number(const std::string& key, double least, double most);
   std::optional<std::string> text(const std::string& key);
-  /// Accepts these keys and does nothing with them.
+  /// Accepts these keys and ignores their values.
   void ignore(std::initializer_list<const char*> keys);
   /// Throws RequestError for a key that no function above has read or ignored.
   void finish() const;

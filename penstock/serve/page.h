@@ -7,7 +7,7 @@ namespace penstock::serve {
 
 /// The page for models: GET / of `penstock serve`.
 extern const std::string_view page;
-/// The page for runs and studies: their curves.
+/// The page with the curves of runs and studies.
 extern const std::string_view runs;
 
 }  // namespace penstock::serve

@@ -14,7 +14,7 @@ struct ApiRequest {
   std::string authorization, content_type, host;  ///< values of these headers
 };
 
-/// An answer that comes in parts. Destroying it early cancels the work in progress.
+/// An answer that is made in parts. Destroying it early cancels the work in progress.
 class ReplyStream {
  public:
   virtual ~ReplyStream() = default;
@@ -30,7 +30,7 @@ struct Reply {
   std::string type = "application/json";
   std::string body;
   std::unique_ptr<ReplyStream> stream;  ///< replaces the body, or null
-  /// Whether the client gets the parts as they come; else all of them at the end.
+  /// Whether the client receives each part at once; otherwise it receives all of them at the end.
   bool as_it_comes = false;
   Headers headers = {};  ///< headers beyond those of every answer
 };
@@ -39,7 +39,7 @@ struct Reply {
 class Responder {
  public:
   virtual ~Responder() = default;
-  /// Errors become answers; only lack of memory throws. May be called from any thread.
+  /// The answer to a request. Errors become answers; only lack of memory throws. Thread-safe.
   virtual Reply answer(const ApiRequest& request) = 0;
   /// Reports a request that was refused before answer() could be called.
   virtual void refused(int /*status*/) {}

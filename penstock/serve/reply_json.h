@@ -1,4 +1,4 @@
-// Answers as OpenAI's JSON: whole ones, and the chunks of a stream.
+// Writes answers as OpenAI's JSON: whole answers, and the chunks of a stream.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ struct ReplyHead {
   std::int64_t prompt_tokens = 0;
   std::int64_t likeliest = -1;
   RoutingShown routing = RoutingShown::none;
-  /// The tokens of the prompt that each text begins with, by text; empty: texts begin behind them.
+  /// For each text, the prompt's tokens that it begins with; empty: texts do not repeat the prompt.
   std::vector<std::vector<TokenId>> echoed = {};
 };
 
-/// "stop" or "length", or "interrupted" where a time limit or the server's end cut the text.
+/// "stop", "length", or "interrupted" if a time limit or the server's end cut the text.
 std::string finish_reason(Finish finish);
 
 /// Turns an answer's events into JSON, one by one.
 class ReplyWriter {
  public:
-  /// `tokenizer` must outlive it.
+  /// REQUIRES: `tokenizer` outlives the writer.
   ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer);
 
-  /// The objects that a stream's client gets for this event; any number.
+  /// The objects that the client of a stream receives for this event; there may be none.
   std::vector<std::string> chunks(const AnswerEvent& event);
   /// The message of an event that is a failure. It names the model.
   std::string failure(const AnswerEvent& event) const { return head_.model + ": " + event.failure; }
   /// The objects before the first event: the beginning of each message of a chat.
   std::vector<std::string> first_chunks() const;
-  /// The object after the last event: the number of tokens. "" if the request does not ask for it.
+  /// The object after the last event, with the numbers of tokens; "" if it was not requested.
   std::string usage_chunk() const;
 
-  /// For answers that are not streamed: stores the event's content.
+  /// Stores the event's content, for answers that are not streamed.
   void keep(const AnswerEvent& event);
   std::string whole() const;
 
@@ -53,8 +53,8 @@ class ReplyWriter {
     std::string text;
     std::string finish;
     std::vector<std::int64_t> echo_begins;  // the offset of each token of an echoed prompt
-    std::int64_t echo_end = 0;              // the offset behind an echoed prompt
-    nlohmann::ordered_json logprobs;        // null until there are some
+    std::int64_t echo_end = 0;              // the offset after an echoed prompt
+    nlohmann::ordered_json logprobs;        // null until the first token with a score
     std::int64_t tokens = 0;
   };
 
@@ -66,7 +66,7 @@ class ReplyWriter {
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
-  /// @param behind  number of characters of an echoed prompt, which are added to the token's offset
+  /// @param behind  number of characters of the echoed prompt, which is added to the token's offset
   void add_logprobs(nlohmann::ordered_json& to, const GeneratedToken& token,
                     std::int64_t behind) const;
   /// Begins the text with its prompt.

@@ -1,5 +1,5 @@
-// The requests of clients: OpenAI's JSON of completions and chats, read and checked. No model, no
-// tokens and no HTTP here.
+// Reads and checks clients' requests: OpenAI's JSON of completions and chats. It uses no model, no
+// tokenizer and no HTTP.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ struct ChatMessage {
 };
 
 struct RequestLimits {
-  std::int64_t texts = 16;        ///< most texts: prompts times n
-  std::int64_t messages = 1024;   ///< most messages of a chat
+  std::int64_t texts = 16;        ///< largest number of texts: prompts times n
+  std::int64_t messages = 1024;   ///< largest number of messages in a chat
   std::int64_t tokens = 1 << 20;  ///< largest max_tokens
   int depth = 16;                 ///< deepest nesting of the JSON
 };
@@ -43,8 +43,8 @@ struct TextRequest {
   bool chat = false;
   std::vector<Prompt> prompts;
   std::vector<ChatMessage> messages;
-  std::string model;                       ///< "" where the request names none
-  std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context; 0 with echo only
+  std::string model;                       ///< "" if the request names none
+  std::optional<std::int64_t> max_tokens;  ///< none: as many as fit the context; 0: only with echo
   std::int64_t n = 1;
   SamplingOptions sampling;      ///< its seed is `seed`, where that is given
   LogitAdjustments adjustments;  ///< its ids may be outside of the vocabulary
@@ -52,7 +52,7 @@ struct TextRequest {
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;
   std::int64_t likeliest = -1;  ///< as in TextOrder
-  bool echo = false;            ///< the text, and its log-probabilities, begin with the prompt
+  bool echo = false;            ///< the text and its log-probabilities begin with the prompt
   // Penstock's own keys:
   RoutingShown routing = RoutingShown::none;  ///< sent with every streamed token
   RoutingChoice choice;                       ///< "experts_per_token" and "logit_shift"

@@ -1,4 +1,4 @@
-// A client's mistake, in the words of OpenAI's interface.
+// A client's mistake, with the fields of errors in OpenAI's interface.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ namespace penstock::serve {
 class RequestError : public std::runtime_error {
  public:
   /// @param status  the HTTP status;  @param parameter  the request's key that is wrong, or ""
-  /// @param code  by which clients recognise the error; "": the usual one of status and parameter
+  /// @param code  by which clients recognise the error; "": the usual one for status and parameter
   RequestError(int status, const std::string& what, std::string parameter = {},
                std::string code = {})
       : std::runtime_error(what),
@@ -18,7 +18,7 @@ class RequestError : public std::runtime_error {
         status_(status),
         parameter_(std::move(parameter)),
         code_(std::move(code)) {}
-  /// The whole text; what() ends at a NUL, which a client's key may have.
+  /// The whole text. (what() ends at the first NUL byte, which a client's key may contain.)
   const std::string& message() const { return message_; }
   int status() const { return status_; }
   const std::string& parameter() const { return parameter_; }

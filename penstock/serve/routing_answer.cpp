@@ -1,4 +1,4 @@
-// Experts, gates and logits of every token of a text, as JSON.
+// Writes the experts, gates and logits of each token of a text as JSON.
 #include <fmt/format.h>
 
 #include <map>

@@ -25,20 +25,20 @@ struct ServedModel {
 /// The model's entry in GET /v1/models.
 nlohmann::ordered_json model_json(const ServedModel& model, std::int64_t created);
 
-/// The texts that a request asks for: n for each prompt, or n for the chat. Counts the prompts'
-/// tokens in `head`, and puts those there that are to be echoed.  Throws Error and RequestError for
-/// prompts that the tokenizer or the chat form does not accept.
+/// The texts that a request asks for: n for each prompt, or n for the chat. Sets the number of
+/// prompt tokens and the echoed tokens in `head`.  Throws Error and RequestError for prompts that
+/// the tokenizer or the chat form does not accept.
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head);
 
-/// The body of the answer to POST /v1/routing: the experts, the gates and, on request, the logits
-/// of each token in each layer with experts. One forward pass over all tokens computes them.
+/// The body of the answer to POST /v1/routing: the experts, the gates and, if requested, the logits
+/// of each token in each MoE layer. One forward pass over all tokens computes them.
 /// @param most  the largest number of tokens
 /// Throws RequestError for a request that the model does not accept.
 std::string routing_answer(const ServedModel& model, const RoutingRequest& request,
                            std::int64_t most);
 
-/// Throws RequestError that names the key, for a routing that the model does not accept.
+/// Throws RequestError with the key for a routing choice that the model does not accept.
 void check_choice(const ServedModel& model, const RoutingChoice& choice);
 
 }  // namespace penstock::serve

@@ -1,5 +1,5 @@
-// The thread that owns a model while it is served. Other threads' requests become texts of its
-// batcher, or forward passes between its steps. No HTTP here.
+// The thread that owns a model while it is served. Requests of other threads become texts of its
+// batcher, or forward passes between the batcher's steps. This file has no HTTP.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace penstock::serve {
 
 struct ServiceOptions {
   BatcherOptions batcher;
-  std::int64_t queue = 64;  ///< most texts that may wait
+  std::int64_t queue = 64;  ///< largest number of waiting texts
 };
 
 struct ServiceState {
@@ -49,25 +49,25 @@ class Service {
   /// Throws Error for a router that is not causal.
   Service(std::shared_ptr<LanguageModel> model, std::shared_ptr<const Tokenizer> tokenizer,
           const ServiceOptions& options);
-  /// Stops as stop() with a patience of 0.
+  /// Calls stop() with a patience of 0.
   ~Service();
 
-  /// Starts all of the request's texts, or none. Replaces the listeners of the orders.
-  /// Throws RequestError: 429 where too many texts wait, 503 where the service stops, 400 for an
-  /// invalid order.
+  /// Starts all of the request's texts, or none. Replaces the callbacks in the orders.
+  /// Throws RequestError: 429 if too many texts wait, 503 if the service stops, 400 for an invalid
+  /// order.
   std::unique_ptr<Ticket> submit(std::vector<TextOrder> orders);
-  /// Calls `use` with the model between two steps, and waits. Throws `use`'s exceptions, and
-  /// RequestError 503 where the service stops.
+  /// Calls `use` with the model between two steps, and waits for it. Throws the exceptions of
+  /// `use`, and RequestError 503 if the service stops.
   void with_model(const std::function<void(LanguageModel&)>& use);
   ServiceState state();
-  /// Refuses new requests. Running texts go on.
+  /// Refuses new requests. Running texts continue.
   void close() { stopping_ = true; }
   /// Whether new requests are refused.
   bool closed() const { return stopping_; }
-  /// Calls close(). Running texts go on for up to `patience`, then end unfinished.
+  /// Calls close(). Running texts continue for up to `patience`; then they are interrupted.
   void stop(std::chrono::milliseconds patience);
 
-  /// The most texts that may wait, and so the most of one request.
+  /// The largest number of waiting texts, which is also the largest number of a request.
   std::int64_t queue() const { return queue_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& config() const { return model_->config(); }
@@ -86,7 +86,7 @@ class Service {
   std::shared_ptr<LanguageModel> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::int64_t queue_, capacity_;
-  Batcher batcher_;  // only `thread_` uses it once that runs
+  Batcher batcher_;  // only `thread_` uses it after it has started
   std::mutex mutex_;
   std::condition_variable work_added_;
   std::vector<std::function<void()>> commands_;

@@ -1,5 +1,5 @@
-// Sockets with deadlines: a listening socket and clients' sockets. http_connection.h has the
-// protocol that is spoken over them.
+// Sockets with deadlines: a listening socket and clients' sockets. http_connection.h implements the
+// protocol.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class Descriptor {
   int number_;
 };
 
-/// A flag that any thread may raise once. Threads wait for the flag and their sockets together.
+/// A flag that any thread can raise once. Threads wait for the flag and their sockets together.
 class StopFlag {
  public:
   StopFlag();
@@ -42,26 +42,26 @@ class StopFlag {
 /// The state of a client's side of a connection, as the system knows it.
 enum class Peer {
   there,
-  half_closed,  ///< it sends no more; it may still read or be gone
+  half_closed,  ///< it sends no more; it may still read, or may have gone
   gone
 };
 
 /// A connection with a client. Only one thread may use it at a time.
 class ClientSocket {
  public:
-  /// `stop` outlives it.
+  /// REQUIRES: `stop` outlives the socket.
   ClientSocket(Descriptor descriptor, const StopFlag& stop);
 
   enum class Read { some, end, late, stopped };
   /// Waits for bytes and appends them to `out`. `end`: the client sends no more bytes.
   /// @param stops  whether the flag ends the wait
   Read read(std::string& out, Deadline deadline, bool stops);
-  /// Sends all of `text`. The client must take some bytes of each 64 KiB piece within `patience`.
-  /// @return whether the client took all of it
+  /// Sends all of `text`. The client must accept some bytes of each 64 KiB piece within `patience`.
+  /// @return whether the client accepted all of it
   bool write(std::string_view text, std::chrono::milliseconds patience);
   Peer peer() const;
-  /// Closes the sending side and goes on reading for up to `patience`, so that the client sees the
-  /// last answer. Closing the socket with unread bytes would discard that answer.
+  /// Closes the sending side and continues to read for up to `patience`, so that the client gets
+  /// the last answer. Closing the socket with unread bytes would discard that answer.
   void linger(std::chrono::milliseconds patience);
 
  private:
@@ -73,7 +73,7 @@ class ClientSocket {
 class Listener {
  public:
   /// @param port  0: any free port
-  /// Throws Error where the host is not this machine or the port is taken.
+  /// Throws Error if the host is not this machine or the port is in use.
   Listener(const std::string& host, int port);
   int port() const { return port_; }
   /// The next client; nothing once the flag is raised. Several threads may wait.

@@ -1,5 +1,4 @@
-// An answer of texts that are still being written: server-sent events, or one JSON object at the
-// end.
+// An answer with texts during their generation: server-sent events, or one JSON object at the end.
 #pragma once
 
 #include <chrono>
@@ -21,11 +20,11 @@ class TextReply : public ReplyStream {
     bool stream = false;
     std::chrono::steady_clock::time_point begun, deadline;
   };
-  /// `metrics` outlives it.
+  /// REQUIRES: `metrics` outlives the reply.
   TextReply(std::unique_ptr<Ticket> ticket, ReplyWriter writer, Form form, Metrics& metrics);
   ~TextReply() override;
   bool next(std::string& out, std::chrono::milliseconds patience) override;
-  /// 500 where the model failed, 504 where the deadline passed before a token came.
+  /// 500 if the model failed, 504 if the deadline passed before the first token, else 200.
   int status() const override { return status_; }
 
  private:
