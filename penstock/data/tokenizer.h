@@ -41,7 +41,7 @@ class Tokenizer {
   /// The files from which the tokenizer can be loaded: name to content.
   virtual std::map<std::string, std::string> files() const = 0;
   /// The tokenizer's vocabulary, independent of file formats (data/vocabulary.h). Nothing if a
-  /// Vocabulary cannot describe the tokenizer ("words", or a normaliser of its own).
+  /// Vocabulary cannot describe the tokenizer ("words", or a tokenizer with an unusual normaliser).
   virtual std::optional<Vocabulary> vocabulary() const;
   /// Whether encode() puts a space before the text, which decode() of a whole text removes.
   virtual bool drops_first_space() const { return false; }

@@ -71,8 +71,8 @@ struct Vocabulary {
 /// How to find the piece in text: its entry of `vocabulary.added`, or else a literal match.
 AddedToken added_token(const Vocabulary& vocabulary, TokenId id);
 
-/// The reason why programs that begin text anew after user-defined pieces tokenize differently from
-/// the vocabulary; "" if they do not.
+/// The reason why programs that assume `begins_anew` tokenize differently from the vocabulary; ""
+/// if they do not.
 std::string difference_after_pieces(const Vocabulary& vocabulary);
 
 }  // namespace penstock

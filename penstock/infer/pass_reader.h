@@ -72,7 +72,7 @@ struct PassReaderOptions {
   std::int64_t capacity = 4096;  ///< largest number of tokens of a sequence
 };
 
-/// Makes the reader that fits the model. Where one_at_a_time() is "", the reader reads all parts in
+/// Makes the reader that fits the model. If one_at_a_time() is "", the reader reads all parts in
 /// one pass and keeps a cache of what was read. Each token's logits are, bit for bit, those of
 /// reading its sequence token by token (on the devices and types of ops/rows_alone.h). For other
 /// models, the reader has one slot and reads its sequence by make_session().
