@@ -1,4 +1,4 @@
-// A thread that runs jobs one after the other, beside the thread that gives them.
+// A thread that runs jobs one after the other, while the thread that adds them goes on.
 #pragma once
 
 #include <condition_variable>

@@ -25,10 +25,10 @@ inline std::string usual_streams_text() {
 
 /// A config with a member of this type calls visit_keys() in its visit().
 struct EvaluationKeys {
-  /// The defaults mean: not given.
+  /// Each default means that the key is not given.
   std::int64_t sequence_length = 0, streams = -1, memory = -1;
 
-  /// For each key's help: what applies where the key is not given.
+  /// For each key's help: the value that applies if the key is not given.
   struct Otherwise {
     std::string sequence_length, streams, memory;
   };

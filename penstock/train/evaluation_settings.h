@@ -11,17 +11,17 @@
 
 namespace penstock {
 
-/// Options of the evaluation at a run's end, whose figures stand in finished.json: windows or
-/// streams, memory, sequences in a pass (experts with a capacity are filled pass by pass), and
+/// Options of the evaluation at a run's end, whose figures are in finished.json: windows or
+/// streams, memory, sequences per pass (a pass decides which tokens fill an expert's capacity), and
 /// train.final_eval_tokens tokens of the split. The caller sets `context`.
 EvaluateOptions final_evaluation(const Recipe& run, Split split);
 
-/// Settings that a caller asks for in place of those of final_evaluation().
+/// Settings that replace those of final_evaluation().
 struct EvaluationOverrides {
   Split split = Split::kValidation;
   std::optional<std::int64_t> max_tokens;
   EvaluationKeys keys;
-  bool isolate_documents = false;  ///< true: even if the run does not
+  bool isolate_documents = false;  ///< true: isolate them even if the run does not
 
   template <class V>
   void visit(V& v) {
@@ -40,13 +40,13 @@ struct EvaluationOverrides {
   }
 };
 
-/// Options for evaluating a model. A setting that `overrides` leaves open is that of
-/// final_evaluation(run). Settings that the run leaves open too, or that no run gives, have
+/// Options for evaluating a model. A setting that `overrides` leaves open comes from
+/// final_evaluation(run). Settings that the run leaves open too, or all of them without a run, have
 /// defaults: the whole split, windows of the model's context and, for a model with a memory,
-/// usual_streams() streams. Where `overrides` gives the window length, or no run gives
+/// usual_streams() streams. If `overrides` gives the window length, or no run gives
 /// train.micro_batch, a pass has about 4096 tokens. `run` may be null.
-/// Throws Error where no window length is known, or where `overrides` asks for a memory that
-/// nothing would carry.
+/// Throws Error if no window length is known, or if `overrides` asks for a memory that no streams
+/// would carry.
 EvaluateOptions evaluation_settings(const ModelConfig& model, const Recipe* run,
                                     const EvaluationOverrides& overrides);
 

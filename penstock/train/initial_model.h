@@ -1,5 +1,5 @@
-// What a training starts from: the model before the first step, and what the recipe takes from the
-// corpus and says of the model's parameters. trainer.h has what follows.
+// Prepares a training: the model before the first step, the vocabulary and tokenizer files from the
+// corpus, and learning-rate scales of parameters. trainer.h makes the steps.
 #pragma once
 
 #include <map>
@@ -19,13 +19,13 @@ namespace penstock {
 /// @param place  the part of the model to make
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPlace& place = {});
 
-/// The recipe with the corpus's vocabulary if the recipe leaves model.vocab open. Throws Error if
-/// model.vocab is too small for the corpus.
+/// The recipe; if it leaves model.vocab open, with the vocabulary size of the corpus. Throws Error
+/// if model.vocab is too small for the corpus.
 Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
 
-/// The text files that a checkpoint keeps beside config and weights, by name: the tokenizer's, and
-/// those of the model of train.init_from that depend on the tokenizer, if it has the same one: its
-/// chat template and generation_config.json.
+/// The text files of a checkpoint besides config and weights, by name: the tokenizer's files. If
+/// the model of train.init_from has the same tokenizer, also its chat template and
+/// generation_config.json.
 std::map<std::string, std::string> checkpoint_files(const Recipe& recipe, const Corpus& corpus);
 
 /// Scale of the learning rate by parameter: model.router.lr_scale for the parameters that routers

@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// The signals that stop a run: SIGINT, SIGTERM and SIGHUP. Without SIGHUP where the process
-/// ignores it: `nohup` starts a program that way, so that it outlives its terminal.
+/// The signals that stop a run: SIGINT, SIGTERM and SIGHUP. SIGHUP is left out if the process
+/// ignores it, as a program started by `nohup` does to outlive its terminal.
 std::vector<int> stopping_signals();
 
 /// While a guard is alive, the stopping signals set a flag instead of ending the process. A
@@ -31,8 +31,8 @@ class InterruptGuard {
   std::string acknowledgement_;
 };
 
-/// Does what a first signal of that number would do while a guard is alive, without its line. Does
-/// nothing where there is no guard.
+/// Has the effect of a first signal of that number on a living guard, but writes no
+/// acknowledgement. Does nothing if there is no guard.
 void stop_guarded_work(int signal);
 
 /// The line that a run prints at the first signal if it then saves its last complete step.

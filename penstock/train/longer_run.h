@@ -1,5 +1,5 @@
-// Checks for a run whose recipe is given again with more steps. The run goes on if its steps so far
-// equal those of the longer run. Otherwise the checks tell the reason. Writes nothing.
+// Checks whether a run can go on when its recipe is given again with more steps. It can if its
+// steps so far equal those of the longer run. Otherwise the checks give the reason. Writes nothing.
 #pragma once
 
 #include <cstdint>

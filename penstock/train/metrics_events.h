@@ -1,4 +1,4 @@
-// A line of metrics.jsonl as TensorBoard's scalars.
+// Converts a line of metrics.jsonl to TensorBoard's scalars.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Which folders a run or a study may write into. run_loop.cpp claims a run's folder and locks it.
+// Checks whether a run or a study may write into a folder. run_loop.cpp claims a run's folder and
+// locks it.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@ namespace penstock {
 
 inline constexpr std::string_view kRunFolder = "run", kStudyFolder = "study";
 
-/// Throws Error if the folder holds a corpus, a model, a run or a study, unless it is what is to be
-/// written: each has a folder of its own.
-/// @param written  kRunFolder or kStudyFolder
+/// Throws Error if the folder holds a corpus, a model, or a run or study other than the kind to be
+/// written, because each needs its own folder.
+/// @param written the kind to be written: kRunFolder or kStudyFolder
 void check_output_folder(FileSystem& files, const std::string& folder, std::string_view written);
 
 }  // namespace penstock

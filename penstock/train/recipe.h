@@ -1,4 +1,5 @@
-// A training recipe: the model, the data, how to train, how to run. One TOML file.
+// A training recipe, which is one TOML file: the keys of the model, the data, the training, the run
+// and its processes.
 #pragma once
 
 #include <array>
@@ -63,8 +64,8 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
   return {"auto", "in-turn", "tree"};
 }
 
-/// Largest number of sequences of a step, and of tokens of a sequence. Products of the two with a
-/// model's sizes stay countable.
+/// Largest number of sequences of a step, and of tokens of a sequence. The limit keeps products of
+/// the two with a model's sizes from overflowing.
 inline constexpr int kMostOfABatch = 1 << 24;
 
 struct TrainConfig : TrainingBasics {
@@ -229,7 +230,7 @@ struct Recipe {
   TrainConfig train;
   RunConfig run;
   ParallelConfig parallel;
-  /// Notes from reading the recipe that a user may not expect; no part of the recipe.
+  /// Notes from reading the recipe, on effects that a user may not expect; not part of the recipe.
   std::vector<std::string> notes;
 
   template <class V>
@@ -244,8 +245,8 @@ struct Recipe {
   }
 };
 
-/// The recipe with every key that changes no bit of a result at its default: name, description,
-/// [run], [parallel] except the keys of ranks that train apart (local_steps, outer_lr,
+/// The recipe after every key that changes no bit of a result is reset to its default: name,
+/// description, [run], [parallel] except the keys of ranks that train apart (local_steps, outer_lr,
 /// outer_momentum), train.checkpoint_every, keep_last, keep_best, recompute_experts, memory_budget
 /// and the path of the initial model. The initial model's content and the validations during
 /// training are part of a result.

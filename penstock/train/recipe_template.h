@@ -16,8 +16,8 @@ using KeyValues = std::map<std::string, ConfigNode::Value>;
 
 /// A recipe for the method with every key, the options of the method's parts included. Each key has
 /// its help above it. The keys that most people change first are active. The other keys are
-/// commented out with '#', at their defaults. read_recipe() reads the text as it is, and the
-/// meaning stays the same with any '#' removed. Throws Error for an unknown method.
+/// commented out with '#', at their defaults. read_recipe() can read the text as it is, and
+/// removing any '#' does not change its meaning. Throws Error for an unknown method.
 /// @param values  replace the template's own values; these keys are active
 /// @param about   sentences for the beginning, in place of those that explain a template
 std::string recipe_template(const std::string& method, const KeyValues& values = {},
@@ -31,9 +31,9 @@ std::string short_recipe(const KeyValues& values, const std::vector<std::string>
 /// parts, and the corpus. Other keys keep their defaults.
 std::string router_recipe(const RouterConfig& router);
 
-/// An example router of eight experts for a method or a part. For a part it has a method with that
-/// part, or other parts that fit it. Its k lets the gates learn. Throws Error where `name` is
-/// neither a method nor a part.
+/// An example router of eight experts for a method or a part. For a part it uses a method with that
+/// part, or other parts that fit it. Its k is large enough for the gates to learn. Throws Error if
+/// `name` is neither a method nor a part.
 RouterConfig example_router(const std::string& name);
 
 /// The same for a part that no method has. Scorer, selector and balancers are chosen by their

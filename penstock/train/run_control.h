@@ -12,15 +12,15 @@
 namespace penstock {
 
 struct TrainControl {
-  bool resume = true;  ///< continue what the directory holds; false: the directory must be new
+  bool resume = true;  ///< continue a run in the directory; false: the directory must be new
   bool quiet = false;  ///< no progress
   bool force = false;  ///< try runs that take more memory than there is
   std::FILE* progress = stderr;
   FileSystem* files = nullptr;    ///< file system to write to; null: the system's
   dist::ProcessGroup group = {};  ///< the run's processes; only a training has several
-  int processes_here = 1;         ///< processes on this machine, of this run and of runs beside it
-  /// Bytes of memory that this process may take, where the caller has settled that; 0: an even
-  /// share of the free memory.
+  /// processes on this machine, of this run and of other runs of the study
+  int processes_here = 1;
+  /// Bytes of memory that this process may take; 0: an even share of the free memory.
   double memory = 0;
   /// Rank 0 calls it with each line of metrics.jsonl, once the line is in the file. If it returns
   /// false, the run stops as on a signal: it is saved and can be continued.

@@ -1,4 +1,4 @@
-// The identity of a run: the recipe that config.toml holds, and the keys in which another recipe
+// The identity of a run: the recipe in its config.toml. Finds the keys in which another recipe
 // differs from it.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// The recipe with every key, the options of its router's parts included: what config.toml holds.
+/// The recipe with every key, including the options of its router's parts, as config.toml holds it.
 ConfigNode written_out(const Recipe& recipe);
 
 /// The first key whose values differ, as "train.lr: 0.0005 -> 0.5", and the number of further keys

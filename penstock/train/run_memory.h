@@ -1,4 +1,4 @@
-// The memory that a rank of a run may take, measured before any rank takes it.
+// Decides the memory that a rank of a run may take, before any rank allocates it.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// A run's record of itself: a line of metrics.jsonl, the progress line, the warnings, and
-// finished.json of a training. Fine-tuning uses the same words.
+// Writes a run's records: a line of metrics.jsonl, the progress line, the warnings, and
+// finished.json of a training. Fine-tuning uses the same functions.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ double steered_experts(const ModelConfig& model);
 
 /// The progress line, with at most `columns` columns where its first fields allow that. `measured`
 /// is the text of the last measurement ("valid 1.6000"); "": none yet. `busy` is the processor's
-/// share, if there is anything to say of it. A narrow line shortens `busy` and first leaves out
-/// bits per byte. It always keeps step, loss, sparsity, `measured` and the time left.
+/// share, if it is worth showing. A narrow line shortens `busy` and first leaves out bits per byte.
+/// It always keeps step, loss, sparsity, `measured` and the time left.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, const std::string& measured,
                           double seconds_left, const std::optional<ProgressField>& busy,
@@ -64,9 +64,10 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
                                        const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine);
 
-/// How far a mean sparsity may be from its target, 1 − k/E, to count as on it: min(0.02, 0.16·k/E).
-/// So for E/k up to 8 it is 0.02, and beyond that it is 16 % of the target's active experts. A
-/// tolerance of 0.02 alone would count a model without any active expert as on target from
+/// The largest distance of a mean sparsity from its target, 1 − k/E, at which it counts as on
+/// target: min(0.02, 0.16·k/E). For E/k up to 8 it is 0.02, and beyond that 16 % of the target's
+/// active experts. A tolerance of 0.02 alone would count a model without any active expert as on
+/// target from
 /// E/k = 50 on.
 double settle_tolerance(double target);
 
@@ -75,8 +76,8 @@ double settle_tolerance(double target);
 /// sparsity[i] belongs to step i + 1.
 std::int64_t settled_step(const std::vector<double>& sparsity, double target);
 
-/// Share of the steps from `first` on for which the mean of the 20 steps up to them is within
-/// settle_tolerance() of the target; NaN when there are none.
+/// Share of the steps from `first` on at which the mean of the 20 steps up to this step is within
+/// settle_tolerance() of the target; NaN if there are no such steps.
 double held_share(const std::vector<double>& sparsity, double target, std::int64_t first);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Saves a run's checkpoints: which ranks write, whether training waits, and whether the state is
-// saved already. The run loop says when a checkpoint is due; checkpoint_writer.h writes it.
+// Saves a run's checkpoints. It decides which ranks write, whether training waits, and whether the
+// state is saved already. The run loop says when a checkpoint is due; checkpoint_writer.h writes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +40,10 @@ class RunSaver {
   /// What training does while a checkpoint before the end is written.
   Training meanwhile() const;
 
-  /// Saves the state, unless it is saved already. Where training waits, returns once it is on the
+  /// Saves the state, unless it is saved already. If training waits, returns once it is on the
   /// disk.
   /// @param loss     of the state's measurement, if it had one
-  /// @param entries  what the run loop adds to the checkpoint's `trainer`
+  /// @param entries entries that the run loop adds to the checkpoint's `trainer`
   void save(std::optional<double> loss, const nlohmann::json& entries, Training training,
             Superseded superseded = Superseded::remove);
 
@@ -66,7 +67,7 @@ class RunSaver {
   Writers writers_;
   std::int64_t copy_bytes_ = 0;
   std::string no_copy_;                       // why training waits for checkpoints
-  std::shared_ptr<ReportedPieces> reported_;  // of the checkpoint that all ranks are writing
+  std::shared_ptr<ReportedPieces> reported_;  // pieces of the checkpoint that all ranks are writing
   std::int64_t saved_step_ = 0;
   double seconds_ = 0;
   bool wrote_ = false;

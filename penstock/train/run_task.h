@@ -1,5 +1,5 @@
-// What the run loop asks of a training or a fine-tuning: its plan, its step, its measurement, its
-// state and its result. run_loop.h runs such a task.
+// The interface between the run loop and a training or a fine-tuning: its plan, its step, its
+// measurement, its state and its result. run_loop.h runs such a task.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct RunPlan {
   std::int64_t steps = 1;
   std::int64_t measure_every = 0;     ///< steps between measurements; the last step has one too
   bool measure_first = false;         ///< also before the first step
-  bool measure_last = false;          ///< at the last step even where measure_every is 0
+  bool measure_last = false;          ///< at the last step even if measure_every is 0
   std::int64_t checkpoint_every = 0;  ///< 0: at the end, and after the best measurement
   /// Bytes of the copy from which a checkpoint before the end is written while training goes on. If
   /// they are 0 or more than `memory_left`, training waits for each checkpoint.
@@ -37,20 +37,20 @@ struct RunPlan {
   std::string result_file;
 };
 
-/// What a measurement found.
+/// The result of a measurement.
 struct Measured {
   double loss = 0;    ///< the checkpoint with the lowest loss is the best
   std::string shown;  ///< text for the progress line, such as "valid 1.6000"
 };
 
-/// A measurement calls the watch now and then; `text` makes the line to show. The watch throws to
-/// end the measurement.
+/// A measurement calls the watch from time to time; `text` makes the line to show. The watch throws
+/// to end the measurement.
 using MeasureWatch = std::function<void(const std::function<std::string()>& text)>;
 
 /// Which ranks write checkpoints: rank 0 alone, or all ranks, each its own piece.
 struct Writers {
   int ranks = 1;
-  std::string note;  ///< why rank 0 writes alone although all ranks should; "": no such case
+  std::string note;  ///< why rank 0 writes alone although all ranks should; "" otherwise
   /// With several ranks `copy_bytes` and `memory_left` replace those of RunPlan. They are the bytes
   /// of the largest piece of any rank, and the memory left on the rank with the least.
   std::int64_t copy_bytes = 0;
@@ -90,13 +90,13 @@ class RunTask {
   virtual Writers writers(const std::filesystem::path& /*checkpoints*/, FileSystem& /*files*/) {
     return {};
   }
-  /// Called where all ranks write. Makes the other ranks write their pieces, and returns contents()
-  /// with this rank's tensors alone.
+  /// Called if all ranks write. Makes the other ranks write their pieces, and returns contents()
+  /// with this rank's tensors only.
   virtual CheckpointContents piece(const PieceOrder& /*order*/) { return contents(); }
-  /// The tensors that will be copied for a checkpoint that is written while training goes on.
+  /// The contents with the tensors to copy for a checkpoint that is written while training goes on.
   virtual CheckpointContents to_copy() { return contents(); }
   /// Waits until the other ranks have written their pieces, and adds the pieces to `reported`.
-  /// Throws where a rank failed.
+  /// Throws if a rank failed.
   virtual void await_pieces(ReportedPieces& /*reported*/) {}
 
   /// Called several times a second while rank 0 reads or waits alone, so that the other ranks keep

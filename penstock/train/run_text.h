@@ -1,4 +1,4 @@
-// The text of a run: what it trains on, and what it is measured on.
+// The text of a run: the corpora for training and the corpus for measuring.
 #pragma once
 
 #include <string>
@@ -18,12 +18,13 @@ struct RunText {
   Corpus measured;  ///< validation, tests, and the tokenizer that the run keeps
   std::vector<WeightedCorpus> training;
 
-  /// Equal texts with equal weights have equal hashes. The hash of a single corpus is its own.
+  /// Equal texts with equal weights have equal hashes. For a single corpus this is the corpus's
+  /// hash.
   std::string content_hash() const;
 };
 
-/// Opens the corpora that the recipe names. Throws Error where a corpus is missing or damaged, or
-/// has another tokenizer than the others.
+/// Opens the corpora that the recipe names. Throws Error if a corpus is missing or damaged, or if
+/// the corpora's tokenizers differ.
 /// @param verify  whether to compare every token with the files' checksums
 RunText open_text(const DataConfig& data, bool verify);
 

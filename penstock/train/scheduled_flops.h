@@ -1,4 +1,4 @@
-// FLOPs of a step in a run whose number of experts per token follows a schedule.
+// Counts the FLOPs of a step in a run whose number of experts per token may follow a schedule.
 #pragma once
 
 #include "penstock/train/recipe.h"

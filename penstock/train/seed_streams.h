@@ -1,5 +1,5 @@
-// The random streams of a recipe's seed. They keep the data's order independent of the model's
-// draws.
+// Separate random streams of a recipe's seed, so that the data's order does not depend on the
+// model's draws.
 #pragma once
 
 #include <cstdint>

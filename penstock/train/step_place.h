@@ -28,8 +28,8 @@ class StepStopped : public std::exception {
   int signal_;
 };
 
-/// May throw an exception derived from std::exception: the step is then abandoned before its
-/// update.
+/// Called during a step. If it throws an exception derived from std::exception, the step is
+/// abandoned before its update.
 using StepWatch = std::function<void(const StepPlace& place)>;
 
 /// A watch for a model's layers in part `part`. It tells `watch` the place of each layer; null if

@@ -1,5 +1,5 @@
-// A training as a task of the run loop: the trainer, orders to the other ranks, validations and
-// the result. run.h has the training from its recipe on.
+// A training as a task of the run loop: the trainer, orders to the other ranks, validations and the
+// result. run.h runs a training from its recipe.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,15 @@ class TrainTask : public RunTask {
  public:
   /// Throws Error for a model that this machine cannot hold (unless forced), for an evaluation that
   /// the corpus is too short for, and for a recipe that does not fit the corpus.
-  /// @param control  `memory` is settled, by memory_of_rank()
+  /// @param control `memory` has the result of memory_of_rank()
   TrainTask(const Recipe& recipe, const TrainControl& control, const dist::Mesh& mesh);
 
   Trainer& trainer() { return trainer_; }
   Leader& leader() { return leader_; }
   /// Bytes of memory that training leaves, by bytes_of_process().
   double memory_left() const;
-  /// Call it after all ranks have made their tasks.
+  /// Checks that all ranks begin alike, and starts rank 0's orders. Call it after all ranks have
+  /// made their tasks.
   void meet_others();
 
   RunPlan plan() const override;
@@ -63,9 +64,10 @@ class TrainTask : public RunTask {
 
   int threads_, processes_here_;
   double peak_flops_;
-  double available_;  // bytes, before the model is there
+  double available_;  // bytes, before the model is made
   Trainer trainer_;
-  std::map<std::string, std::string> files_;  // of each checkpoint; train.init_from may go later
+  // of each checkpoint; read early, since train.init_from may disappear
+  std::map<std::string, std::string> files_;
   Leader leader_;
   dist::ProcessGroup group_;
   bool same_files_ = false;  // all ranks see the run's files

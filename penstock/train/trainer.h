@@ -49,8 +49,8 @@ class Trainer {
   StepOutcome advance(const StepWatch& watch = {});
   /// Routing context of the current step.
   RoutingContext context() const;
-  /// Gathers the whole present model on rank 0 for evaluate(). Every rank calls it. Where ranks
-  /// hold parts, rank 0 needs memory for all weights once more, until let_go_of_whole().
+  /// Gathers the whole present model on rank 0 for evaluate(). Every rank calls it. If ranks hold
+  /// parts, rank 0 needs memory for another copy of all weights until let_go_of_whole().
   void gather_whole();
   void let_go_of_whole() { whole_.reset(); }
   /// Evaluates a split at the current step, with k experts per token; 0: the model's own number, at
@@ -63,25 +63,25 @@ class Trainer {
   /// rank calls it.
   std::map<std::string, at::Tensor> model_tensors();
   /// The rest of the state that resuming needs, on rank 0: moments, which may alias the live state,
-  /// and the memory of all ranks' parts. Every rank calls it. Throws where weights that ranks have
-  /// in common are not equal.
+  /// and the memory of all ranks' parts. Every rank calls it. Throws if weights that ranks have in
+  /// common are not equal.
   std::map<std::string, at::Tensor> optimizer_tensors();
   /// Whether ranks divide the state, so that each rank can write a piece of a checkpoint.
   bool divides_checkpoints() const;
   /// This rank's piece of a checkpoint, which may alias the live state. Every rank calls it. Throws
-  /// where weights that ranks have in common are not equal.
+  /// if weights that ranks have in common are not equal.
   CheckpointShare checkpoint_share();
   /// The tensors of checkpoint_share() that alias the live state. Makes no exchange.
   CheckpointShare own_share();
   /// Bytes of the largest piece of any rank of this rank's stage. REQUIRES: divides_checkpoints().
   std::int64_t largest_share_bytes();
-  /// Like restore(), but every rank passes all tensors, which it sees in the same files, and copies
-  /// those that it holds. The step of rank 0 counts. REQUIRES: ranks do not train apart.
+  /// Like restore(), but every rank passes all tensors, which it reads from the same files, and
+  /// copies those that it holds. Rank 0's step is used. REQUIRES: ranks do not train apart.
   void restore_from_files(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                           const std::map<std::string, at::Tensor>& optimizer,
                           const std::string& where);
-  /// Continues from the contents of a checkpoint. Every rank calls it; the arguments of rank 0
-  /// count.
+  /// Continues from the contents of a checkpoint. Every rank calls it; only rank 0's arguments are
+  /// read.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
 

@@ -1,4 +1,4 @@
-// The trainer's state as tensors: what checkpoints are made of, and going on from one.
+// The trainer's state as tensors: makes the tensors of a checkpoint, and continues from them.
 #include <ATen/ATen.h>
 #include <torch/utils.h>
 

@@ -1,6 +1,6 @@
-// Keys of learning that mean the same in training and in fine-tuning. Each of the two has its own
-// keys for its length, for the contents of a step and for evaluations: a step of training counts
-// sequences, a step of fine-tuning counts texts.
+// Keys with the same meaning in training and in fine-tuning. Each of the two has its own keys for
+// its length, for the contents of a step and for evaluations: a step of training counts sequences,
+// a step of fine-tuning counts texts.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Finds settings of a recipe that nothing reads because of other settings, so that changing them
-// changes nothing. They are reported and not refused: a study uses one base for variants that read
-// different keys.
+// changes nothing. They are reported and not refused, because a study uses one base for variants
+// that read different keys.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ bool is_piece(const std::string& kind, const std::string& name);
 /// What a rank reports about its files once they are durable.
 struct WrittenPiece {
   std::map<std::string, FileDigest> files;
-  std::vector<std::string> tensors;  ///< names of those in its file of the model
+  std::vector<std::string> tensors;  ///< names of the tensors in its model file
   std::uint64_t model_bytes = 0;
 };
 
@@ -40,16 +40,16 @@ struct WrittenPiece {
 WrittenPiece write_piece(FileSystem& fs, const PiecePlace& place, const TensorMap& model,
                          const TensorMap& optimizer);
 
-/// The text of a note.
+/// The text of a note about a piece.
 std::string piece_text(const WrittenPiece& piece);
 /// Throws Error for anything that piece_text() did not write. The error calls the text `origin`.
 WrittenPiece parse_piece(const std::string& text, const std::string& origin);
 
 /// Writes the note that this rank's files are durable. Touches nothing in the directory after that.
 void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& piece);
-/// The rank's note; nothing if there is none yet. Throws Error where the file is no such note.
+/// The rank's note; nothing if there is none yet. Throws Error if the file is not a valid note.
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place);
-/// What ranks report by another way than a note. Any thread may use it.
+/// Pieces that ranks report by messages, not by notes. Any thread may use it.
 class ReportedPieces {
  public:
   void put(int rank, WrittenPiece piece);
@@ -60,7 +60,7 @@ class ReportedPieces {
   std::map<int, WrittenPiece> pieces_;
 };
 
-/// Removes the ranks' notes, which are no part of the checkpoint.
+/// Removes the ranks' notes, which do not belong to the finished checkpoint.
 void remove_notes(FileSystem& fs, const std::filesystem::path& directory, int ranks);
 
 /// The text of model.safetensors.index.json.  @param pieces  by rank

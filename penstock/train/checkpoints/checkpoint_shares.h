@@ -1,6 +1,6 @@
-// Decides which rank writes which tensors of a checkpoint, and what the other ranks send it for
-// them. Only the layout decides, so all ranks get the same result. share_exchange.h sends the
-// tensors.
+// Decides which rank writes which tensors of a checkpoint, and which parts of them the other ranks
+// send to it. The result depends on the layout alone, so all ranks get the same result.
+// share_exchange.h sends the tensors.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct SharedSlice {
 struct TensorShare {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool trained = false;  ///< it has moments, which its owner writes too
-  int owner = 0;         ///< rank in the world that writes it; it holds some of the tensor
+  bool trained = false;  ///< whether it has moments, which its owner writes too
+  int owner = 0;         ///< rank in the world that writes the tensor and holds some of it
   std::vector<SharedSlice> slices;
 
   /// How many numbers the owner writes, moments included.
@@ -46,11 +46,11 @@ struct ShareSettings {
   std::vector<ParameterSize> trained;
 };
 
-/// Lists every tensor of a stage's layers once, by name. Balancers' state goes with the first
-/// stage. Each tensor gets an owner among the ranks that hold some of it. Tensors that the fewest
-/// ranks hold come first, and among equals the largest. Each goes to the rank with the fewest
-/// numbers so far. So no rank has more than an even share of what its kind of ranks hold, plus one
-/// tensor. Cost: ranks of the stage · tensors that they hold.
+/// Lists every tensor of a stage's layers once, by name. The first stage's list includes the
+/// balancers' state. Each tensor gets an owner among the ranks that hold some of it. Tensors that
+/// the fewest ranks hold are assigned first, and among equals the largest. Each goes to the rank
+/// with the fewest numbers so far. So no rank has more than an even share of the numbers that its
+/// kind of ranks hold, plus one tensor. Cost: ranks of the stage · tensors that they hold.
 /// REQUIRES: config is resolved; check_divides().
 std::vector<TensorShare> checkpoint_shares(const ModelConfig& config, const ShareSettings& settings,
                                            int stage);

@@ -1,6 +1,6 @@
-// Writes checkpoints while training goes on. Training waits until the tensors that it will change
-// have been copied. A thread of the writer does the rest. Callers decide what a checkpoint holds
-// and when one is due.
+// Writes checkpoints while training goes on. Training waits only until the tensors that it will
+// change have been copied. A thread of the writer does the rest. Callers decide what a checkpoint
+// holds and when one is due.
 #pragma once
 
 #include <atomic>
@@ -39,21 +39,21 @@ class CheckpointWriter {
   /// @param save  called by the writing thread to write a checkpoint, in place of a store
   explicit CheckpointWriter(std::function<void(const DueCheckpoint&)> save)
       : save_(std::move(save)) {}
-  /// Waits neither for other ranks nor for checkpoints whose writing has not begun.
+  /// Does not wait for other ranks or for checkpoints whose writing has not begun.
   ~CheckpointWriter() { given_up_ = true; }
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Reserves memory for copies of such contents, and makes the writing thread touch it. Without
+  /// Reserves memory for copies of these contents, and makes the writing thread touch it. Without
   /// this the first copy takes about seven times as long.
   void make_room(const CheckpointContents& contents);
-  /// Hands a checkpoint to the writing thread. Where training goes on, it returns once the tensors
-  /// may change: tensors that others refer to have then been copied, into memory that is kept for
-  /// the next checkpoint. Where training waits, it copies nothing and returns once the checkpoint
-  /// is on the disk.
+  /// Hands a checkpoint to the writing thread. If training goes on, it first copies the tensors
+  /// that others refer to, into memory that is kept for the next checkpoint; once it returns, the
+  /// tensors may change. If training waits, it copies nothing and returns once the checkpoint is on
+  /// the disk.
   /// REQUIRES: wait() or done() has said that the previous checkpoint is on the disk.
   void write(DueCheckpoint due, Training training);
-  /// Like write(), but returns at once where training waits; the caller must then call wait().
+  /// Like write(), but returns at once if training waits; the caller must then call wait().
   void start(DueCheckpoint due, Training training);
   /// Waits until everything is on the disk. Throws the exception that ended a write.
   /// @param meanwhile  called several times a second while the wait lasts

@@ -49,13 +49,14 @@ struct CheckpointSearch {
 /// What a save does with checkpoints that the policy no longer keeps.
 enum class Superseded { remove, keep };
 
-/// A checkpoint of which all ranks write pieces, into the directory that CheckpointStore::begin()
+/// A checkpoint whose pieces all ranks write, into the directory that CheckpointStore::begin()
 /// made.
 struct SharedCheckpoint {
   std::shared_ptr<AtomicDirectory> directory;
-  int ranks = 1;  ///< ranks that write, with rank 0, which also commits
+  int ranks = 1;  ///< ranks that write, including rank 0, which also commits
   std::shared_ptr<ReportedPieces> reported = std::make_shared<ReportedPieces>();
-  std::function<bool()> given_up = {};  ///< asked during the wait for other ranks; true: end it
+  /// called during the wait for other ranks; true ends the wait
+  std::function<bool()> given_up = {};
 };
 
 /// For ranks other than 0: writes this rank's tensors, and then the note that they are durable.

@@ -1,5 +1,5 @@
-// The checkpoint that stands for a run directory where a command asks for a model. The run may
-// still be training and may remove checkpoints during reading.
+// Chooses the checkpoint to read when a user gives a run directory as a model. The run may still be
+// training and may remove checkpoints during reading.
 #pragma once
 
 #include <exception>
@@ -10,15 +10,15 @@
 
 namespace penstock {
 
-/// Whether the folder is a run directory: it holds checkpoints and is no model itself.
+/// Whether the folder is a run directory: it holds checkpoints and is not itself a model.
 bool is_run_directory(const std::string& path);
 
 /// The run's checkpoint with the lowest validation loss, or its newest checkpoint if none was
 /// validated. `ignored` has a sentence for each checkpoint that was passed over as damaged. Throws
-/// Error where no checkpoint is whole.
+/// Error if no checkpoint is intact.
 CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_directory);
 
-/// How often a checkpoint is chosen at most.
+/// The most times that using_what_is_there() chooses a checkpoint.
 inline constexpr int kMostChoices = 10;
 
 /// Returns use(model) for model = choose(), whose directory is `model.path`. If `use` throws and

@@ -1,5 +1,5 @@
-// Exchanges tensors so that each rank has what it writes of a checkpoint: every tensor is then
-// whole on its owner alone (checkpoint_shares.h).
+// Exchanges tensors so that each rank has the tensors of a checkpoint that it writes. Afterwards
+// only a tensor's owner (checkpoint_shares.h) has the whole tensor.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace penstock {
 /// A rank's own part of a checkpoint.
 struct CheckpointShare {
   TensorMap model;      ///< under their names in files
-  TensorMap optimizer;  ///< moments, m.NAME and v.NAME, and whatever else resuming needs
+  TensorMap optimizer;  ///< moments, m.NAME and v.NAME, and all else that resuming needs
   std::int64_t received_bytes = 0;
 };
 
@@ -28,7 +28,7 @@ class HeldState {
   /// @param held       parameters and buffers by module name. Weights that are freed between
   ///                   passes (zero = 3) are never read.
   /// @param pieces     the optimizer's pieces
-  /// @param optimizer  config of the optimizer that has the moments
+  /// @param optimizer config of the optimizer that the moments belong to
   HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
             const std::vector<OptimizerPiece>& pieces, const OptimizerConfig& optimizer);
 
@@ -52,7 +52,8 @@ class HeldState {
 
 /// Returns the tensors that this rank writes. Tensors that it holds whole alias its state; the
 /// others are new. All ranks of the world call it, each with the shares of its stage. A rank
-/// receives what it writes and does not hold. It packs up to 64 MiB, or one tensor, at a time.
+/// receives the numbers that it writes and does not hold. It packs up to 64 MiB, or one tensor, at
+/// a time.
 CheckpointShare exchange_shares(const dist::ProcessGroup& world,
                                 const std::vector<TensorShare>& shares, const HeldState& held);
 /// The tensors of exchange_shares() that alias the rank's state. Makes no exchange.

@@ -11,8 +11,8 @@
 namespace penstock {
 
 struct PlannedLayout {
-  ParallelConfig parallel;  ///< the recipe's, with this layout's axes, `sequence`, `zero` and
-                            ///< `pipeline_chunks`
+  /// the recipe's keys, with this layout's axes, `sequence`, `zero` and `pipeline_chunks`
+  ParallelConfig parallel;
   RankEstimate estimate;
 };
 
@@ -20,7 +20,7 @@ struct LayoutPlan {
   std::size_t taken = 0;               ///< number of layouts that are valid for the recipe
   std::size_t fitting = 0;             ///< number of these that fit into a rank's memory
   std::vector<PlannedLayout> fastest;  ///< layouts that fit, the fastest first
-  std::optional<PlannedLayout> least;  ///< the valid layout with the least memory of a rank
+  std::optional<PlannedLayout> least;  ///< the valid layout that needs the least memory per rank
 };
 
 /// Estimates every layout that is valid for a recipe: tensor × pipeline × data = ranks, with each

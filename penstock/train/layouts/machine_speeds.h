@@ -13,8 +13,7 @@ struct MachineSpeeds {
   double node_bandwidth = 0;   ///< bytes/s to a process on the same machine; 0: bandwidth
   /// bytes/s of memory that one process reads and writes; 0: memory traffic is not counted
   double memory_bandwidth = 0;
-  /// seconds of a computing core for each byte sent and received; 0: the exchange has cores of its
-  /// own
+  /// seconds of a computing core for each byte sent and received; 0: the exchange has its own cores
   double exchange_cost = 0;
   /// expert rows of the busiest rank / mean over all ranks; at least 1
   double rank_load = 1;

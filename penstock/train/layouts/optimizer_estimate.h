@@ -12,12 +12,14 @@
 
 namespace penstock {
 
-/// The memory and the traffic of the optimizer, of a rank of one stage.
+/// The memory and the traffic of the optimizer of one stage's rank.
 struct OptimizerEstimate {
   TrainingMemory memory;
-  /// Gradient elements that ranks of `tensor` have shares of, and the number of their all-reduces.
+  /// Gradient elements of which each rank of `tensor` has a partial sum, and the number of their
+  /// all-reduces.
   double shares = 0, share_sums = 0;
-  std::int64_t exchange = 0, carriers = 0;  // bytes of received data; of files or messages
+  // bytes of received data; of the files or messages that carry it
+  std::int64_t exchange = 0, carriers = 0;
   rank_traffic::Sent gradients{"gradients"}, sums{"summed_gradients"};
   // Elements: of all parameters, of those that this rank updates, of those whose gradients are
   // exchanged, and of those whose gradients the backward pass completes last.
@@ -30,12 +32,12 @@ struct OptimizerEstimate {
   /// @param stride  difference in rank between neighbours that exchange the parameters
   void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
            bool rest, int stride, const MachineSpeeds& speeds);
-  /// Adds a parameter of which ranks of `tensor` have shares of the gradient.
-  /// @param numbers  elements that this rank sums;  @param alone  whether in an all-reduce of its
-  ///                 own, as matrices are
+  /// Adds a parameter of whose gradient each rank of `tensor` has a partial sum.
+  /// @param numbers elements that this rank sums; @param alone whether it has its own all-reduce,
+  ///                 as matrices do
   void add_shares(double numbers, bool alone);
-  /// Adds all parameters of ranks that train apart: the optimizer of one process, and this rank's
-  /// spans of the outer step's weights and momentum.
+  /// Adds all parameters of ranks that train apart (DiLoCo): the optimizer of one process, and this
+  /// rank's spans of the outer step's weights and momentum.
   void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
                  double local_steps, const MachineSpeeds& speeds);
 };

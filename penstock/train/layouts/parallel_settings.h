@@ -1,4 +1,4 @@
-// Checks that a recipe suits several processes, and sets what depends on their number.
+// Checks that a recipe suits several processes, and sets the keys that depend on their number.
 #pragma once
 
 #include "penstock/dist/mesh.h"

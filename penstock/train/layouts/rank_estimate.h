@@ -22,27 +22,29 @@ namespace rank_traffic {
 struct Sent;
 }
 
-/// Each value is that of the rank where it is largest.
+/// Each value is the largest over the ranks.
 struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
   RecomputeChoice recomputation;
   std::int64_t exchange_bytes = 0;  ///< buffers of data sent and received at a time
   /// Upper bound of the additional bytes that a rank receives to write its even share of a
-  /// checkpoint. If ranks train apart: the bytes that rank 0 receives; rank 0 writes the whole
-  /// checkpoint.
+  /// checkpoint. If ranks train apart, rank 0 writes the whole checkpoint, and these are the bytes
+  /// that it receives.
   std::int64_t checkpoint_bytes = 0;
-  /// Additional bytes of rank 0 in an evaluation: gathered tensors, and the whole model from them.
+  /// Additional bytes of rank 0 in an evaluation: gathered tensors, and the whole model made of
+  /// them.
   std::int64_t evaluation_bytes = 0;
   /// Bytes sent in a step, by kind: "gradients", "summed_gradients", "weights", "tensor", "stages",
-  /// "tokens", "records". If ranks train apart: the mean of a step, with the outer step's bytes.
+  /// "tokens", "records". If ranks train apart: the mean over steps, including the outer step's
+  /// bytes.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
-  double useful_seconds = 0;    ///< of an even share of the step's FLOPs
-  double compute_seconds = 0;   ///< of this rank's share of the step, with its idle time in a
-                                ///< pipeline
-  double update_seconds = 0;    ///< of adding up its own gradients and of the optimizer
-  double exchange_seconds = 0;  ///< if no exchange overlaps the computation
-  double record_seconds = 0;    ///< of these, of "records"
+  double useful_seconds = 0;  ///< time of an even share of the step's FLOPs
+  /// time of this rank's share of the step, with its idle time in a pipeline
+  double compute_seconds = 0;
+  double update_seconds = 0;    ///< time of adding up its own gradients and of the optimizer
+  double exchange_seconds = 0;  ///< time of exchanges, as if none overlapped the computation
+  double record_seconds = 0;    ///< the part of exchange_seconds for "records"
   double step_seconds = 0;
 
   std::int64_t memory_bytes() const { return memory.total() + exchange_bytes; }
@@ -87,11 +89,11 @@ class RankEstimator {
   /// rank of the group. With parallel.local_steps = H a step has 1 / H of an outer step's exchange,
   /// and that exchange overlaps nothing.
   ///
-  /// Nothing overlaps what all N ranks tell each other in each step. A rank sends each other rank
-  /// its record (typical_record_bytes(), and a quarter more) and numbers of 8 bytes for the norm:
-  /// one; with zero > 0 and whole models one for each ops::kSquarePiece parameters that it updates;
-  /// none where each rank has all gradients. Rank 0's order takes ⌈log2 N⌉ messages. With one copy
-  /// of the weights, the ranks that divide them meet once more.
+  /// All N ranks exchange records in each step, and nothing overlaps this exchange. A rank sends
+  /// each other rank its record (typical_record_bytes(), and a quarter more) and numbers of 8 bytes
+  /// for the norm: one number; with zero > 0 and whole models one for each ops::kSquarePiece
+  /// parameters that it updates; none if each rank has all gradients. Rank 0's order takes ⌈log2 N⌉
+  /// messages. With one copy of the weights, the ranks that divide them have one more barrier.
   /// @param parallel  only zero, pipeline_chunks, overlap and local_steps are read.  REQUIRES:
   /// layout_of() accepts it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,

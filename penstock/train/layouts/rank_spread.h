@@ -1,4 +1,4 @@
-// How evenly a step's work was spread over its ranks, for lines of metrics.jsonl.
+// Figures of how evenly a step's work was spread over its ranks, for lines of metrics.jsonl.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,7 @@
 
 namespace penstock {
 
-/// With at most this number of ranks, every rank's figure is written; with more, only maximum and
-/// mean.
+/// Up to this number of ranks, every rank's figure is written; above it, only maximum and mean.
 inline constexpr std::size_t kListedRanks = 16;
 
 /// {"mean", "max", "rank": the rank with the maximum, "by_rank": [...]}.  REQUIRES: by_rank is not

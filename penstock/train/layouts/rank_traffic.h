@@ -26,7 +26,7 @@ struct Sent {
   const char* kind;
   double bytes = 0, elsewhere = 0, messages = 0, memory = 0;
 
-  /// @param more  bytes;  @param share  of them to other machines;  @param touched  bytes of memory
+  /// @param more bytes; @param share their share to other machines; @param touched bytes of memory
   /// traffic for a byte sent
   void add(double more, double share, double more_messages, double touched = 0);
 
@@ -38,29 +38,30 @@ struct Sent {
   double processor_seconds(const MachineSpeeds& speeds) const;
 };
 
-/// Between ranks that divide heads and neurons. An all-reduce sends as many bytes as a
+/// Traffic between ranks that divide heads and neurons. An all-reduce sends as many bytes as a
 /// reduce-scatter and an all-gather of divided rows.
 /// @param sums  number of all-reduces;  @param numbers  elements of all of them together
 Sent of_tensor(double sums, double numbers, const dist::Layout& layout,
                const MachineSpeeds& speeds);
 
-/// Between stages. If any two neighbouring stages are on different machines, their messages
-/// determine the time of all.
+/// Traffic between stages. If any two neighbouring stages are on different machines, their messages
+/// determine the time of all messages.
 /// @param numbers  elements of a message
 Sent of_stages(double messages, double numbers, const dist::Layout& layout,
                const MachineSpeeds& speeds);
 
-/// Tokens to their experts and back, and their gradients. In each exchange a row goes to
+/// Traffic of tokens to their experts and back, and of their gradients. In each exchange a row goes
+/// to
 /// (e − 1)·(1 − (1 − 1/e)^k) other ranks; the busiest rank has rank_load times as many rows.
 /// @param rows  elements of a micro-batch's rows;  @param k  active experts
 Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layout,
                const MachineSpeeds& speeds);
 
-/// What all ranks tell each other in a step, whatever they divide: the record of each to all
-/// others, the norm of their gradients, rank 0's order along a tree, and barriers.
+/// Messages that all ranks exchange in a step in any layout: each rank's record to all others, the
+/// norm of their gradients, rank 0's order along a tree, and barriers.
 /// @param record  bytes of a rank's record with its reserve
-/// @param norms   numbers of a rank for the norm, f64; 0: no rank needs another's
-/// @param barriers  messages of a rank in barriers
+/// @param norms f64 numbers that a rank sends for the norm; 0: no rank needs another's numbers
+/// @param barriers messages that a rank sends in barriers
 Sent of_records(double record, double norms, double barriers, const dist::Layout& layout,
                 const MachineSpeeds& speeds);
 

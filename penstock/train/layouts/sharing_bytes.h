@@ -20,18 +20,18 @@ struct SharedSteps {
   std::int64_t moment_bytes = 4;  ///< bytes of an element of one of AdamW's two moments
 };
 
-/// Each value is that of the rank where it is largest. All numbers but the moments are fp32.
+/// Each value is the largest over the ranks. All numbers but the moments are fp32.
 struct SharingBytes {
-  /// Weights. With zero = 3: the weights that the rank keeps, and those of two layers. Of one copy:
-  /// the weights that the rank updates.
+  /// Weights. With zero = 3: the weights that the rank keeps, and those of two layers. If the ranks
+  /// hold one copy: the weights that this rank updates.
   std::int64_t parameters = 0;
   /// The most bytes of gradients: the nodes of the tree. With zero >= 2: the rank's spans of the
   /// nodes, and the whole gradients of three layers and of parameters of no layer.
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;      ///< moments
-  std::int64_t exchange = 0;       ///< data received at a time, and its sum
+  std::int64_t exchange = 0;       ///< buffers of received data and of its sum
   std::int64_t files = 0;          ///< files for exchanges between ranks of one machine
-  std::int64_t packed = 0;         ///< messages at a time between ranks of different machines
+  std::int64_t packed = 0;         ///< buffers of messages between ranks of different machines
   std::int64_t of_no_layer = 0;    ///< weights of embeddings, head and routers
   std::int64_t to_make_whole = 0;  ///< weights that are not counted in `parameters`
   // Bytes sent in a step:

@@ -1,5 +1,5 @@
-// Checks between the processes of a run: that all of them could begin, that they begin with the
-// same program, recipe and text, and that the weights that they have in common are still equal.
+// Checks between the processes of a run: that none has failed, that all begin with the same
+// program, recipe and text, and that the weights that they have in common are still equal.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,7 @@ class ReportedByRankZero : public Error {
   using Error::Error;
 };
 
-/// Rank 0 throws it when another rank failed, and a rank throws it for its own failure of which the
+/// Rank 0 throws it when another rank failed. A rank also throws it for its own failure if the
 /// others do not know the reason. It names the failed rank.
 class FailureOfRank : public Error {
  public:
@@ -46,7 +46,7 @@ void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr
 
 /// @return the result of `action`, once it has succeeded on all ranks. Throws as
 /// check_none_failed(). An action with operations of the group may throw dist::LostRank, which is
-/// passed on: with a rank lost there is nobody to agree with.
+/// passed on, because the ranks can no longer agree once one is lost.
 template <class Action>
 auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   std::optional<std::invoke_result_t<Action>> out;
@@ -73,16 +73,16 @@ void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layo
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash);
 
-/// Throws, as check_none_failed(), if ranks that compute layers together would make other passes.
-/// A layer that is computed again repeats its exchanges. Where ranks divide layers by tensor or by
-/// experts, all ranks have to choose the same layers. Sums over rows are divided over threads,
-/// which decides their last bits. The ranks along `tensor` make the same sums, so they have to have
-/// the same number of threads.
-/// @param recomputed  what this rank computes again;  @param threads  of this process
+/// Throws, as check_none_failed(), if ranks that compute layers together would make different
+/// passes. A layer that is computed again repeats its exchanges. Where ranks divide layers by
+/// tensor or by experts, all ranks have to choose the same layers. Sums over rows are divided over
+/// threads, which decides their last bits. The ranks along `tensor` make the same sums, so they
+/// have to have the same number of threads.
+/// @param recomputed layers that this rank computes again; @param threads of this process
 void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layout,
                        const Recomputation& recomputed, int threads);
 
-/// A tensor of the model, of which a rank holds a slice.
+/// A rank's slice of a tensor of the model.
 struct HeldWeights {
   std::string name;
   Slice slice;
@@ -92,7 +92,7 @@ struct HeldWeights {
 /// Throws, as check_none_failed(), if two ranks hold the same slice of a tensor and its numbers are
 /// not equal. The message names the tensor and both ranks. Only numbers that several ranks hold are
 /// read.
-/// @param held  this rank's tensors. It may leave out some, which are then not compared on it.
+/// @param held this rank's tensors. Tensors that it leaves out are not compared on this rank.
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Tells when a parameter's gradient of a backward pass is complete.
+// Calls a function when a backward pass has completed a parameter's gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -45,9 +45,10 @@ struct GradientSharing {
   std::vector<dist::ProcessGroup> peers;
   /// All ranks, including ranks that hold other parts of the model. The global norm is over them.
   dist::ProcessGroup world;
-  /// The ranks that pass through the same parts, each with its heads, neurons and rows.
+  /// The ranks that compute the same parts together, each with its heads, neurons and rows.
   dist::ProcessGroup tensor;
-  /// Whether each rank of `tensor` has only a share of a parameter's gradient; null: for none.
+  /// Whether each rank of `tensor` has only a partial sum of a parameter's gradient; null: for
+  /// none.
   ParameterPredicate in_shares;
   /// Whether a parameter's gradients are summed over rounds, by `replicas`; null: none.
   ParameterPredicate of_experts;
@@ -55,8 +56,8 @@ struct GradientSharing {
   /// parameter too, and only one of them counts it. null: it counts all.
   ParameterPredicate counted;
 
-  /// Whether this rank's records count in the step's report. False if another rank records the
-  /// same.
+  /// Whether this rank's records count in the step's report. False if another rank has equal
+  /// records.
   bool counts = true;
 
   /// If local.steps > 1, `data` contains all ranks, and zero is 0.

@@ -1,5 +1,6 @@
 // Sums a step's gradients over its parts in a fixed order, which does not depend on the process
-// that computes a part. It does not sum in turn, in place. It sends nothing (unit_exchange.h).
+// that computes a part. It does not add gradients in turn, in place. It sends nothing
+// (unit_exchange.h does).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,11 +18,12 @@ struct PartRange {
   friend bool operator==(const PartRange&, const PartRange&) = default;
 };
 
-/// The parts that a rank computes. They are consecutive. Two ranks differ by at most one part.
+/// The parts that a rank computes. They are consecutive. The ranks' numbers of parts differ by at
+/// most one.
 PartRange parts_of_rank(std::size_t parts, int rank, int ranks);
 
 /// A binary tree over the parts' indices. A range of more than one part is split so that the first
-/// half has 2^j parts, with the largest power of two that leaves a rest.
+/// half has 2^j parts, where 2^j is the largest power of two that leaves a second half.
 ///   sum [a, b) = sum [a, m) + sum [m, b),  m − a = the largest power of two below b − a
 /// So the bits depend on the number of parts only, not on the number of ranks. A rank holds the
 /// largest nodes within its parts: at most about log2(parts) copies of the gradients.
@@ -41,13 +43,14 @@ class GradientTree {
   void add(Node node);
   /// Copies borrowed gradients, so that their memory can be freed.
   void settle();
-  /// Ascending. No two of them are the halves of a node.
+  /// The nodes so far, ascending. No two of them are the halves of a node.
   const std::vector<Node>& nodes() const { return nodes_; }
   std::vector<Node> take() { return std::exchange(nodes_, {}); }
 
   /// The largest nodes that lie within `range`, ascending.
   static std::vector<PartRange> nodes_within(std::size_t parts, PartRange range);
-  /// The most copies of the gradients that a rank holds, if it keeps those of all its own parts.
+  /// The most copies of the gradients that a rank holds, if it keeps the nodes of all its own
+  /// parts.
   static std::size_t copies(std::size_t parts, int ranks);
 
  private:

@@ -31,7 +31,7 @@ class LayerWeights {
   /// The weights are whole at first.
   explicit LayerWeights(std::vector<LayerUnit> units);
 
-  /// Sets the exchanges of units of experts and of all other units.
+  /// Sets the exchanges of all other units (`dense`) and of experts' units.
   void connect(UnitExchange dense, UnitExchange experts);
   /// Called before a step. Frees all layers and starts to gather the first layer.
   /// @param rounds  of parts in the step;  @param passes  of each part through the layers
@@ -39,8 +39,8 @@ class LayerWeights {
   /// Called before a pass goes into a layer, forward or backward. Waits for the layer's weights,
   /// frees those of the layer that the pass leaves, and starts to gather those of the next layer.
   void enter(std::int64_t layer);
-  /// Goes through the rest of the step without computing, because the other ranks gather with this
-  /// rank. Then frees all layers.
+  /// Makes the step's remaining gathers without computing, because the other ranks need this rank
+  /// for them. Then frees all layers.
   void pass_through();
 
   /// Gathers all weights. They stay whole until begin(). Every rank calls it.

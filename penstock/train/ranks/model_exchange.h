@@ -1,5 +1,5 @@
 // Converts between a model that is divided over several ranks and its whole tensors, as files hold
-// them. Names are those of parameters and buffers, with a prefix for their moments.
+// them. Tensors have the names of parameters and buffers, and their moments a prefix.
 #pragma once
 
 #include <map>
@@ -25,8 +25,8 @@ class ModelExchange {
   /// The slice of a parameter or buffer that this rank holds.
   /// @param held  the tensor on this rank
   Slice slice_of(const std::string& name, const at::Tensor& held) const;
-  /// Whether this rank is the first of the ranks that may hold one copy of the tensor together, in
-  /// shared memory (shared_weights.h).
+  /// Whether this rank is the first of the ranks that may share one copy of the tensor in memory
+  /// (shared_weights.h).
   bool first_of_copies(const std::string& name) const;
 
   /// How the gradients of this model are summed in a tree: the groups, and the parameters that this

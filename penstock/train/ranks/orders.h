@@ -1,5 +1,5 @@
-// Orders, by which rank 0 leads a run. Rank 0 sends an order before each action of all ranks; the
-// other ranks wait for the next order. So only rank 0 decides what comes next: a step, a
+// The orders with which rank 0 leads a run. Rank 0 sends an order before each action of all ranks;
+// the other ranks wait for the next order. So only rank 0 decides the next action: a step, a
 // measurement, a checkpoint or the end.
 #pragma once
 
@@ -43,7 +43,7 @@ class Leader {
   /// Sends an order to the other ranks.
   void give(Order order);
   /// Gives an order and returns part(), this rank's part of the work. The other ranks wait for it
-  /// in their parts. A failure of this rank alone is thrown as FailedRank and ends the run's group.
+  /// in their parts. If this rank alone fails, throws FailedRank, which ends the run's group.
   template <class Part>
   auto together(Order order, const Part& part);
   /// The same with a text for the order. The other ranks get the text from next_text().

@@ -1,6 +1,5 @@
 // The outer optimizer of ranks that train apart (DiLoCo, Douillard et al. 2023, arXiv:2311.08105).
-// It brings the ranks' weights together. The steps in between are made by each rank's own
-// SharedOptimizer.
+// It combines the ranks' weights. Each rank's own SharedOptimizer makes the steps in between.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The state of shared_optimizer.h: the moments whole and in pieces, and the bytes that a rank
-// holds.
+// The state of shared_optimizer.h: the moments as whole tensors and as pieces, and the bytes that a
+// rank holds.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"

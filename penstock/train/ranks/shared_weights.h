@@ -1,4 +1,4 @@
-// Weights in one memory that all ranks of a machine read. Nothing is exchanged here: each rank
+// Keeps weights in shared memory that all ranks of a machine read. It exchanges nothing: each rank
 // writes the spans that it updates, and a barrier tells the others.
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace penstock {
 
-/// Memory for these weights that all ranks of the group share. Every rank calls it.
+/// Allocates memory for these weights that all ranks of the group share. Every rank calls it.
 /// @param weights  REQUIRES: the same shapes on all ranks
 /// @return undefined if the ranks cannot share memory, or if a weight is not contiguous, not on a
 ///   CPU or not alone in its storage
 at::Tensor shared_memory_for(const dist::ProcessGroup& group,
                              const std::vector<at::Tensor>& weights);
 
-/// Moves the weights there. Their values stay, and what else has their storage sees it too. Every
-/// rank calls it.
+/// Moves the weights into `memory` and keeps their values. Tensors that share the weights' storage
+/// move too. Every rank calls it.
 /// @param weights  REQUIRES: the same values on all ranks
 /// @param memory   of shared_memory_for()
 void move_weights(const dist::ProcessGroup& group, const std::vector<at::Tensor>& weights,

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// The root's tensors with their names, on every rank. The root gets its own tensors. On the CPU.
+/// The root's tensors with their names, on every rank, on the CPU. The root gets its own tensors.
 TensorMap broadcast_tensors(const dist::ProcessGroup& group, const TensorMap& mine, int root = 0);
 
 /// Sums the ranks' tensors in place, in the order of the ranks. All tensors are sent together.

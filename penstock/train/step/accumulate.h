@@ -16,7 +16,7 @@ namespace penstock {
 /// Stops early when a loss is not finite; the gradients are then not valid. Every rank returns the
 /// same report of all parts, except for the seconds. If a signal stops one rank or one rank fails,
 /// all ranks throw. A signal stops peers between two passes. A peer that fails in the middle of a
-/// pass throws at once, and the other ranks lose that rank.
+/// pass throws at once, and the other ranks throw because they lost it.
 /// @param context  without a generator
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
 /// @param memory  by part, the memory that its rows carry from step to step. The vector grows to

@@ -14,7 +14,7 @@ namespace penstock {
 /// Minimises the training objective (objective.h), averaged over the micro-batches. With two passes
 /// both graphs are held until the backward pass, the report counts tokens once and FLOPs twice, and
 /// the next step gets the first pass's memory. The report contains the FLOPs of a pass with all
-/// experts, but not its routing. A batch that begins anew (Batch::fresh) does not read the memory.
+/// experts, but not its routing. A batch with Batch::fresh does not read the memory.
 class LanguageWork : public StepWork {
  public:
   /// @param micro_batches  all micro-batches of the step. Micro-batches that another process

@@ -1,6 +1,6 @@
-// One training step of a single layer: forward, backward against a direction, and the optimizer's
-// update. The layer benchmark and `penstock doctor` use it. step.h makes a model's step, with
-// parts, ranks and balancers.
+// One training step of a single layer: forward, backward with a given output gradient, and the
+// optimizer's update. The layer benchmark and `penstock doctor` use it. step.h makes a model's
+// step, with parts, ranks and balancers.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace penstock {
 
 /// The result of a step of a layer.
 struct LayerStepOutcome {
-  MoeOutput output;  ///< its routing is empty where the layer has none
+  MoeOutput output;  ///< its routing is empty if the layer has none
   UpdateOutcome update;
   double forward_seconds = 0, backward_seconds = 0, update_seconds = 0;  ///< by profile_seconds()
 };

@@ -12,8 +12,8 @@
 namespace penstock {
 
 /// Σ over passes of (mean-token cross-entropy + auxiliary losses) + weight · disagreement
-/// + distillation · divergence. The divergence is from another pass with all experts, without
-/// gradient, in evaluation mode.
+/// + distillation · divergence. The divergence is from another pass with all experts, which has no
+/// gradient and is in evaluation mode.
 struct Objective {
   int passes = 1;           ///< passes with gradient
   double weight = 0;        ///< of the disagreement of two passes
@@ -46,7 +46,7 @@ struct DisagreementPass {
   at::Tensor first_gradient, second_gradient;  ///< [R, d], scaled
 };
 
-/// Forward and backward pass of the disagreement. The predictions are the head's, from the final
+/// Forward and backward pass of the disagreement. The head makes the predictions from the final
 /// hidden rows of two passes. Works through the rows in chunks, so that it holds the logits of one
 /// chunk only. Where ranks divide the rows, each rank computes the rows that it holds; the value is
 /// the mean over all rows. Adds `scale` times the gradient to the gradients of the head's

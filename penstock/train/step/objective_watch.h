@@ -1,4 +1,4 @@
-// Watches whether training follows its cross-entropy. It warns where an auxiliary loss is larger
+// Watches whether the cross-entropy dominates training. It warns where an auxiliary loss is larger
 // than the cross-entropy, where clipping removes nearly all of the gradient, and where a steered
 // sparsity leaves too few experts active. It only decides; run_loop.cpp prints and records.
 #pragma once
@@ -20,7 +20,8 @@ struct WatchedStep {
   double active_experts = 0;                       ///< per token, mean over the layers
 };
 
-/// remedy_for_loss(). Where it asks for smaller logits, also the commands that start with these.
+/// The text of remedy_for_loss(). If it asks for smaller logits, also the commands that start with
+/// them.
 std::string remedy_by_command(const std::string& part);
 
 /// The settings that the watch compares with, and their names in a recipe or in fine-tuning.
@@ -28,7 +29,7 @@ struct WatchedSettings {
   double clip = 0;              ///< largest norm of the gradient; 0: nothing is clipped
   double steered_experts = 0;   ///< active experts per token that a balancer steers to; 0: none
   std::string keys = "train.";  ///< prefix of clip, lr and warmup_steps in messages
-  /// Returns what to do where the loss of a router part is too large; null: remedy_by_command().
+  /// Returns what to do if the loss of a router part is too large; null: remedy_by_command().
   std::function<std::string(const std::string& part)> remedy = {};
 };
 

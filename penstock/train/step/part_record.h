@@ -1,5 +1,5 @@
 // The results of a step's parts as plain numbers. Ranks exchange these records, and each rank makes
-// the same report of them, in the order of the parts, as one process does.
+// the same report of them, in the order of the parts. One process makes the same report too.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ namespace penstock {
 struct RoutingRecord {
   std::int64_t layer = 0, tokens = 0, experts = 0;
   bool merges = false;
-  std::vector<std::int64_t> expert_tokens;  ///< [E], empty where the plan merges
-  std::int64_t idle_assignments = 0;        ///< of Plan::idle: computed, but no expert's tokens
-  std::vector<double> lowest_taken;         ///< [E], Plan::lowest_taken; empty where it has none
+  std::vector<std::int64_t> expert_tokens;  ///< [E], empty if the plan merges
+  /// assignments of Plan::idle: computed, but not counted as an expert's tokens
+  std::int64_t idle_assignments = 0;
+  std::vector<double> lowest_taken;  ///< [E], Plan::lowest_taken; empty if it has none
   double sparsity = 0;
   std::map<std::string, double> losses, statistics;
 };
@@ -37,7 +38,7 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result);
 /// Reads the numbers from the device into the record.
 RoutingRecord read(RoutingPass pass);
 
-/// A part's contribution to the report, and its passes through layers. Where several ranks hold the
+/// A part's contribution to the report, and its passes through layers. If several ranks hold the
 /// layers, each rank has a record of the part.
 struct PartRecord {
   std::size_t part = 0;

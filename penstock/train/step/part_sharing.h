@@ -1,5 +1,5 @@
-// The groups of processes that share the parts of a step, and the functions that a step calls on
-// the way. accumulate.h puts the results of the processes together.
+// The groups of processes that share the parts of a step, and the functions that a step calls
+// meanwhile. accumulate.h joins the results of the processes.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ struct PartSharing {
   dist::ProcessGroup stages;
   dist::ProcessGroup world;  ///< all ranks
   /// Groups of ranks that divide tensors or experts. They take part in each other's passes, so they
-  /// follow the same schedule at the same time. Empty where each rank makes its passes alone.
+  /// follow the same schedule at the same time. Empty if each rank makes its passes alone.
   std::vector<dist::ProcessGroup> peers;
-  /// Whether this rank's records count in the report. False where another rank records the same.
+  /// Whether this rank's records count in the report. False if another rank has equal records.
   bool counts = true;
   /// Called after the backward pass of each part; may be null.
   std::function<void()> after_part = {};
-  /// Called once after this rank's parts, also where one failed, before the ranks exchange their
+  /// Called once after this rank's parts, even if one failed, before the ranks exchange their
   /// records; may be null.
   std::function<void()> after_parts = {};
   /// Seconds that this rank's passes have waited for weights of other ranks; null: never.

@@ -15,7 +15,7 @@ namespace penstock {
 enum class StageState {
   computing,
   gave_up,     ///< an exception was thrown, on this stage or on a stage that sent this state
-  not_finite,  ///< a loss was not finite; its part is that of the first message with this state
+  not_finite,  ///< a loss was not finite, in the part of the first message with this state
 };
 
 class PipelineLink {

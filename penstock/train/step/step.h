@@ -28,7 +28,7 @@ struct StepInput {
   std::int64_t k = 0;  ///< experts per token; 0: the model's own
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of the passes' GEMMs
   bool moves_balancers = true;  ///< whether balancers update their state after the step
-  /// When the step began, its data included.
+  /// The time at which the step began, before it loaded its data.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
@@ -74,8 +74,8 @@ class StepEngine {
   /// train apart, only rank 0's tensors are read, and the weights are the shared weights. Throws
   /// Error if the tensors do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
-  /// The same after the caller has written the weights and the optimizer's pieces. REQUIRES: the
-  /// ranks do not train apart (asserted).  @param memory  of all parts
+  /// Like restore(), after the caller has written the weights and the optimizer's pieces. REQUIRES:
+  /// the ranks do not train apart (asserted). @param memory of all parts
   void restored(std::int64_t step, const std::map<std::string, at::Tensor>& memory);
   /// memory.PART.LAYER of this rank's parts. tensors() contains them too.
   std::map<std::string, at::Tensor> memory_tensors() const;

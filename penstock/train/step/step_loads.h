@@ -1,5 +1,5 @@
-// The expert loads of all micro-batches of a step, for balancers that count over the whole step.
-// They are counted before the training passes. It does not balance.
+// Counts the expert loads of all micro-batches of a step before its training passes, for balancers
+// that need the counts of the whole step. It does not balance.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace penstock {
 
-/// Counts in a forward pass without gradient over each of this rank's parts. The pass draws the
+/// Counts by a forward pass without gradient over each of this rank's parts. The pass draws the
 /// same random numbers as the training pass. Sums the counts over the ranks that divide the parts.
 /// Counts are whole numbers, so neither the order nor the number of ranks changes the sums. Every
 /// rank calls it. A rank that fails throws after all ranks have counted; with peers it throws at
 /// once.
 /// @return [L, E + 1] f64 by MoE layer: choices of each expert, then tokens (requested_of_experts);
-/// NaN where another rank failed
+/// NaN if another rank failed
 at::Tensor count_step(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                       const std::vector<ModelMemory>& memory, const PartSharing& sharing);
 

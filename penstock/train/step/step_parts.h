@@ -22,8 +22,8 @@ namespace penstock {
 at::Generator generator_of_part(std::uint64_t draw_seed, std::size_t part);
 
 /// Computes parts forward and backward. A stage stops computing if a signal stops it, if it fails,
-/// or if another stage sends that the step is lost. It still sends and receives all messages of the
-/// schedule, so that all stages reach the end of the schedule.
+/// or if another stage reports that the step is lost. It still sends and receives all messages of
+/// the schedule, so that all stages reach the end of the schedule.
 class StepParts {
  public:
   /// Arguments as for accumulate().  REQUIRES: the arguments outlive this object.
@@ -50,7 +50,7 @@ class StepParts {
   };
 
   /// Calls action(). Keeps its exception in thrown_ and marks the step as lost. Passes on the
-  /// exception where a rank is gone, because no rank waits for this rank any more. With peers it
+  /// exception if a rank is lost, because no rank waits for this rank any more. With peers it
   /// throws FailedRank, because peers are in the middle of a pass with this rank.
   template <class Action>
   void guarded(const Action& action);

@@ -21,7 +21,7 @@ struct StepReport {
   std::map<std::string, double> auxiliary_losses;  ///< by router part, summed over all layers
   std::int64_t tokens = 0, bytes = 0;              ///< bytes 0: not known
   double flops = 0;                                ///< useful training FLOPs; 0: not counted
-  // What attention reads in one pass over the tokens: (query, key) pairs, and memory.
+  // The work of attention in one pass over the tokens: (query, key) pairs, and reads of memory.
   double attended_pairs = 0;
   MemoryWork remembered;
   double forward_seconds = 0, backward_seconds = 0;
@@ -46,7 +46,7 @@ struct StepOutcome {
   double learning_rate = 0, gradient_norm = 0, seconds = 0;
   double update_seconds = 0;         ///< clipping, optimizer and balancers
   int ranks = 1;                     ///< processes that shared the step
-  double communication_seconds = 0;  ///< of communication between the ranks, with waiting
+  double communication_seconds = 0;  ///< communication between the ranks, including waiting
   int expert_ranks = 1;              ///< ranks that a layer's experts are divided between
   /// Number, from 1, of the outer step that followed where ranks train apart; 0: none.
   std::int64_t outer_step = 0;

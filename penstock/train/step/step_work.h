@@ -49,7 +49,7 @@ struct PartOutcome {
   at::Tensor objective;
   double loss = 0;                  ///< the cross-entropy in the objective
   std::vector<at::Tensor> streams;  ///< of each pass, for the layer that follows
-  /// A further term of the objective without a graph. Its gradients are known: `gradients` of the
+  /// A further term of the objective, which has no graph. `gradients` are its gradients for the
   /// tensors `roots`, with the part's share already applied.
   double besides = 0;
   std::vector<at::Tensor> roots, gradients;
@@ -66,12 +66,12 @@ class StepWork {
   virtual PartShare share(std::size_t part) const = 0;
   /// Passes over each part.
   virtual int passes() const { return 1; }
-  /// Only for a work whose model may hold a part of the layers; the default fails (asserted).
+  /// Only for work whose model may hold a part of the layers; the default fails (asserted).
   virtual StreamForm stream_form(std::size_t part) const;
   /// Computes a part forward. Adds the work's own numbers (tokens, accuracy, ...) to the report
-  /// once for each part: in the pass through the last layer.
+  /// once for each part, in the pass through the last layer.
   virtual PartOutcome forward(const PartInput& part, StepReport& report) = 0;
-  /// Whether balancers need the expert loads of all parts. With several parts that takes another
+  /// Whether balancers need the expert loads of all parts. With several parts this takes another
   /// forward pass of each part.
   virtual bool pools() const { return false; }
   /// Makes the part's forward passes again. `tap` gets each layer's output; the part's own tap gets
