@@ -15,11 +15,12 @@
 
 namespace penstock::study {
 
-/// Of a field in JSON. One that may be missing keeps its default where it is absent or null.
+/// Whether a field must be present in JSON. An optional field that is absent or null keeps its
+/// default.
 enum class Presence {
   optional,
-  required,   ///< reading throws Error where it is absent or null
-  if_filled,  ///< optional, and not written where it is empty
+  required,   ///< reading throws Error if it is absent or null
+  if_filled,  ///< optional, and not written if it is empty
 };
 
 struct JsonProbe {
@@ -146,21 +147,21 @@ class JsonWriter {
   nlohmann::json object_ = nlohmann::json::object();
 };
 
-/// A number, text, struct, or list or map of these. Throws Error naming `where`.
+/// Reads a number, text, struct, or list or map of these. Throws Error naming `where`.
 template <class T>
 T read_json(const nlohmann::json& from, const std::string& where) {
   T out{};
   JsonReader::read(from, out, where);
   return out;
 }
-/// The field `name` of an object; a default where it is absent or null.
+/// The field `name` of an object; `otherwise` if it is absent or null.
 template <class T>
 T field_of(const nlohmann::json& object, const char* name, const std::string& where,
            T otherwise = {}) {
   JsonReader(object, where)(name, otherwise);
   return otherwise;
 }
-/// The types that read_json reads.
+/// Writes the types that read_json reads.
 template <class T>
 nlohmann::json write_json(T value) {
   return JsonWriter::write(value);

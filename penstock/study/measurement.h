@@ -30,21 +30,21 @@ struct FinishedRun {
   ModelConfig model;  ///< of that recipe
   /// The run's folder, which may be outside the output folder.
   std::string directory;
-  RunCheckpoint checkpoint = RunCheckpoint::final;  ///< which one the study measures
+  RunCheckpoint checkpoint = RunCheckpoint::final;  ///< the one that the study measures
 };
 
 /// One piece of work on a run.
 struct Work {
-  std::string what;       ///< for the progress: "measuring the final checkpoint by k"
+  std::string what;       ///< text for the progress: "measuring the final checkpoint by k"
   nlohmann::json asked;   ///< the request, in the measurement's own format
-  bool trains = false;    ///< it takes a training of its own
-  std::string directory;  ///< of that training, which has a page of its own; else empty
+  bool trains = false;    ///< whether it needs its own training
+  std::string directory;  ///< folder of that training, which has its own page; else empty
 };
 
-/// The part of a study's file that is read. Each overrides the one before.
+/// The source of the keys that are read. Each overrides the one before.
 enum class KeysOf { study, scale, command_line };
 
-/// One kind of measurement. An instance that has read no settings can read and show rows.
+/// One kind of measurement. An instance can read and show rows even if it has read no settings.
 class Measurement {
  public:
   virtual ~Measurement() = default;
@@ -54,18 +54,18 @@ class Measurement {
 
   // Reading the study's file.
 
-  /// Reads its keys at the top of the file, then those of the scale and of --set.
+  /// Reads its keys. Called for the top of the file, then for the scale, then for --set.
   virtual void read_keys(FieldReader& /*keys*/, KeysOf /*part*/) {}
   /// Reads its keys of a variant.
   virtual void read_variant(FieldReader& /*keys*/, const std::string& /*variant*/) {}
-  /// The words of report = [...] that ask for it.
+  /// The words of report = [...] that request it.
   virtual std::vector<std::string_view> report_words() const { return {}; }
   /// Whether a --set KEY=VALUE belongs to this measurement and not to the recipes.
   virtual bool takes(const std::string& /*override*/) const { return false; }
   /// Called after everything is read, with the words of `report`. Throws Error, beginning with
   /// `path`.
   virtual void settle(std::span<const std::string> /*report*/, const std::string& /*path*/) {}
-  /// Whether it shows a paper's number of that name.
+  /// Whether it shows a paper's number under that name.
   virtual bool shows(const std::string& /*name*/) const { return false; }
   /// The names that shows() accepts, for errors: "numbers of experts (k1, all)"; "": none.
   virtual std::string showable() const { return ""; }
@@ -110,15 +110,15 @@ class Measurement {
   std::string name_;
 };
 
-/// Replaces what the row has under `key` by `part`, an object with that key, or without it if
-/// nothing is left. Returns whether this changed the row.
+/// Replaces the row's entry `key` by that of `part`, or removes it if `part` has none. Returns
+/// whether this changed the row.
 bool replace_measured(RunRow& row, const std::string& key, const nlohmann::json& part);
 
 using Measurements = std::vector<std::shared_ptr<Measurement>>;
 
-/// One of each kind, without settings, by name.
+/// One measurement of each kind, without settings, sorted by name.
 Measurements make_measurements();
-/// The same, made once, for uses that need no settings.
+/// The same measurements, made once, for uses that need no settings.
 const Measurements& plain_measurements();
 
 using MeasurementMaker = std::shared_ptr<Measurement> (*)();

@@ -1,5 +1,5 @@
-// The base of measurements with one report for each run: an object of the row, and a file of the
-// run's folder.
+// The base class of measurements with one report for each run. The report is an object in the row
+// and a file in the run's folder.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// The checkpoint of a run that a study measures.
+// Selects the checkpoint of a run that a study measures.
 #pragma once
 
 #include <array>

@@ -12,18 +12,19 @@ namespace penstock::study {
 struct Spread {
   int count = 0;
   double mean = 0;
-  std::optional<double> sd;  ///< absent below two values
+  std::optional<double> sd;  ///< absent for fewer than two values
 };
 /// {"n", "mean", "sd"}; null without values.
 nlohmann::json to_json(const Spread& spread);
-/// Of these values; a mean of 0 where there are none.
+/// The spread of these values; its mean is 0 if there are none.
 Spread spread(std::span<const double> values);
 
 /// Differences a[i] − b[i] of runs with the same seed.
 struct PairedDifference {
   Spread difference;
-  int lower = 0;  ///< in how many pairs a is below b
-  /// Half the width of the 95 % interval of the mean, t(0.975, n−1)·sd/√n; absent below two pairs.
+  int lower = 0;  ///< number of pairs in which a is below b
+  /// Half the width of the 95 % interval of the mean, t(0.975, n−1)·sd/√n; absent for fewer than
+  /// two pairs.
   std::optional<double> half_width;
 };
 /// {"difference", "first_lower", "half_width_95"}.
@@ -35,8 +36,8 @@ PairedDifference paired_difference(std::span<const double> a, std::span<const do
 /// The 0.975 quantile of Student's t, for 1 degree of freedom or more.
 double t_quantile_975(int degrees_of_freedom);
 
-/// The mean of a window around each point, a fiftieth of the values wide and at most 25 to a side;
-/// at both ends the window shrinks, so that it stays even.
+/// The mean of a window around each point. The window is a fiftieth of the values wide, with at
+/// most 25 on each side; at both ends it shrinks on both sides, so that it stays symmetric.
 std::vector<double> smoothed(const std::vector<double>& values);
 
 }  // namespace penstock::study

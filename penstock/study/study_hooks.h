@@ -1,5 +1,5 @@
 // The functions that a study needs from the rest of the library: training, models, pages. The
-// runner itself knows no model, so tests can substitute made-up runs.
+// runner calls nothing else, so tests can substitute made-up runs.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ struct RunRanks {
 /// number of processes.
 StudyHooks training_hooks(std::FILE* progress, bool force = false, const RunRanks& ranks = {});
 
-/// Called on a group's other ranks: trains whatever the first rank trains, until the first rank
+/// Called on a group's other ranks: trains the runs that the first rank trains, until that rank
 /// calls dismiss().
 void train_as_ordered(const RunRanks& ranks, bool force);
 /// Called on the group's first rank: ends train_as_ordered() on the others.

@@ -26,14 +26,14 @@ std::string default_output(const StudyConfig& study);
 
 struct StudyOutcome {
   StudyResults results;
-  int left_out = 0;  ///< runs that need a diverged run
+  int left_out = 0;  ///< number of runs that need a diverged run
   bool interrupted = false;
 };
 
 /// Trains, seed by seed, every (variant, seed) that is not finished under the same config hash in
 /// the output folder or in the kept rows. Unfinished runs resume. All recipes, and whether they fit
 /// into memory, are checked first. Variants with match_compute are trained last within a seed;
-/// their number of steps spends the useful FLOPs that the named variant's run really spent. A
+/// their number of steps is chosen to spend the same useful FLOPs as the named variant's run. A
 /// diverged run is recorded (diverged.json in its folder, and in the kept rows); the other runs
 /// continue, except those that need it. While its config is unchanged, it is trained again only
 /// with retry_diverged. Finished runs whose folder exists are measured if their rows lack a

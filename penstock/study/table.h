@@ -14,20 +14,20 @@ namespace penstock::study {
 
 struct Cell {
   std::string text;
-  std::string more;   ///< after the text, such as a deviation; smaller on the page
+  std::string more;   ///< text after it, such as a deviation; smaller on the page
   bool best = false;  ///< tinted on the page
 
   Cell(std::string text = {}, std::string more = {})
       : text(std::move(text)), more(std::move(more)) {}
   Cell(const char* text) : text(text) {}
-  /// Both, with a space between them.
+  /// `text` and `more`, with a space between them.
   std::string whole() const { return more.empty() ? text : text + " " + more; }
 };
 
 struct TableColumn {
   std::string title;
-  std::string explanation = {};             ///< shown when a reader of the page points at the title
-  int rank = 0;                             ///< a narrow terminal drops the highest rank first
+  std::string explanation = {};             ///< shown when the mouse is over the title on the page
+  int rank = 0;                             ///< a narrow terminal leaves out the highest rank first
   std::optional<std::size_t> variant = {};  ///< whose colour the page shows beside the title
   TableColumn(std::string title) : title(std::move(title)) {}
   TableColumn(const char* title) : title(title) {}
@@ -37,7 +37,7 @@ struct TableColumn {
 
 struct TableRow {
   std::vector<Cell> cells;
-  bool beneath = false;  ///< goes with the row before it, as a paper's numbers do
+  bool beneath = false;  ///< belongs to the row before it, as a paper's numbers do
   std::optional<std::size_t> variant = {};  ///< whose colour the page shows
 };
 
@@ -54,7 +54,7 @@ struct Table {
 std::vector<std::vector<std::string>> lines_of(const Table& table);
 /// {"title", "note", "lines": lines_of(table)}.
 nlohmann::json to_json(const Table& table);
-/// What to_json wrote. Throws Error naming `where`.
+/// Reads what to_json wrote. Throws Error naming `where`.
 Table table_from_json(const nlohmann::json& object, const std::string& where);
 
 /// Values by row and column, shown by colour.
@@ -67,9 +67,9 @@ struct HeatMap {
   std::vector<HeatRow> rows;
   std::vector<std::string> columns;
   double max = 1;    ///< the value of the strongest colour; the weakest is 0
-  int digits = 0;    ///< after the point, in the cells
+  int digits = 0;    ///< digits after the point, in the cells
   double scale = 1;  ///< cells show value · scale
-  std::string unit;  ///< after the number in hover texts
+  std::string unit;  ///< unit after the number in hover texts
 
   /// Name of the column, or its number if it has no name.
   std::string column(std::size_t i) const {
@@ -87,7 +87,7 @@ struct NamedMap {
 struct Chart {
   std::string section = {};
   std::string title, caption;
-  nlohmann::json drawn;  ///< "id", "series", axes, bands, lines: what the page's script reads
+  nlohmann::json drawn;  ///< "id", "series", axes, bands and lines, for the page's script
 };
 
 /// The tone of a remark: plain, a warning, or a detail that the page collapses.
@@ -97,7 +97,7 @@ struct Remark {
   Tone tone = Tone::plain;
 };
 
-/// Parts that belong together; each may be missing.
+/// Parts of a report that belong together; each may be empty.
 struct Section {
   std::string title;
   std::vector<Chart> charts = {};

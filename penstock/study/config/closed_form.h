@@ -1,5 +1,5 @@
-// A table of figures in closed form as a study's file states it: the quantity, the variants, and
-// the numbers that a paper prints. tables/closed_figures.h computes the figures.
+// A table of figures in closed form in a study's file: the quantity, the variants, and the numbers
+// that a paper prints. tables/closed_figures.h computes the figures.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ struct ClosedWork {
   }
 };
 
-/// One figure for each of some variants.
+/// One figure for each of the given variants.
 struct ClosedCell {
   std::vector<std::string> variants;
   std::optional<std::int64_t> k;

@@ -17,7 +17,7 @@
 
 namespace penstock::study {
 
-/// A model that the variants must beat before their order means anything; `except` lists others.
+/// A model that the variants must beat before their order means anything.
 struct Baseline {
   std::string name = "baseline";
   double bits_per_byte = 0;  ///< 0: no baseline, or not yet computed
@@ -87,7 +87,7 @@ struct Comparison {
   /// and "layer2-sd" for entropies; "TASK-k8" and "TASK" for fine-tunings, in percent; or the name
   /// of a setting.
   std::map<std::string, std::map<std::string, double>> published;
-  /// The variant, or the path of the model, that a variant begins with.
+  /// By variant: the variant, or the path of the model, that it begins with.
   std::map<std::string, std::string> begins_with;
 
   template <class V>

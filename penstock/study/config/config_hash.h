@@ -1,4 +1,4 @@
-// The identity of a run's configuration: two runs with the same hash do the same work.
+// Hashes a run's configuration: two runs with the same hash do the same work.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace penstock::study {
 std::uint64_t fnv1a(std::string_view text);
 
 /// 16 hex digits over the keys of a resolved recipe that differ from their defaults, with the
-/// corpus's path replaced by its content's hash. A key at its default does not count, so a new key
-/// that changes nothing by default keeps earlier hashes. If a default's value changes, the key
-/// needs a new name; otherwise earlier results would pass for new ones. The defaults of a part's
-/// options are those that the method gives it.
+/// corpus's path replaced by its content's hash. A key at its default does not count, so earlier
+/// hashes stay valid when a key is added that changes nothing by default. If a default's value
+/// changes, the key needs a new name; otherwise earlier results would pass for new ones. The
+/// defaults of a part's options are those that the method gives it.
 ///
 /// Settings that change no bit of a result are left out (result_settings). The seed counts.
 /// eval_every and eval_tokens count too: they leave training unchanged but change the validation
@@ -27,7 +27,7 @@ std::string config_hash(const ConfigNode& resolved, const std::string& corpus_ha
 
 /// 16 hex digits over a fine-tuning's settings, the format of its data and the checkpoint that it
 /// begins with. The data's content is not hashed; the run records it for comparison. As above, a
-/// new key at its default keeps earlier hashes.
+/// new key at its default does not change earlier hashes.
 std::string finetuning_hash(const FinetuneConfig& config, const std::string& format,
                             const std::string& checkpoint);
 

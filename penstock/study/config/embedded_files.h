@@ -1,5 +1,5 @@
-// The studies of recipes/ that state figures in closed form, and the recipes that they name. Both
-// are part of the library.
+// The files embedded in the library: the studies of recipes/ that state figures in closed form, and
+// the recipes that they name.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The studies embedded in the library, by their tables of papers in closed form.
+// Finds a study embedded in the library by the name of its table in closed form.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Helpers for the tables of a study's file: names of folders and of variants, the file's order,
-// numbers, and tables laid over a recipe.
+// Helpers for the tables of a study's file: checks of names, the file's order, numbers, and tables
+// that override a recipe.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace penstock::study {
 
-/// Throws Error, which begins with `where`, for a name that cannot be a folder's.
+/// Throws Error, which begins with `where`, for a name that cannot be the name of a folder.
 void check_name(const std::string& name, const std::string& where);
 
 /// Throws Error, which begins with `where` and names the nearest variant, for a name that is not
@@ -18,8 +18,8 @@ void check_name(const std::string& name, const std::string& where);
 void check_is_variant(const std::string& name, const std::vector<std::string>& variants,
                       const std::string& where);
 
-/// The names of the tables below a node, in the file's order (a table's keys come sorted); none for
-/// an empty node. Throws Error for an entry that is not a table.
+/// The names of the tables below a node, in the file's order (the parser sorts a table's keys);
+/// none for an empty node. Throws Error for an entry that is not a table.
 std::vector<std::string> names_in_order(const ConfigNode& node, const std::string& below);
 
 /// A table of numbers by name; none for an empty node. Throws Error for other values.

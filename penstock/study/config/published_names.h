@@ -9,7 +9,7 @@
 
 namespace penstock::study {
 
-/// A column of settings; `name` is the name of its published number.
+/// A column of settings; `name` is the name of the paper's number for it.
 struct ShownSetting {
   std::string name, title, key;  ///< key: in the flattened settings
 };

@@ -21,16 +21,17 @@ struct Variant {
   std::string name;   ///< the table's key; also the folder of its runs
   std::string label;  ///< the name that people see
   ConfigNode recipe;  ///< with every override but the seed
-  /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
+  /// Name of the variant whose training FLOPs this one matches by its number of steps; empty: the
+  /// recipe's steps.
   std::string match_compute;
   /// Training begins with the last checkpoint of this variant's run of the same seed, or with
   /// from_model at a model's path; empty: random weights. If it is not empty, the recipe's [model]
   /// is not read.
   std::string from;
   bool from_model = false;
-  ConfigNode upcycle;  ///< how that model is upcycled first; empty: it is used as it is
-  /// The keys of its own `set` for the [model] that it begins with. Only coefficients of its
-  /// router's losses may change. Empty: no changes, as for a variant without `from`.
+  ConfigNode upcycle;  ///< keys for upcycling that model first; empty: it is used as it is
+  /// Its own `set` keys that change the [model] that it begins with. Only coefficients of router
+  /// losses may change. Empty: no changes, as for a variant without `from`.
   ConfigNode retuned;
 };
 
@@ -44,11 +45,11 @@ struct StudyConfig {
   std::vector<Variant> variants;                         ///< in the file's order
   RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< the checkpoint that is measured
   Measurements measurements;  ///< one of each kind, with the study's settings for it
-  /// The additional reports: words of report_words() (study_fields.h).
+  /// The additional sections of the report: words of report_words() (study_fields.h).
   std::vector<std::string> report;
   std::vector<ClosedForm> closed_forms;  ///< in the file's order
 
-  std::string runs_of;  ///< name of the study whose runs it uses; empty: its own
+  std::string runs_of;  ///< name of the study whose runs it uses; empty: it has its own
   Comparison comparison;
 
   /// Whether the study's report needs runs.

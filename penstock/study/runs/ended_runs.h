@@ -1,5 +1,6 @@
-// The runs of a study that have ended: rows of finished runs, and why others diverged. They are
-// found in the runs' folders and among the rows that earlier calls kept. study_runner.h trains.
+// Collects the runs of a study that have ended: rows of finished runs, and the reasons why others
+// diverged. They come from the runs' folders and from the rows that earlier calls kept.
+// study_runner.h trains.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class EndedRuns {
   /// The same for finished runs alone.
   bool take_finished(const Variant& variant, std::int64_t seed, const PlannedRun& planned);
   /// Records that the training of a run diverged, also in its folder: later calls will not train
-  /// the run again. The other runs go on: a study may test which rates diverge.
+  /// the run again. The other runs go on, because a study may test which rates diverge.
   void diverged(const Variant& variant, std::int64_t seed, const PlannedRun& planned,
                 const std::string& reason);
   /// Removes the record of a divergence from the run's folder, before the run is trained again.
@@ -47,7 +48,7 @@ class EndedRuns {
     return !rows_.contains(run) && !diverged_.contains(run);
   }
   std::size_t count() const { return rows_.size() + diverged_.size(); }
-  /// The rows of finished runs. The reference lives as long as this object.
+  /// The rows of finished runs. The reference is valid as long as this object.
   const std::map<RunKey, RunRow>& rows() const { return rows_; }
   RunRow& row(const RunKey& run) { return rows_.at(run); }
   /// All runs: variants in the study's order, seeds in order.

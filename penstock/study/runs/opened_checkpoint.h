@@ -1,4 +1,5 @@
-// A run's checkpoint with the corpus and settings of its recipe. Every measurement begins with it.
+// Opens a run's checkpoint with the corpus and settings of its recipe. Every measurement begins
+// with this.
 #pragma once
 
 #include <memory>

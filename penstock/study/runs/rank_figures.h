@@ -1,5 +1,5 @@
-// The distribution of work over the processes of a run, from its metrics.jsonl. Runs of one process
-// have none.
+// Computes how work was distributed over the processes of a run, from its metrics.jsonl. Runs of
+// one process have no such figures.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A study's results: rows, and the figures of the table. No files (results_file.h), no running and
-// no HTML.
+// A study's results: rows, and the figures of the table. It reads no files (results_file.h does),
+// trains nothing and writes no HTML.
 #pragma once
 
 #include <functional>
@@ -36,13 +36,13 @@ struct StudyResults {
   std::string name;
   std::string title;
   std::string claim;
-  std::string scale;    ///< empty where the study has none
-  std::string command;  ///< reproduces the study
+  std::string scale;    ///< empty if the study has none
+  std::string command;  ///< command that reproduces the study
   std::int64_t planned_runs = 0;
   Comparison comparison;
   std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
   std::vector<DivergedRun> diverged;
-  std::vector<Table> tables;  ///< shown without a run (closed_tables.h)
+  std::vector<Table> tables;  ///< tables that need no run (closed_tables.h)
 
   /// Whether the results are empty.
   bool empty() const { return rows.empty() && diverged.empty() && tables.empty(); }
@@ -51,9 +51,9 @@ struct StudyResults {
 /// The summary of one variant's rows.
 struct VariantSummary {
   std::string name;
-  std::string label;           ///< marked "(not causal)" where it is not, or "(by thresholds)"
-  bool causal = true;          ///< of every row
-  bool by_thresholds = false;  ///< of any row
+  std::string label;           ///< with the mark "(not causal)" or "(by thresholds)" if it applies
+  bool causal = true;          ///< whether every row is causal
+  bool by_thresholds = false;  ///< whether any row is by thresholds
   std::vector<const RunRow*> rows;
   Spread validation_loss, bits_per_byte, test_loss, active_experts, tokens_per_second,
       share_of_peak, peak_bytes, steps, total_flops, settled_step;
@@ -81,10 +81,10 @@ const std::vector<SummaryFigure>& summary_figures();
 
 /// The spread over the variant's rows that have the figure.
 Spread spread_of(const VariantSummary& variant, const Figure& figure);
-/// The step at which stage II begins.
+/// The step at which ReMoE's stage II begins.
 Spread sparsifying_step(const VariantSummary& variant);
-/// The variant with the lowest mean among several. Variants that are not causal are excluded. May
-/// be null.
+/// The variant with the lowest mean, without variants that are not causal. Null for fewer than two
+/// variants, or if none has a mean.
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value);
 

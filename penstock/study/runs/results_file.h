@@ -18,7 +18,7 @@ StudyResults results_from_json(const nlohmann::json& object, const std::string& 
 
 /// Writes results.json, complete or not at all.
 void write_results(const StudyResults& results, const std::string& path);
-/// What write_results wrote. Throws Error naming the path if the file is missing or is not a
+/// Reads what write_results wrote. Throws Error naming the path if the file is missing or is not a
 /// results file.
 StudyResults read_results(const std::string& path);
 
@@ -27,7 +27,7 @@ struct KeptRuns {
   std::vector<RunRow> rows;
   std::vector<DivergedRun> diverged;
 };
-/// Reads the file; a missing file holds none.
+/// Reads the file; none if it is missing.
 KeptRuns read_kept_runs(const std::string& path);
 /// Adds finished rows and diverged runs to the file and replaces entries with equal keys. Writes a
 /// temporary file and renames it.

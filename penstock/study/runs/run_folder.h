@@ -1,5 +1,5 @@
-// A study's files in the folder of a run: checkpoints, and JSON objects that save a second
-// measurement. run_reader.h reads the trainer's own files.
+// A study's files in the folder of a run: checkpoints, and JSON objects with results, so that
+// nothing is measured twice. run_reader.h reads the trainer's own files.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -20,8 +20,7 @@ namespace penstock::study {
 /// Every rank constructs one. REQUIRES: all ranks see the study's output folder, recipes and text.
 class RunGroups {
  public:
-  /// @param options  `progress` gets a line from each group; the other options are those that a
-  ///   single run needs
+  /// @param options `progress` gets each group's lines; the other options are used for each run
   /// @param here     ranks on this machine
   RunGroups(const StudyConfig& study, const StudyOptions& options, bool force,
             const dist::ProcessGroup& world, int here);
@@ -37,7 +36,7 @@ class RunGroups {
   bool release() noexcept;
 
  private:
-  /// The end of a group's part of the runs.
+  /// How a group's part of the runs ended.
   struct Ended {
     bool interrupted = false;
     std::string failure;  ///< why a run failed, or ""
@@ -58,8 +57,8 @@ class RunGroups {
   bool training_ = false;  // on rank 0: all ranks are training
 };
 
-/// The timeout to join world_ with: a rank waits for groups that are still training, for as long as
-/// they train. Ranks of one run wait for each other for that run's parallel.timeout.
+/// The timeout of world_, so that a rank can wait for groups as long as they train. Ranks of one
+/// run wait for each other for that run's parallel.timeout.
 inline constexpr std::chrono::hours kWaitForGroups{24 * 365};
 
 }  // namespace penstock::study

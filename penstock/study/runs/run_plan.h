@@ -39,8 +39,8 @@ class RunPlans {
            const std::map<RunKey, RunRow>& rows)
       : study_(study), output_(output), hooks_(hooks), rows_(rows) {}
 
-  /// Returns nothing while the run whose compute it matches is missing. If a variant begins with
-  /// another variant's model, its recipe has no [model] until that model exists.
+  /// Plans a run. Returns nothing while the run whose compute it matches is missing. If a variant
+  /// begins with another variant's model, its recipe has no [model] until that model exists.
   std::optional<PlannedRun> plan(const Variant& variant, std::int64_t seed) const;
 
   /// runs/ in the output folder, or in the output folder of the study that has these runs.
@@ -50,7 +50,8 @@ class RunPlans {
   void begin(const Variant& variant, std::int64_t seed, const PlannedRun& planned) const;
 
  private:
-  /// The model that a variant's training begins with: its path, and its text in hashes.
+  /// The model that a variant's training begins with: its path, and the text that stands for it in
+  /// hashes.
   struct Beginning {
     std::string model, identity;
   };

@@ -1,5 +1,5 @@
-// A run directory to a row: reads config.toml, metrics.jsonl and finished.json as the trainer
-// leaves them. Writes nothing.
+// Makes a row from a run directory: reads the trainer's config.toml, metrics.jsonl and
+// finished.json. Writes nothing.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class DamagedResult : public Error {
   using Error::Error;
 };
 
-/// Whether that run ended as planned.
+/// Whether that run has trained to its end.
 bool is_finished(const std::string& run_directory);
 
 /// Renames a damaged finished.json to finished.json.damaged, replacing an earlier one. The run then

@@ -1,5 +1,5 @@
 // One run of a study as data: its settings, its results, and its curves thinned for drawing. It is
-// not the run directory (run_reader.h makes a row from one) and not the study (results.h).
+// not the run directory (run_reader.h makes a row from that) and not the study (results.h).
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ struct Curve {
 };
 
 /// Each layer's sparsity over the steps after the first hundred: ReMoE's Figure 3
-/// (arXiv:2412.14711); sd not n − 1.
+/// (arXiv:2412.14711). The sd divides by n, not n − 1.
 struct LayerSparsity {
   static constexpr std::int64_t kWarmUp = 100;
   double steps = 0;
@@ -138,19 +138,20 @@ struct RunRow {
   double seconds = 0;
   double peak_flops = 0;  ///< measured FMA peak of the machine, FLOP/s
   std::string machine;
-  std::string finished_at;     ///< date, UTC
-  bool causal = true;          ///< false: the losses profit from later tokens (ModelConfig::causal)
-  bool by_thresholds = false;  ///< losses by thresholds in place of training's choice of tokens
+  std::string finished_at;  ///< date, UTC
+  bool causal = true;       ///< false: the losses profit from later tokens (ModelConfig::causal)
+  /// losses were computed with thresholds in place of training's choice of tokens
+  bool by_thresholds = false;
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
   std::optional<RankFigures> ranks;                ///< of several processes
-  std::optional<LayerSparsity> sparsity_by_layer;  ///< of a run that is longer than its warm-up
+  std::optional<LayerSparsity> sparsity_by_layer;  ///< if the run is longer than kWarmUp
   /// Additional measurements, under their names in results.json (see measurement.h).
   nlohmann::json measured = nlohmann::json::object();
   std::vector<std::string> warnings;  ///< the trainer's warnings
   Stages stages;
-  std::optional<StageRegulariser> regulariser;  ///< of a run that has stages and logs both
+  std::optional<StageRegulariser> regulariser;  ///< if the run has stages and logs both
   /// The curves that the run has, by name: "loss", "validation_loss" (with step 0),
   /// "learning_rate", "grad_norm", "tokens_per_second", "sparsity", "active_experts", "imbalance"
   /// of the load, the balancers' logs, "consistency", "auxiliary_losses/NAME". Runs of several
@@ -164,7 +165,7 @@ struct RunRow {
   bool steered() const { return target_sparsity && study::steered(curves); }
   /// Tokens in a step, from the settings; 0 if they do not give it.
   double tokens_per_step() const;
-  /// The number in the model, from 0, of layer `l` of those with experts. `l` without settings.
+  /// The index in the whole model of MoE layer `l`, both from 0; `l` if there are no settings.
   std::int64_t model_layer(std::size_t l) const;
 
   /// The fields that the trainer's finished.json has under the same names.
@@ -210,7 +211,8 @@ struct RunRow {
 
 /// The prefix of the names of auxiliary losses' curves.
 inline const std::string kAuxiliaryLosses = "auxiliary_losses/";
-/// The part that adds the loss of that curve; nothing if the curve is not an auxiliary loss's.
+/// The router part whose loss the curve shows; nothing if the curve does not show an auxiliary
+/// loss.
 std::optional<std::string> auxiliary_loss(const std::string& curve);
 
 }  // namespace penstock::study

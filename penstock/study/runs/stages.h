@@ -1,4 +1,5 @@
-// Finds the first steps of ReMoE's three natural stages, by a rule on the sparsity's curve alone.
+// Finds the first steps of ReMoE's three natural stages, by a rule that reads only the sparsity's
+// curve.
 #pragma once
 
 #include <span>
@@ -20,7 +21,7 @@ extern const std::string_view kStageRule;
 /// Source: the stages of ReMoE §3.5 (arXiv:2412.14711), which gives no border; the rule is ours.
 Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target);
 
-/// Means of a quantity over the steps of each stage. Without a border all steps are stage I's.
+/// Means of a quantity over the steps of each stage. Without a border all steps belong to stage I.
 StageMeans stage_means(const Curve& curve, const Stages& stages);
 
 }  // namespace penstock::study

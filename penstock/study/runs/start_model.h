@@ -10,10 +10,10 @@
 namespace penstock::study {
 
 /// Puts the model at `model` into `directory`. `model` is any model, or a run's folder, which means
-/// its newest checkpoint. With a non-empty `upcycle` it puts the MoE there that penstock/convert
-/// makes of that model. The keys of `upcycle` are those of `penstock upcycle`; the calibration text
-/// is the recipe's corpus unless they name another; the recipe's seed seeds the draws. Throws Error
-/// as upcycling does.
+/// its newest checkpoint. If `upcycle` is not empty, penstock/convert makes an MoE of that model
+/// first. The keys of `upcycle` are those of `penstock upcycle`; the calibration text is the
+/// recipe's corpus unless they name another; the recipe's seed seeds the draws. Throws Error as
+/// upcycling does.
 /// @param force  make the model even if it needs more memory or disk than there is
 /// @param key_folder  caches mean keys for runs that begin with the same model and text
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,

@@ -10,8 +10,8 @@
 
 namespace penstock::study {
 
-/// A table by variant and task, the tasks on which no run does better than guessing, and those that
-/// a model could not be asked; empty if no row has a result.
+/// A table by variant and task, the tasks on which no run does better than guessing, and the tasks
+/// that a model could not be given; empty if no row has a result.
 std::vector<Section> accuracy_sections(std::span<const RunRow> rows, const Comparison& comparison);
 
 }  // namespace penstock::study

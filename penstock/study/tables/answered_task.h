@@ -18,13 +18,13 @@ struct AnsweredTask {
   std::string task, version;
   std::optional<tasks::TaskProtocol> protocol;
   RunCheckpoint checkpoint = RunCheckpoint::final;
-  std::string data;  // a checksum of the files that were read
+  std::string data;  // checksum of the task's data files
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
   double acc = 0;
   std::optional<double> acc_low, acc_high;
   std::optional<double> acc_norm, perplexity, guess;
   bool is_guessing = false;
-  std::string refused;  // why there is no result; "" if there is
+  std::string refused;  // why there is no result; "" if there is one
   template <class V>
   void visit(V& v) {
     v("task", task, Presence::required);

@@ -13,8 +13,8 @@
 
 namespace penstock::study {
 
-/// The rows as the figures by k show them: measurements with folded routers follow as separate
-/// variants, "NAME-folded".
+/// The rows for the figures by k. Measurements with folded routers follow as separate variants,
+/// "NAME-folded".
 std::vector<RunRow> by_k_rows(std::span<const RunRow> rows);
 
 /// The values of k that any row was measured with, ascending; {0} if no model has a k; empty if
@@ -42,12 +42,12 @@ struct Undertrained {
 std::vector<Undertrained> undertrained(Variants variants, const Comparison& comparison,
                                        std::optional<std::int64_t> k = {});
 
-/// Sentences about the variants' order. Without a baseline: none. If variants do not beat the
-/// baseline at their best k: their names. Otherwise for each k: the variants from best to worst, or
-/// the variants that do not beat the baseline at that k.
+/// Sentences about the variants' order; none without a baseline. If variants do not beat the
+/// baseline at their best k, it names them. Otherwise it lists for each k the variants from best to
+/// worst, or the variants that do not beat the baseline at that k.
 std::vector<std::string> verdict(Variants variants, const Comparison& comparison);
-/// Whether there is a baseline and every variant beats it at its best k, and with a `k` also at
-/// that k.
+/// Whether the variants may be ranked: there is a baseline, and every variant beats it at its best
+/// k and, if given, at `k`.
 bool order_may_be_told(Variants variants, const Comparison& comparison,
                        std::optional<std::int64_t> k = {});
 
@@ -58,7 +58,7 @@ bool may_be_tinted(Variants variants, const Comparison& comparison);
 /// One model, or one variant's seeds, at one number of experts per token.
 struct KSpread {
   std::int64_t k = 0;                  ///< 0: the model has no k; the point holds for every k
-  double megaflops = 0;                ///< of the forward pass, per token
+  double megaflops = 0;                ///< FLOPs of the forward pass per token, in millions
   double mean = 0, low = 0, high = 0;  ///< quality over seeds
 };
 

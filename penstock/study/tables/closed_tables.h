@@ -1,4 +1,4 @@
-// The tables that a study shows without training: its settings, as papers print them, and its
+// Makes the tables that a study shows without training: its settings in the form of papers, and its
 // figures in closed form.
 #pragma once
 
@@ -15,8 +15,9 @@ namespace penstock::study {
 /// Figures in closed form, beside the paper's figures if it prints any.
 Table closed_form_table(const ClosedForm& form, std::span<const ClosedFigure> figures);
 
-/// The tables of study.report in its order: "settings" of the variants' recipes (HyperRouter's
-/// Table A1) and of the measurements (A2), with the paper's beneath, and "closed-forms".
+/// The tables of study.report in its order. "settings" has the settings of the variants' recipes
+/// (HyperRouter's Table A1) and of the measurements (A2), with the paper's beneath. "closed-forms"
+/// has the figures.
 /// `resolve` completes a recipe.
 std::vector<Table> closed_tables(const StudyConfig& study,
                                  const std::function<ConfigNode(const ConfigNode&)>& resolve);

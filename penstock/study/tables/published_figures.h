@@ -12,7 +12,7 @@
 namespace penstock::study {
 
 /// Wall-clock hours of stages I, II and III and in total, from the row's "seconds"; nothing if the
-/// row has no clock, or if the run ended before a border.
+/// row has no "seconds", or if the run ended before a border.
 /// @param borders  of this run, or of the run whose stages it is compared with
 std::optional<std::vector<double>> stage_hours(const RunRow& row, const Stages& borders);
 

@@ -1,4 +1,4 @@
-// Settings of runs as papers print them, a row each.
+// Makes a table of runs' settings in the form in which papers print them.
 #pragma once
 
 #include <map>
