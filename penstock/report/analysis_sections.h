@@ -1,5 +1,5 @@
-// An analysis's results on the routing by step, token and domain, as data for a page and for a
-// terminal.
+// Makes sections, for a page or a terminal, of an analysis's results on routing by step, token and
+// domain.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,19 @@
 
 namespace penstock::report {
 
-/// Flips between checkpoints; active experts by frequency and surprisal; each expert's tokens, of
-/// the middle layer unfolded; load and active experts by domain. A section without results says
-/// why.
+/// Sections on flips between checkpoints, on active experts by frequency and surprisal, on each
+/// expert's tokens (the page collapses all layers but the middle one), and on load and active
+/// experts by domain. A section without results says why.
 std::vector<study::Section> routing_sections(const analysis::Analysis& a);
 
-/// Gates' sums and the routers' gradient by layer and checkpoint, beside the experts' similarity.
+/// A section with the sums of the gates and the routers' gradient by layer and checkpoint, beside
+/// the experts' similarity.
 study::Section gradient_section(const analysis::Analysis& a);
 
 /// "step 200", or "this model".
 std::string step_text(const std::optional<std::int64_t>& step);
 
-/// "layer 3": an MoE layer by its number among the model's layers.
+/// The name of an MoE layer, by its number among all layers of the model: "layer 3".
 std::string layer_name(const analysis::Analysis& a, std::size_t layer);
 
 /// A chart with one line per layer over the snapshots.

@@ -1,5 +1,5 @@
-// Files that are part of the program: the report's style, its script and Chart.js. Their bytes are
-// put into a generated .cpp when the project is built.
+// Files embedded in the program: the report's style, its script and Chart.js. The build generates a
+// .cpp with their bytes.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Line charts over the steps of training.
+// Makes line charts over the steps of training.
 #include <fmt/format.h>
 
 #include <algorithm>

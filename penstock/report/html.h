@@ -14,7 +14,7 @@ namespace penstock::report {
 /// Text as HTML, safe inside elements and quoted attributes.
 std::string escape(std::string_view text);
 
-/// JSON for a <script type="application/json"> element: no character in it can end the element.
+/// JSON for a <script type="application/json"> element, escaped so that it cannot end the element.
 std::string script_json(const nlohmann::json& value);
 
 /// The table without title and note, in its own scrolling element.
@@ -24,18 +24,19 @@ std::string table_html(const study::Table& table);
 /// note. Tables without rows are left out; "" if nothing is left.
 std::string section_html(const study::Section& section, const std::string& under = "");
 
-/// A page's title, what it asks (may be empty), and names with values; those without are left out.
+/// The head of a page's body: the title, the question (may be empty), and names with values. Names
+/// without a value are left out.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string heading(const std::string& title, const std::string& claim, const Facts& facts);
 
 /// A coloured square in the variant's colour, for rows and captions.
 std::string dot(std::size_t variant);
 
-/// A table of coloured cells. Numbers stand in the cells up to 16 columns and always in hover
-/// texts.
+/// A table of coloured cells. Hover texts show the numbers; with at most 16 columns the cells show
+/// them too.
 std::string heat_map(const study::HeatMap& map);
 
-/// For browsers that draw no charts.
+/// The text for browsers without JavaScript, which draw no charts.
 inline constexpr const char* kNoScript =
     "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
     "here.</p></noscript>";

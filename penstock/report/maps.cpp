@@ -1,4 +1,4 @@
-// Heat maps of the experts' load, and bars of speed and memory.
+// Makes heat maps of the experts' load, and bars of speed and memory.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,11 +9,11 @@
 
 namespace penstock::report {
 
-/// A whole HTML page around `body`; `data` is what the page's script reads. Nothing outside the
-/// page is loaded.
+/// A whole HTML page around `body`. The page's script reads `data`. The page loads nothing from
+/// outside.
 std::string page(const std::string& title, const std::string& body, const nlohmann::json& data);
 
-/// {"charts": [...]}, what the script reads of charts.
+/// {"charts": [...]}, the charts' data for the page's script.
 nlohmann::json drawn_by_script(std::span<const study::Chart> charts);
 
 }  // namespace penstock::report

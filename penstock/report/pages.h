@@ -10,17 +10,17 @@
 namespace penstock::report {
 
 /// The page of `penstock analyse`: entropy, sample tokens, load, flips, experts by token and
-/// domain, similarity and Jacobians, or why not.
+/// domain, similarity and Jacobians. For a result that is missing it gives the reason.
 std::string analysis_page(const analysis::Analysis& a);
 
-/// The page of `penstock eval --plot`, one model by experts per token: table and both charts;
-/// `measured` says on what.
+/// The page of `penstock eval --plot`: table and both charts of one model by experts per token.
+/// `measured` describes the text that was measured.
 std::string by_k_page(const std::string& model, const std::string& measured,
                       std::span<const KFigures> points, double trained_k);
 
 /// The page of a fine-tuning's run directory: accuracy by experts per token beside the majority
-/// class's, loss and accuracy over the steps, the settings. Of a run that has not finished, without
-/// the test. Throws Error naming the file that is damaged.
+/// class's, loss and accuracy over the steps, the settings. If the run has not finished, the page
+/// has no test results. Throws Error naming a damaged file.
 std::string finetune_page(const std::string& run_directory);
 
 }  // namespace penstock::report

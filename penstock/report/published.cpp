@@ -1,5 +1,5 @@
-// Published figures beside the measured ones. Figures that a measurement's own section shows are
-// not here.
+// Makes tables of published figures beside the measured ones. Measurements show some published
+// figures in their own sections, and these are not here.
 #include <cmath>
 
 #include "penstock/report/sections.h"

@@ -1,4 +1,4 @@
-// The columns of the results table, shared by the terminal's and the page's.
+// The columns of the results table, for the terminal and the page.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ struct ResultColumn {
   std::string title, explanation;
   std::function<study::Spread(const study::VariantSummary&)> value;
   std::function<std::string(double)> format;
-  int rank = 0;  ///< as a TableColumn's
+  int rank = 0;  ///< see TableColumn::rank
   bool lower_is_better = false;
   /// The text for a variant whose runs have no value, such as "never"; may be null.
   std::function<std::string(const study::VariantSummary&)> remark = {};
-  bool of_machine = false;  ///< what the run took of the machine: speed, memory
+  bool of_machine = false;  ///< whether it measures the machine's work: speed, memory
 
   /// "1.2345 ± 0.0012", "1.2345" for one run, "–" for none, with the remark.
   study::Cell cell(const study::VariantSummary& variant) const;
@@ -27,8 +27,8 @@ struct ResultColumn {
 /// The columns that at least one variant fills.
 std::vector<ResultColumn> filled_columns(study::Variants variants);
 
-/// When the variant's sparsity settled: "89", "never", "91 ± 2 (2 of 3 runs)"; "–" where nothing
-/// steers it.
+/// The step at which the variant's sparsity settled: "89", "never", "91 ± 2 (2 of 3 runs)"; "–" if
+/// nothing steers it.
 study::Cell settled_cell(const study::VariantSummary& variant);
 
 }  // namespace penstock::report

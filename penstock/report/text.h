@@ -7,20 +7,20 @@
 
 namespace penstock::report {
 
-/// More columns than any line needs.
+/// A width that no line exceeds.
 inline constexpr std::size_t kAnyWidth = std::size_t{1} << 16;
 
-/// The title, the table, what was left out of it and the note. The first column stands to the
-/// left, the others to the right; characters of UTF-8 count as one column each. Where that needs
-/// more than `width`, columns are left out, those of the highest rank first (the later of two), and
-/// said; where none may be, the table goes on below itself with the first column repeated.
+/// The title, the table, the names of omitted columns and the note. The first column is aligned
+/// left, the others right; each UTF-8 character counts as one column. If the table is wider than
+/// `width`, columns are omitted, those of the highest rank first (the later of two). If no further
+/// column may be omitted, the remaining columns continue below, with the first column repeated.
 std::string table_text(const study::Table& table, std::size_t width = kAnyWidth);
 
 /// The tables, the heat maps' largest values, the note and the remarks; charts have no text.
 std::string section_text(const study::Section& section, std::size_t width = kAnyWidth);
 
-/// The text, which may have several lines, broken between words so that no line needs more than
-/// `width`; what is broken off is indented as far as the line's own beginning and two more.
+/// The text, which may have several lines, broken between words so that no line exceeds `width`.
+/// Continuation lines are indented by two columns more than the line that they continue.
 std::string wrapped(const std::string& text, std::size_t width);
 
 }  // namespace penstock::report
