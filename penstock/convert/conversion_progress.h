@@ -1,4 +1,4 @@
-// The progress of a conversion, for users who wait.
+// Reports the progress of a conversion.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// A callback with the present stage and its done share: ("writing", 0.25). May be null. An
-/// exception from it abandons the conversion.
+/// A callback with the present stage and the share of it that is done: ("writing", 0.25). May be
+/// null. An exception from it abandons the conversion.
 using ConversionProgress = std::function<void(std::string_view what, double done)>;
 
 /// Reports to a progress line, which must outlive the result. A terminal shows each stage from its

@@ -1,6 +1,6 @@
-// Hand-off: a ReLU-routed model becomes one of k experts per token by a softmax, which other
-// programs compute. `penstock train` trains it on and `penstock export` writes it for
-// them.
+// Hand-off: makes a model with ReLU routing into one with k experts per token and softmax gates,
+// which other programs can compute. `penstock train` continues its training, and `penstock export`
+// writes it for other programs.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class HandoffGates {
 constexpr std::array<std::string_view, 2> words(HandoffGates) { return {"kept", "all"}; }
 
 struct HandoffOptions {
-  std::string model;  ///< what open_model_source opens
+  std::string model;  ///< a path for open_model_source
   std::string calibration;
   std::optional<std::int64_t> k;
   std::optional<HandoffGates> gates;
@@ -55,12 +55,12 @@ struct HandoffOptions {
 struct HandoffReport {
   ModelConfig config;
   HandoffGates gates = HandoffGates::kept;
-  std::vector<GateFit> layers;  ///< [L], of those gates
+  std::vector<GateFit> layers;  ///< [L], the fits of `gates`
   double other_error = 0;       ///< mean error of the other kind of gates; 0 if the kind was given
   std::int64_t fitted_tokens = 0, measured_tokens = 0;
   double parent_loss = 0, loss = 0;  ///< nats per token, on other windows than those of the fit
-  double parent_active = 0;          ///< experts per token of the parent there
-  std::string without_tokenizer;     ///< the reason if no tokenizer was copied; "": it was
+  double parent_active = 0;          ///< experts per token of the parent on these windows
+  std::string without_tokenizer;     ///< why no tokenizer was copied; "": one was copied
 };
 
 /// The mean error over layers.

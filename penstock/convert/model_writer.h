@@ -28,8 +28,8 @@ class FreshBalancers {
 };
 
 struct WrittenModel {
-  std::uint64_t bytes = 0;        ///< of the weights
-  std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
+  std::uint64_t bytes = 0;        ///< bytes of the weights
+  std::string without_tokenizer;  ///< why no tokenizer was copied; "": one was copied
 };
 
 /// Writes `out` atomically: config.json, model.safetensors, the parent's tokenizer files, chat

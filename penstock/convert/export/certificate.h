@@ -1,5 +1,5 @@
-// The certificate of an export: measurements of the model and of the file, read back, on the same
-// tokens, and what the export promises of them.
+// The certificate of an export: how the file, read back, agrees with the model on the same tokens,
+// and the export's verdict.
 #pragma once
 
 #include <array>
@@ -31,12 +31,12 @@ struct Agreement {
   std::int64_t tokens = 0;
   double largest_logit = 0;         ///< max |logit| of the first
   double max_logit_difference = 0;  ///< over tokens and vocabulary
-  double same_top_token = 1;        ///< share of tokens with the same highest logit
-  double same_experts = 1;          ///< share of (layer, token) with the same experts; 1 if dense
+  /// share of tokens whose highest logit is at the same vocabulary entry
+  double same_top_token = 1;
+  double same_experts = 1;  ///< share of (layer, token) with the same experts; 1 if dense
   /// Tokens whose experts differ without a tie, counted in the first layer with different experts.
-  /// It is no tie if the first model's logits around rank k differ by more than 1e-4 of its largest
-  /// router logit there. Later layers are not counted, because a different expert changes their
-  /// inputs.
+  /// It is not a tie if the first model's router logits around rank k differ by more than 1e-4 of
+  /// the largest. Later layers are not counted, because a different expert changes their inputs.
   std::int64_t differ_beyond_ties = 0;
 };
 
@@ -45,7 +45,7 @@ Agreement compare(const Observed& ours, const Observed& theirs);
 
 enum class ExportVerdict {
   exact,   ///< the file computes the same function
-  fitted,  ///< the same but for routers' biases, which are fitted into the matrices on a text
+  fitted,  ///< the same except for routers' biases, which are fitted into the matrices on a text
 };
 constexpr std::array<std::string_view, 2> words(ExportVerdict) { return {"exact", "fitted"}; }
 
@@ -53,13 +53,13 @@ struct Certificate {
   ExportFormat format = ExportFormat::kHuggingFace;
   std::string architecture, path;
   ExportDtype dtype = ExportDtype::kF32;
-  std::optional<ExportDtype> asked_dtype;  ///< the requested type, if the file could not have it
+  std::optional<ExportDtype> asked_dtype;  ///< the requested type, if the file has another
   ExportVerdict verdict = ExportVerdict::exact;
   std::string routers;   ///< how the routers were converted
   bool rounded = false;  ///< some weights are stored with fewer bits than before
   std::vector<std::string> notes;
   std::string tokens;   ///< a description of the measured tokens
-  Agreement agreement;  ///< has no tokens if nothing was measured
+  Agreement agreement;  ///< with tokens = 0 if nothing was measured
 };
 
 nlohmann::ordered_json to_json(const Certificate& certificate);

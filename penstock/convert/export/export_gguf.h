@@ -12,7 +12,7 @@
 namespace penstock {
 
 /// Writes the file, complete or absent. GgufTypes chooses each tensor's type for `dtype`; a
-/// quantised file's notes say the types.
+/// quantised file's notes list the types.
 /// @param tokenizer  keys from gguf_tokenizer() or no_gguf_tokenizer()
 /// @param weights    by the names of `portable`
 /// Memory: one tensor of one expert.

@@ -15,14 +15,14 @@ namespace penstock {
 /// The result of writing a file.
 struct Exported {
   ExportDtype dtype = ExportDtype::kF32;  ///< the type that describes the whole file
-  bool rounded = false;                   ///< some number was rounded
+  bool rounded = false;                   ///< whether some number was rounded
   std::vector<std::string> notes;         ///< notes for the certificate
 };
 
-/// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
-/// expert, in shards of at most `shard_bytes` each (one tensor may exceed it). Also writes the
-/// tokenizer's files and the chat template where there is a tokenizer, the source folder's
-/// generation_config.json (generation_files.h) where there is one, and for Penstock's own class
+/// Writes config.json (with the key names of transformers 4 and 5), and the weights, one tensor per
+/// expert, in shards of at most `shard_bytes` each (a single tensor may exceed it). Also writes the
+/// tokenizer's files and the chat template if there is a tokenizer, the source folder's
+/// generation_config.json (generation_files.h) if there is one, and for Penstock's own class
 /// (convert/export/own_class.h) its Python files. The directory is complete or absent. Memory: one
 /// tensor. Throws Error for a type that safetensors lacks.
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,

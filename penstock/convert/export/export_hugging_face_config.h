@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The text of config.json, of a class of transformers.
+/// The text of config.json for a class of transformers.
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
                                      const SpecialIds& ids);
 /// Adds the keys that end every config.json: the ids of special tokens, null if there is none, and

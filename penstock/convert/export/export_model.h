@@ -23,8 +23,8 @@ struct ExportOptions {
   ExportFormat format = ExportFormat::kHuggingFace;
   std::string architecture;
   std::optional<ExportDtype> dtype;
-  bool with_tokenizer = true;  ///< if the model has one
-  bool fit_bias = false;       ///< the verdict is then "fitted"
+  bool with_tokenizer = true;  ///< write the model's tokenizer, if it has one
+  bool fit_bias = false;       ///< fold routers' biases; the verdict is then "fitted"
   /// A corpus or a text file to measure on; empty: a built-in sentence.
   std::string sample;
   std::int64_t check_tokens = 256;
@@ -72,9 +72,9 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
 /// Throws Error if the output exists; an export never replaces it.
 void check_is_new(const std::string& out);
 
-/// Rows [B, T] i64 of tokens to measure on, T at most the model's context: of `options.sample`, of
-/// a built-in sentence, or drawn uniformly if the model has no tokenizer. `what` gets a
-/// description. Throws as sample_windows does.
+/// Rows [B, T] i64 of tokens to measure on, T at most the model's context. They are from
+/// `options.sample` or a built-in sentence, or drawn uniformly if the model has no tokenizer.
+/// `what` gets a description. Throws as sample_windows does.
 at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& source,
                            const Tokenizer* tokenizer, std::string& what);
 

@@ -23,12 +23,12 @@ struct ExportTarget {
   /// The config of the file's model: plain linear routers, granularity applied, and the parts that
   /// the architecture always has: biases of q, k and v, a shared expert, an untied head.
   ModelConfig config;
-  /// Gates of the chosen experts are divided by their sum.
+  /// Whether gates of the chosen experts are divided by their sum.
   bool renormalises = false;
   /// The weight of a shared expert's gate that replaces a missing gate: so small that its sigmoid
   /// is 1/2, but representable in the file's type.
   double gate_of_none = 0x1p-64;
-  std::string note;  ///< what some programs compute differently; "": nothing known
+  std::string note;  ///< what some programs are known to compute differently; "": nothing
 };
 
 }  // namespace penstock

@@ -20,15 +20,17 @@ constexpr std::array<std::string_view, 6> words(ExportDtype) {
   return {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
 }
 
-/// The type of a source's embeddings, for most of its numbers; f32 if export has no such type.
+/// The type of a source's embeddings, taken as the type of the model; f32 if an export cannot write
+/// it.
 ExportDtype stored_dtype(const ModelSource& source);
 
-/// A tensor's numbers in a file's type, and whether any was rounded.
+/// Converts a tensor's numbers to a file's type, and tells whether any was rounded.
 class ExportedNumbers {
  public:
-  /// @param tensor   CPU, of a quantised type in rows of whole blocks;  @param name  for errors
-  /// @param weights  by column, above 0: what errors weigh where q4_k or q6_k is fitted; other
-  ///                 types have nothing to fit. Empty: alike
+  /// @param tensor   on the CPU; for a quantised type its rows are whole blocks;  @param name  for
+  /// errors
+  /// @param weights  by column, above 0: the weight of errors in the fit of q4_k or q6_k; other
+  ///                 types are not fitted. Empty: equal weights
   /// Throws Error if a number is too large for the type.
   ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name,
                   std::span<const float> weights = {});
@@ -36,7 +38,7 @@ class ExportedNumbers {
   bool rounded() const { return rounded_; }
 
  private:
-  at::Tensor held_;  // the numbers, or of a quantised type the blocks as bytes
+  at::Tensor held_;  // the numbers, or the blocks of a quantised type as bytes
   bool rounded_ = false;
 };
 

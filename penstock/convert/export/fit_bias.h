@@ -1,5 +1,5 @@
 // Fits a router's bias into its matrix, for programs whose routers have no bias. It is not exact:
-// it holds for inputs like the fitted ones.
+// it is close only for inputs like those of the fit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,16 +12,17 @@ namespace penstock {
 
 /// The common directions of routers' inputs.
 struct CommonDirections {
-  /// By MoE layer, v [d] f64:  argmin_v Σ_t (x_t · v − 1)² + λ |v|²,  x the inputs of the layer's
-  /// router, λ 1e-6 of their mean square. W + b·vᵀ gives the logits W·x + b if x · v = 1.
+  /// By MoE layer, v [d] f64: argmin_v Σ_t (x_t · v − 1)² + λ |v|², where x are the inputs of the
+  /// layer's router and λ is 1e-6 of their mean square. W + b·vᵀ gives the logits W·x + b if
+  /// x · v = 1.
   std::vector<at::Tensor> ones;
   double residual = 0;  ///< root mean square of x_t · v − 1 over tokens, of the worst layer
   std::int64_t tokens = 0;
 };
 
 /// @param windows [n, L] i64 token ids
-/// Throws Error for a dense model. Cost: a forward pass without the head, d² numbers of f64 a layer
-/// and a solution of d equations.
+/// Throws Error for a dense model. Cost: a forward pass without the head, and in each layer d² f64
+/// numbers and the solution of d equations.
 CommonDirections common_directions(LanguageModel& model, const at::Tensor& windows);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Routers as plain matrices, made from a source without building its model.
+// Folds routers into plain matrices from a source's tensors, without building its model.
 #include <torch/types.h>
 #include <torch/utils.h>
 

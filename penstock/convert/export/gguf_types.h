@@ -1,4 +1,4 @@
-// The type of each tensor of an exported GGUF file.
+// Chooses the type of each tensor of an exported GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 namespace penstock {
 
 /// The type of each tensor of a file:
-///   vectors and routers are F32, as llama.cpp wants them;
-///   of q4_k the head (or the embeddings that are tied to it), and the values and down projections
-///   of the first and last eighth of the layers and of every third between, are q6_k, as in
-///   llama.cpp's Q4_K_M; of q4_k and q6_k, rows that are no multiple of 256 numbers are q8_0, or
-///   else f16.
+///   vectors and routers are F32, as llama.cpp requires;
+///   with q4_k, the head (or the embeddings that are tied to it) is q6_k, and so are the value and
+///   down projections of the first and last eighth of the layers and of every third layer between,
+///   as in llama.cpp's Q4_K_M; with q4_k and q6_k, rows that are not a multiple of 256 numbers are
+///   q8_0 or, if they are not whole blocks of that, f16.
 class GgufTypes {
  public:
   GgufTypes(ExportDtype asked, const ModelConfig& config)
       : asked_(asked), layers_(config.layers), tied_(config.tie_embeddings) {}
   /// @param name  the tensor's name in the file: "blk.3.ffn_down_exps.weight"
   /// @param shape  its last entry is the length of a row
-  /// Throws Error, naming it, for a row that is not whole blocks of q8_0 where that was asked for.
+  /// Throws Error, naming the tensor, if q8_0 was requested and a row is not whole blocks of it.
   ExportDtype of(std::string_view name, const std::vector<std::int64_t>& shape) const;
 
  private:
@@ -34,8 +34,8 @@ class GgufTypes {
   bool tied_;
 };
 
-/// The type that describes a file with these tensors: `asked` if any tensor has it. Otherwise no
-/// row filled whole blocks of q4_k or q6_k; then it is the type of most tensors that are neither
+/// The type that describes a file with these tensors: `asked` if any tensor has it. If none has,
+/// because no row fills whole blocks of q4_k or q6_k, the type of most tensors that are neither
 /// vectors nor routers.
 ExportDtype gguf_file_dtype(ExportDtype asked, const std::vector<ExportDtype>& types);
 

@@ -1,5 +1,5 @@
 // Sums of squares of the inputs of a model's matrices over a text. A quantised file weighs its
-// errors by them. gguf_types.h says which tensors are quantised, and how.
+// errors by them. gguf_types.h chooses the tensors' types.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ struct InputSquares {
 
 /// Runs the model over windows [n, L] i64 and sums the squares of every matrix's inputs.
 /// @return by the matrices' names in files. Every expert has an entry, even without tokens.
-///   Embeddings have no entry unless the head is tied to them: then they have the head's. Matrices
+///   Embeddings have no entry unless the head is tied to them; then they have the head's. Matrices
 ///   that are multiplied as a mixture have no entry.
 /// Cost: a forward pass with the head, and the first matrices of the experts once more.
 /// REQUIRES: the weights are parameters, as from load_model() but not from open_model().
@@ -32,8 +32,8 @@ std::map<std::string, InputSquares> input_squares(LanguageModel& model, const at
 /// The weight of an error in each column: the mean of x_j² ÷ the mean over all columns, at least
 /// 0.01, because another text may use a column that is 0 in this text. Errors e of a row add Σ_j
 /// e_j x_j to an output; if the terms are independent, its mean square is Σ_j e_j² · mean x_j².
-/// @return [in]; empty (all weigh alike) for fewer than 32 rows, which give a mean of squares to a
-///         quarter at best, or where all sums are 0
+/// @return [in]; empty (equal weights) if all sums are 0, or for fewer than 32 rows, whose mean of
+/// squares has a relative error of at least a quarter
 std::vector<float> column_weights(const InputSquares& squares);
 
 /// Column weights by the matrix's name. The columns of a matrix without an entry have equal

@@ -1,4 +1,4 @@
-// The error of an export whose model no other program computes.
+// The error for a model that no other program can compute.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// No file of the format computes what the model computes. what() begins with the verdict:
+/// Thrown if no file of the format computes the model's function. what() begins with the verdict:
 /// "needs a bias: ..." or "not portable, because ...".
 class NotPortableError : public Error {
  public:
@@ -16,7 +16,7 @@ class NotPortableError : public Error {
 
 /// The error for a router with logits z_e + b_e where b differs between experts; other programs
 /// have no such bias.
-/// @param option  which turns the bias off; "": none does
+/// @param option  name of the option that turns the bias off; "": there is none
 [[noreturn]] void fail_needs_bias(const std::string& detail, const std::string& option);
 template <class... Parts>
 [[noreturn]] void fail_not_portable(const Parts&... parts) {

@@ -1,5 +1,5 @@
-// Penstock's own class for Hugging Face's transformers: its two Python files, the models that it
-// computes, and the config.json that it reads.
+// Penstock's own class for Hugging Face's transformers: its two Python files, the check of which
+// models it can compute, and its config.json.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ extern const std::string_view configuration;
 extern const std::string_view modeling;
 }  // namespace own_class
 
-/// The name that selects it.
+/// The architecture name that selects this class.
 inline constexpr std::string_view kOwnClass = "penstock";
 
 bool is_own_class(const ExportTarget& target);

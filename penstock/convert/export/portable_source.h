@@ -1,5 +1,5 @@
-// A model as another architecture has it: the same function in that architecture's tensors. The
-// writers choose names and types in files.
+// Presents a model in the tensors of another architecture, which compute the same function. The
+// writers choose the tensors' names and types in files.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@
 namespace penstock {
 
 /// The tensors of `target.config`, made from those of a source one at a time:
-///   routers folded to one matrix (in f64), but for an own class that takes them as they are;
+///   routers folded to one matrix (in f64), unless Penstock's own class keeps them unchanged;
 ///   rows of q and k in the order of the target's rotation;
-///   biases of 0 where the target has biases;  the embeddings as a head of its own;
-///   a shared expert that gives 0: FFN weights 0 and, for its gate, numbers that are not, since
+///   biases of 0 if only the target has biases;  a copy of the embeddings as an untied head;
+///   a shared expert that gives 0: FFN weights of 0, and gate weights that are not 0, since
 ///   llama.cpp computes the gate as silu(z)/z.
 class PortableSource : public ConfigShapedSource {
  public:
   /// `from` must outlive it. Folds the routers.
-  /// @param ones  by MoE layer a direction v [d] of which x · v is about 1, by which a bias becomes
-  ///              part of the matrix (convert/export/fit_bias.h); empty: it may not be there
-  /// Throws NotPortableError for routers that add a bias which differs between experts, and for a
-  /// shared expert's gate of zeros in GGUF.
+  /// @param ones  by MoE layer a direction v [d] with x · v ≈ 1, which folds a bias into the matrix
+  ///              (convert/export/fit_bias.h); empty: biases are not allowed
+  /// Throws NotPortableError for routers whose bias differs between experts (unless `ones` is
+  /// given), and in GGUF for a shared expert whose gate is all zeros.
   PortableSource(const ModelSource& from, const ExportTarget& target,
                  const std::vector<at::Tensor>& ones = {});
   at::Tensor tensor(const std::string& name) const override;
@@ -39,15 +39,13 @@ class PortableSource : public ConfigShapedSource {
   std::map<std::string, at::Tensor> gates_;  // "model.layers.3.mlp.gate.weight" -> [E, d] f32
 };
 
-/// The plain matrices [E, d], f32, of a model's MoE layers by the name of their tensor: W, or with
-/// `ones` W + (b − mean b)·vᵀ.
-/// Throws NotPortableError where a bias differs between experts and `ones` is empty; Error where a
-/// tensor is not finite. REQUIRES: the scorer folds (export_gates).
+/// The routers of a model's MoE layers as plain matrices [E, d], f32, by tensor name: W, or with
+/// `ones` W + (b − mean b)·vᵀ. Throws NotPortableError if a bias differs between experts and `ones`
+/// is empty; Error if a tensor is not finite. REQUIRES: the scorer folds (export_gates).
 std::map<std::string, at::Tensor> folded_gates(const ModelSource& from,
                                                const std::vector<at::Tensor>& ones = {});
 
-/// Whether some router adds a number to its logits that differs between experts. REQUIRES: as
-/// above.
+/// Whether some router adds a bias that differs between experts. REQUIRES: as folded_gates().
 bool routers_add_biases(const ModelSource& from);
 
 }  // namespace penstock

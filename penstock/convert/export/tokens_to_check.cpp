@@ -1,4 +1,4 @@
-// The tokens on which an export is measured.
+// Chooses the tokens on which an export is measured.
 #include <torch/types.h>
 
 #include <algorithm>

@@ -34,9 +34,9 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
                                   const ConversionProgress& progress = {});
 
 /// Calls `visit` with the inputs of the feed-forward layers, [B·L, d] f32 for some windows at a
-/// time, layer by layer; nothing is stored. The inputs are read at routers: the dense model runs as
-/// an MoE with two experts, both copies of its feed-forward with gates that sum to one, which
-/// computes the same function. Cost: a forward pass that computes each feed-forward twice.
+/// time, layer by layer; nothing is stored. To read them at routers, the dense model runs as an MoE
+/// with two experts, which are copies of its feed-forward with gates that sum to one. This computes
+/// the same function. Cost: a forward pass that computes each feed-forward twice.
 void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
     const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit,

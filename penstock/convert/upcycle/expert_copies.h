@@ -16,7 +16,7 @@ namespace penstock {
 enum class ShardScale {
   none,       ///< no scaling
   published,  ///< gate, up and down times ∛a; SiLU is not linear, so the function changes
-  exact       ///< up and down times √a, by which the result is scaled by a exactly
+  exact       ///< up and down times √a, which scales the result exactly by a
 };
 constexpr std::array<std::string_view, 3> words(ShardScale) {
   return {"none", "published", "exact"};
@@ -32,14 +32,14 @@ std::int64_t expert_of(const std::string& name);
 
 /// The factor of the chosen experts' results that makes uniform gates give the dense result: 1 for
 /// G = 1; else
-///   a = E'·G²/(kG)  where the softmax is over all E'·G logits,  a = G  where gates sum to one.
-/// E' experts before granularity, k active experts. 1 for gates that are not from a softmax.
-/// Source: arXiv:2410.07524, section on virtual groups.
+///   a = E'·G²/(kG)  if the softmax is over all E'·G logits,  a = G  if gates sum to one,
+/// with E' experts before granularity and k active experts. 1 for gates that are not from a
+/// softmax. Source: arXiv:2410.07524, section on virtual groups.
 double shard_scale(const ModelConfig& config);
 
 /// Makes an expert's tensor from the feed-forward's, with G = config.moe.granularity: expert e =
 /// g·E' + i holds shard g of the inner neurons, rows [g·f/G, (g+1)·f/G) of gate and up and those
-/// columns of down, scaled.  At G = 1 the parent's tensor itself, bit for bit.
+/// columns of down, scaled. With G = 1 it is the parent's tensor, bit for bit.
 /// @param name    the expert's tensor, by models/formats/tensor_names.h
 /// @param parent  [f, d] or [d, f]
 at::Tensor expert_tensor(const std::string& name, const at::Tensor& parent,

@@ -1,5 +1,5 @@
 // Groups attention heads for routers and keys by Router Upcycling's rules, for any number of
-// routers, keys and heads. It knows heads by their mean keys alone.
+// routers, keys and heads. It uses only the heads' mean keys.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace penstock {
 
 /// The grouping of heads for keys if there are more keys than routers (m < n).
 enum class KeyGrouping {
-  distinct,  ///< regrouped for every further m keys, no group twice: our reading
+  distinct,  ///< heads are regrouped for every further m keys, no group twice: our reading
   /// The paper's rule word for word: every head is duplicated n/m times, and then heads are merged
   /// by similarity, copies of a head first. A key then has fewer heads, each several times. Keys
   /// are equal if n exceeds the number of heads.

@@ -1,6 +1,6 @@
 // Makes routers from the parent's attention heads (Router Upcycling): query maps and keys, the
-// single matrix that they fold into, and the correction for their input. head_groups.h groups the
-// heads.
+// single matrix that they fold into, and a correction for the norm before the experts.
+// head_groups.h groups the heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,11 +35,11 @@ at::Tensor query_bias(const ModelSource& parent, const UpcycleOptions& options, 
 at::Tensor query_maps(const ModelSource& parent, const UpcycleOptions& options,
                       const HeadGroups& groups, std::int64_t layer);
 
-/// Corrects the query projection so that it computes from the experts' input what it computed from
+/// Corrects the query projection so that it computes the same from the experts' input as from
 /// attention's input:
 ///   W_Q · diag(g_attention / g_experts),
 /// Both inputs come from RMS norms, x = g ⊙ n(h), and W_Q was trained with g_attention. The
-/// residual streams h of the two norms still differ. A feature with g_experts = 0 is dropped,
+/// residual streams h before the two norms still differ. A feature with g_experts = 0 is dropped,
 /// because its input is 0.
 /// @param query_weight [H·hd, d], @param attention_gain [d], @param expert_gain [d]
 at::Tensor with_corrected_gain(const at::Tensor& query_weight, const at::Tensor& attention_gain,
@@ -47,7 +47,7 @@ at::Tensor with_corrected_gain(const at::Tensor& query_weight, const at::Tensor&
 
 /// Adds noise N(0, (s/10)²), s² the key's mean square, to each entry of a key that equals an
 /// earlier key, so that no two experts stay tied. Keys are equal only if heads share them
-/// (grouped-query attention). Returns the number of such keys. This is our choice; the paper's
+/// (grouped-query attention). Returns the number of these keys. This is our choice; the paper's
 /// model has a key per head.
 std::int64_t break_ties(at::Tensor& keys, const InitialDraws& draws);
 

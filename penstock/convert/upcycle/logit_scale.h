@@ -1,5 +1,5 @@
-// The size of the logits of an upcycled model's routers at the start of training. router_start.h
-// chooses their direction.
+// Scales the logits of an upcycled model's routers at the start of training. router_start.h chooses
+// the directions of the routers' rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ double mean_entropy(const at::Tensor& logits);
 
 /// The factor f > 0 with mean_entropy(f·logits) = entropy, to 1e-6 nats.
 /// H falls as f grows, from ln E at 0 towards ln of the number of equal highest logits; f is found
-/// by bisection of ln f over [1e-9, 1e9] of the logits' own scale.
+/// by bisection of ln f over [1e-9, 1e9] relative to the logits' scale.
 /// @param logits [T, E].  @param entropy nats, above 0 and below ln E
 /// Throws Error if no factor gives that entropy: all logits of every token are equal, or experts
 /// are tied. Cost: about 60 passes over the logits.
@@ -39,8 +39,8 @@ void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& pare
                       const ConversionProgress& progress = {});
 
 /// Multiplies each layer's router so that its softmax over the calibration tokens has the mean
-/// entropy options.start_entropy. It is one factor of the matrix, so a folded or exported router
-/// has it exactly. Reads at most 8192 tokens, spread over the windows.
+/// entropy options.start_entropy. The factor multiplies the matrix, so a folded or exported router
+/// has the same entropy. Reads at most 8192 tokens, spread over the windows.
 /// @param routers  by MoE layer, changed in place
 /// @param windows  [n, L] i64
 /// Records in the report the entropy before scaling and the factor of each layer.
@@ -50,12 +50,12 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                       const UpcycleOptions& options, UpcycleReport& report,
                       const ConversionProgress& progress = {});
 
-/// Measures what a token's gates sum to, mean over the calibration tokens, and puts it into
-/// report.gate_sums by layer. Where the gates grow with the logits (ReLU), multiplies each layer's
-/// router so that they sum to one in the mean (to G with granularity G): the experts, copies of one
-/// feed-forward, then give its output times a factor that varies from token to token around one.
+/// Puts the sum of a token's gates, as the mean over the calibration tokens, into report.gate_sums
+/// by layer. If the gates grow with the logits (ReLU), multiplies each layer's router so that this
+/// mean is one (G with granularity G). The experts, which are copies of one feed-forward, then give
+/// its output times a factor that varies by token around one.
 /// @param routers  by MoE layer, changed in place;  @param windows  [n, L] i64
-/// Throws Error where such gates are 0 for every token, or no parameter scales the logits.
+/// Throws Error if such gates are 0 for every token, or if no parameter scales the logits.
 void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,
                        const ModelConfig& config, const at::Tensor& windows, UpcycleReport& report,
                        const ConversionProgress& progress = {});

@@ -1,5 +1,6 @@
-// Makes the routers that an upcycled model starts with: random routers, and Router Upcycling's,
-// made of the parent's attention heads (head_mixture.h). logit_scale.h scales their logits.
+// Makes the routers that an upcycled model starts with: random routers, or Router Upcycling's,
+// which are made of the parent's attention heads (head_mixture.h). logit_scale.h scales their
+// logits.
 #pragma once
 
 #include <vector>

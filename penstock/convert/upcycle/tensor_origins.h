@@ -27,7 +27,7 @@ class TensorOrigins {
  private:
   const ModelSource& parent_;
   const UpcycleOptions& options_;
-  std::map<std::string, at::ScalarType> types_;  // of the parent's tensors, as far as asked
+  std::map<std::string, at::ScalarType> types_;  // of the parent's tensors read so far
 };
 
 }  // namespace penstock

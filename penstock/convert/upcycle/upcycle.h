@@ -1,6 +1,6 @@
-// Upcycling: a dense model's directory becomes an MoE's, its feed-forwards the experts, its routers
-// random or made of its attention heads. `penstock train` trains it, `penstock doctor` checks
-// it.
+// Upcycling: makes an MoE's directory from a dense model's. The feed-forwards become the experts;
+// the routers are random or made of the attention heads. `penstock train` trains the MoE, `penstock
+// doctor` checks it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ namespace penstock {
 /// whole parent if a text is read, otherwise one tensor at a time.
 /// Throws Error if `out` exists, and as upcycled_config does. Without options.force, throws Error
 /// if the model does not fit into memory or onto the disk (upcycled_size.h).
-/// Source: Sparse Upcycling, arXiv:2212.05055; routers see router_start.h.
+/// Source: Sparse Upcycling, arXiv:2212.05055; for routers see router_start.h.
 /// @param keys  the cache of mean keys
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
                       const std::string& out, const KeyCache& keys = {},

@@ -1,5 +1,5 @@
-// The options of upcycling: every option of `penstock upcycle` and every key of a study's
-// `upcycle`, each declared here alone.
+// The options of upcycling: the only declaration of the options of `penstock upcycle` and of the
+// keys of a study's `upcycle`.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@ namespace penstock {
 /// The rule for the gates and the size of the logits at the start of training.
 enum class UpcycleStart {
   published,  ///< as in the method's paper, whatever the effect on the parent's loss
-  /// The result computes what its parent does, where gates that a softmax makes can sum to one:
-  /// they do, and routers made of attention heads have their logits scaled to kParentEntropy of an
-  /// even choice, so that neither a z-loss nor one expert outweighs the rest. ReLU gates are scaled
-  /// to sum to one in the mean over the calibration text, which keeps the size of the outputs and
-  /// not the function. A gate of one chosen expert stays the method's.
+  /// The result computes its parent's function if it has softmax gates of more than one expert:
+  /// they sum to one, and the logits of routers made of attention heads are scaled to
+  /// kParentEntropy of a uniform choice, so that neither a z-loss nor one expert dominates. ReLU
+  /// gates are scaled so that their mean sum over the calibration text is one, which keeps the size
+  /// of the outputs but not the function. The softmax gate of a single expert is as in the method's
+  /// paper.
   parent
 };
 constexpr std::array<std::string_view, 2> words(UpcycleStart) { return {"published", "parent"}; }
@@ -35,9 +36,9 @@ constexpr std::array<std::string_view, 2> words(RouterPool) { return {"sum", "ma
 
 /// The direction of the rows of a router's matrix at the start of training.
 enum class RouterDirections {
-  heads,   ///< as the matrix that Router Upcycling's routers fold into
-  random,  ///< as the scorer draws them
-  kmeans,  ///< to the spherical means of the feed-forwards' inputs over the calibration text
+  heads,   ///< the rows of the matrix that Router Upcycling's routers fold into
+  random,  ///< rows that the scorer draws
+  kmeans,  ///< the spherical means of the feed-forwards' inputs over the calibration text
 };
 constexpr std::array<std::string_view, 3> words(RouterDirections) {
   return {"heads", "random", "kmeans"};
@@ -50,7 +51,7 @@ constexpr std::array<std::string_view, 3> words(UpcycleDtype) { return {"f32", "
 struct UpcycleOptions {
   std::string method = "router-upcycling", scorer;
   std::int64_t experts = 8;  ///< E, before granularity
-  double k = 0;              ///< active, before granularity
+  double k = 0;              ///< active experts per token, before granularity
   UpcycleStart start = UpcycleStart::published;
   bool renormalise = false;
   ConfigNode router_options;
@@ -80,7 +81,7 @@ struct UpcycleOptions {
   std::optional<RouterDirections> directions;
   bool match_logits = false;
   double lr_scale = 1;
-  bool match_lr = false;  ///< lr_scale by the estimate of effective_lr_scale
+  bool match_lr = false;  ///< take lr_scale from effective_lr_scale()
   double start_entropy = 0;
 
   std::optional<UpcycleDtype> dtype;

@@ -23,7 +23,7 @@ struct UpcycleReport {
   ModelConfig config;
   std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
   std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
-  /// Per layer, number of keys equal to another, changed by noise.
+  /// Per layer, number of keys that were equal to another key and were changed by noise.
   std::vector<std::int64_t> tied;
   /// Per layer [E] i64, number of calibration tokens nearest to each expert's row, if rows are
   /// means.
@@ -36,7 +36,7 @@ struct UpcycleReport {
   double lr_scale = 1;
   double shard_scale = 1;  ///< a
   std::int64_t calibration_tokens = 0, calibration_window = 0;
-  std::string without_tokenizer;  ///< the reason if no tokenizer was copied; "": it was
+  std::string without_tokenizer;  ///< why no tokenizer was copied; "": one was copied
   std::uint64_t bytes = 0;
 };
 

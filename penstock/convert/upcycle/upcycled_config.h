@@ -1,4 +1,5 @@
-// The config of an upcycled model, and the options of an upcycling as its method resolves them.
+// The config of an upcycled model, and the options of an upcycling with its method's defaults
+// filled in.
 #pragma once
 
 #include "penstock/convert/upcycle/upcycle_options.h"
@@ -6,8 +7,8 @@
 
 namespace penstock {
 
-/// The options with k and `start` resolved for the method. Resolving twice changes nothing. Throws
-/// Error for a method without a router.
+/// The options with k and `start` filled in for the method. Calling it on its result changes
+/// nothing. Throws Error for a method without a router.
 UpcycleOptions completed(UpcycleOptions options);
 
 /// The config of the result. Throws Error for options that do not fit the method, the scorer or the
@@ -17,8 +18,8 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& opt
 /// The directions of the rows of the routers' matrices, from the options and the scorer.
 RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options);
 
-/// Whether `start` is parent and the gates need not sum to one, so that the parent's function is
-/// only approximated.
+/// Whether `start` is `parent` and the gates need not sum to one, so that the result only
+/// approximates the parent's function.
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options);
 
 }  // namespace penstock

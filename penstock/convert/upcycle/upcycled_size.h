@@ -1,4 +1,4 @@
-// The memory and disk that an upcycled model takes, known before it is made.
+// Counts the memory and disk that an upcycled model takes, before it is made.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace penstock {
 
 struct UpcycledSize {
-  double file_bytes = 0;    ///< of the weights
+  double file_bytes = 0;    ///< bytes of the weights' file
   double memory_bytes = 0;  ///< routers without their queries, the list of tensors, the largest
                             ///< tensor; not the parent
-  double tensors = 0;       ///< of the file
+  double tensors = 0;       ///< number of tensors in the file
 };
 
 /// The size of the config's model, counted without making it.
