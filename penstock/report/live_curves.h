@@ -10,7 +10,7 @@ namespace penstock::report {
 
 class LiveCurves {
  public:
-  /// @param directory directory of a run, or of a study, which may have no run yet
+  /// @param directory  directory of a run, or of a study, which may have no run yet
   explicit LiveCurves(std::string directory) : directory_(std::move(directory)) {}
 
   /// {"title", "finished", "report", "runs": [{"name", "seed", "finished", "steps",

@@ -13,7 +13,7 @@ inline constexpr std::string_view kRunFolder = "run", kStudyFolder = "study";
 
 /// Throws Error if the folder holds a corpus, a model, or a run or study other than the kind to be
 /// written, because each needs its own folder.
-/// @param written the kind to be written: kRunFolder or kStudyFolder
+/// @param written  the kind to be written: kRunFolder or kStudyFolder
 void check_output_folder(FileSystem& files, const std::string& folder, std::string_view written);
 
 }  // namespace penstock

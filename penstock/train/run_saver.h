@@ -43,7 +43,7 @@ class RunSaver {
   /// Saves the state, unless it is saved already. If training waits, returns once it is on the
   /// disk.
   /// @param loss     of the state's measurement, if it had one
-  /// @param entries entries that the run loop adds to the checkpoint's `trainer`
+  /// @param entries  entries that the run loop adds to the checkpoint's `trainer`
   void save(std::optional<double> loss, const nlohmann::json& entries, Training training,
             Superseded superseded = Superseded::remove);
 

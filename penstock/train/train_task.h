@@ -20,7 +20,7 @@ class TrainTask : public RunTask {
  public:
   /// Throws Error for a model that this machine cannot hold (unless forced), for an evaluation that
   /// the corpus is too short for, and for a recipe that does not fit the corpus.
-  /// @param control `memory` has the result of memory_of_rank()
+  /// @param control  `memory` has the result of memory_of_rank()
   TrainTask(const Recipe& recipe, const TrainControl& control, const dist::Mesh& mesh);
 
   Trainer& trainer() { return trainer_; }

@@ -27,8 +27,8 @@ ExportDtype stored_dtype(const ModelSource& source);
 /// Converts a tensor's numbers to a file's type, and tells whether any was rounded.
 class ExportedNumbers {
  public:
-  /// @param tensor   on the CPU; for a quantised type its rows are whole blocks;  @param name  for
-  /// errors
+  /// @param tensor   on the CPU; for a quantised type its rows are whole blocks
+  /// @param name     for errors
   /// @param weights  by column, above 0: the weight of errors in the fit of q4_k or q6_k; other
   ///                 types are not fitted. Empty: equal weights
   /// Throws Error if a number is too large for the type.

@@ -20,7 +20,7 @@ namespace penstock::study {
 /// Every rank constructs one. REQUIRES: all ranks see the study's output folder, recipes and text.
 class RunGroups {
  public:
-  /// @param options `progress` gets each group's lines; the other options are used for each run
+  /// @param options  `progress` gets each group's lines; the other options are used for each run
   /// @param here     ranks on this machine
   RunGroups(const StudyConfig& study, const StudyOptions& options, bool force,
             const dist::ProcessGroup& world, int here);

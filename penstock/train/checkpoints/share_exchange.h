@@ -28,7 +28,7 @@ class HeldState {
   /// @param held       parameters and buffers by module name. Weights that are freed between
   ///                   passes (zero = 3) are never read.
   /// @param pieces     the optimizer's pieces
-  /// @param optimizer config of the optimizer that the moments belong to
+  /// @param optimizer  config of the optimizer that the moments belong to
   HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
             const std::vector<OptimizerPiece>& pieces, const OptimizerConfig& optimizer);
 

@@ -33,8 +33,8 @@ struct OptimizerEstimate {
   void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
            bool rest, int stride, const MachineSpeeds& speeds);
   /// Adds a parameter of whose gradient each rank of `tensor` has a partial sum.
-  /// @param numbers elements that this rank sums; @param alone whether it has its own all-reduce,
-  ///                 as matrices do
+  /// @param numbers  elements that this rank sums;  @param alone  whether it has its own
+  ///                 all-reduce, as matrices do
   void add_shares(double numbers, bool alone);
   /// Adds all parameters of ranks that train apart (DiLoCo): the optimizer of one process, and this
   /// rank's spans of the outer step's weights and momentum.

@@ -26,8 +26,8 @@ struct Sent {
   const char* kind;
   double bytes = 0, elsewhere = 0, messages = 0, memory = 0;
 
-  /// @param more bytes; @param share their share to other machines; @param touched bytes of memory
-  /// traffic for a byte sent
+  /// @param more  bytes;  @param share  their share to other machines;  @param touched  bytes of
+  /// memory traffic for a byte sent
   void add(double more, double share, double more_messages, double touched = 0);
 
   /// bytes on this machine / node_bandwidth + bytes elsewhere / bandwidth + messages · latency
@@ -60,8 +60,8 @@ Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layo
 /// Messages that all ranks exchange in a step in any layout: each rank's record to all others, the
 /// norm of their gradients, rank 0's order along a tree, and barriers.
 /// @param record  bytes of a rank's record with its reserve
-/// @param norms f64 numbers that a rank sends for the norm; 0: no rank needs another's numbers
-/// @param barriers messages that a rank sends in barriers
+/// @param norms   f64 numbers that a rank sends for the norm; 0: no rank needs another's numbers
+/// @param barriers  messages that a rank sends in barriers
 Sent of_records(double record, double norms, double barriers, const dist::Layout& layout,
                 const MachineSpeeds& speeds);
 

@@ -78,7 +78,7 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
 /// tensor or by experts, all ranks have to choose the same layers. Sums over rows are divided over
 /// threads, which decides their last bits. The ranks along `tensor` make the same sums, so they
 /// have to have the same number of threads.
-/// @param recomputed layers that this rank computes again; @param threads of this process
+/// @param recomputed  layers that this rank computes again;  @param threads  of this process
 void check_same_passes(const dist::ProcessGroup& group, const dist::Layout& layout,
                        const Recomputation& recomputed, int threads);
 
@@ -92,7 +92,7 @@ struct HeldWeights {
 /// Throws, as check_none_failed(), if two ranks hold the same slice of a tensor and its numbers are
 /// not equal. The message names the tensor and both ranks. Only numbers that several ranks hold are
 /// read.
-/// @param held this rank's tensors. Tensors that it leaves out are not compared on this rank.
+/// @param held  this rank's tensors. Tensors that it leaves out are not compared on this rank.
 void check_same_weights(const dist::ProcessGroup& group, const std::vector<HeldWeights>& held);
 
 }  // namespace penstock

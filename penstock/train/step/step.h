@@ -75,7 +75,7 @@ class StepEngine {
   /// Error if the tensors do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
   /// Like restore(), after the caller has written the weights and the optimizer's pieces. REQUIRES:
-  /// the ranks do not train apart (asserted). @param memory of all parts
+  /// the ranks do not train apart (asserted).  @param memory  of all parts
   void restored(std::int64_t step, const std::map<std::string, at::Tensor>& memory);
   /// memory.PART.LAYER of this rank's parts. tensors() contains them too.
   std::map<std::string, at::Tensor> memory_tensors() const;
