@@ -1,4 +1,4 @@
-// A batch of token ids as the tensors a model takes.
+// Converts a batch of token ids to a model's input tensors.
 #pragma once
 
 #include "penstock/data/corpus/batches.h"

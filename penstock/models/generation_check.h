@@ -1,5 +1,5 @@
-// Whether a model can write texts: not if its router looks at later tokens. It also has the text
-// that explains this to somebody who measures such a model's loss.
+// Checks whether a model can generate text. It cannot if its router looks at later tokens. Also
+// makes the text that explains this beside such a model's loss.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Why a text cannot be written with a router that is not causal; one sentence without a full stop.
+/// Why a model whose router is not causal cannot generate text; one sentence without a full stop.
 inline constexpr std::string_view kNeedsLaterTokens =
     "where a token goes depends on tokens after it, which a text that is being written does not "
     "have yet";
@@ -19,7 +19,7 @@ inline constexpr std::string_view kNeedsLaterTokens =
 std::string not_causal_text(const std::string& method, const RouterTraits& traits,
                             std::string_view consequence);
 
-/// Throws Error with that text if a model with these traits cannot write texts.
+/// Throws Error with not_causal_text() if a model with these traits cannot generate text.
 void check_generates(const std::string& method, const RouterTraits& traits);
 
 }  // namespace penstock

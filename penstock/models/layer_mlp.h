@@ -1,5 +1,5 @@
-// The part of a layer after its attention: experts, or a feed-forward. This file has its name and
-// its tensors; the layers build and call it.
+// The part of a layer after its attention: experts, or a feed-forward. This file has the part's
+// name and describes its tensors; the layers build and call it.
 #pragma once
 
 #include "penstock/experts/layer_tensors.h"

@@ -1,4 +1,4 @@
-// The shape of a model, as a recipe or a model directory's config.json gives it.
+// The config of a model, in a recipe or in a model directory's config.json.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct MoeConfig {
   std::int64_t shared_width = 0;
   bool shared_gate = false;
 
-  /// The number among all layers of MoE layer `moe_layer`; both count from 0.
+  /// The index among all layers of MoE layer `moe_layer`; both count from 0.
   std::int64_t layer_of(std::int64_t moe_layer) const { return dense_layers + moe_layer * every; }
 
   template <class V>
@@ -91,8 +91,7 @@ struct TransformerXlConfig {
   }
 };
 
-/// Where queries and keys have a norm before positions: nowhere, over all heads together, or over
-/// each head.
+/// The norm of queries and keys before positions: none, over all heads together, or over each head.
 enum class QkNorm { none, whole, head };
 
 /// decoder: Llama- and Qwen2-like models.

@@ -38,8 +38,8 @@ class ModelSource {
   virtual at::Tensor tensor(const std::string& name) const = 0;
   /// The tensor's rows as the file stores them, for products that read stored types. Each row has
   /// as many numbers as the tensor's last axis. Nothing if products cannot read the stored type, if
-  /// the tensor is no matrix, or if the file has other rows. The source owns the rows. Throws Error
-  /// as tensor() does.
+  /// the tensor is not a matrix, or if the file stores other rows. The source owns the rows. Throws
+  /// Error as tensor() does.
   virtual std::optional<ops::StoredRows> stored(const std::string&) const { return {}; }
   /// The name of the file's tensor that has the tensor, for error messages: the same name, unless
   /// the format has names of its own. Throws Error for a name that is not among names().

@@ -1,5 +1,5 @@
-// A pass with another number of experts per token than the model's own number, and which models
-// allow it.
+// The choice of another number of experts per token than the model's own, and the checks of which
+// models allow it.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ namespace penstock {
 struct ModelConfig;
 struct RoutingContext;
 
-/// Which part of a token's routing is shown.
+/// The part of a token's routing that is shown.
 enum class RoutingShown { none, experts, logits };
 
 struct RoutingChoice {

@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// Bytes of activations. `layers` is what all layers keep of a micro-batch for its backward pass.
-/// `besides` is what memory holds at the worst moment in addition: the numbers that a layer
-/// computes again, the gradients within a layer, the rows at both ends and the head's logits.
+/// Bytes of activations. `layers` counts the activations that all layers keep for a micro-batch's
+/// backward pass. `besides` counts the additional memory at the worst moment: the numbers that a
+/// layer computes again, the gradients within a layer, the rows at both ends and the head's logits.
 struct Activations {
   double layers = 0, besides = 0;
 };
@@ -45,13 +45,13 @@ struct TrainingPass {
 ///   within  = kept, in f32: the gradients that the backward pass holds while it is in the layer
 ///   chunk = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one row)
 /// All this is for one pass. A method that makes two passes holds both. a is k, or max(k, E/2) if
-/// the number of active experts varies, for half the logits are positive at the start.
+/// the number of active experts varies, because half the logits are positive at the start.
 ///
 /// With products in bf16, the input of a product takes half the memory if only the product reads
-/// it. If a router or attention reads the input too, its bf16 copy comes in addition. 3f becomes
-/// 2.5f. Products pack their weights, with 2 bytes a number. The larger of two packed sizes counts:
-/// the experts of one layer (their input matrices twice if experts are recomputed), or the head's
-/// matrix twice.
+/// it. If a router or attention reads the input too, the bf16 copy takes additional memory. 3f
+/// becomes 2.5f. Products pack their weights, with 2 bytes a number. The larger of two packed sizes
+/// counts: the experts of one layer (their input matrices twice if experts are recomputed), or the
+/// head's matrix twice.
 ///
 /// The count leaves out the program itself and temporary memory of other operators.
 /// docs/performance.md compares the count with measured peaks.

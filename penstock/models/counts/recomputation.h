@@ -1,5 +1,6 @@
-// Which results of each layer the backward pass computes again instead of keeping them.
-// activations.h counts the memory of a choice; train makes the choice for a memory budget.
+// The choice, for each layer, of the results that the backward pass computes again instead of
+// keeping them. activations.h counts the memory of a choice; train makes the choice for a memory
+// budget.
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 namespace penstock {
 
 /// XXH64 over the config and over every tensor's name and stored bytes, as 16 hexadecimal digits.
-/// Equal models have equal fingerprints wherever they lie. It protects against mix-ups, not against
+/// Equal models have equal fingerprints at any path. It protects against mix-ups, not against
 /// adversaries.
 /// Cost: reads every tensor once.
 std::string fingerprint(const ModelSource& source);

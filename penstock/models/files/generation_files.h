@@ -1,5 +1,5 @@
-// What a model's folder says of generation without a tokenizer: the ids of special tokens in
-// config.json, and generation_config.json of Hugging Face's transformers.
+// Reads what a model's folder says about generation without a tokenizer: the ids of special tokens
+// in config.json, and generation_config.json of Hugging Face's transformers.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct SpecialIds {
 /// @param model  path of a model directory or of a safetensors file in it; other files have none
 SpecialIds special_ids(const std::string& model, std::int64_t vocab);
 
-/// The folder's generation_config.json by its name, with its bytes: none if there is no such
-/// file, if it is damaged, or if its ids of special tokens are outside of the vocabulary.
+/// The name and the bytes of the folder's generation_config.json: empty if there is no such file,
+/// if it is damaged, or if its ids of special tokens are outside of the vocabulary.
 /// @param model  as above
 std::map<std::string, std::string> generation_files(const std::string& model, std::int64_t vocab);
 

@@ -9,15 +9,16 @@
 
 namespace penstock {
 
-/// The forms of a model, for help; and those of a model in one file, for messages.
+/// The forms of a model, for help texts, and the forms of a model in one file, for messages.
 inline constexpr const char* kModelForms = "directory, llama2.c .bin or .gguf";
 inline constexpr const char* kModelFiles = "a llama2.c checkpoint (.bin) or a GGUF file (.gguf)";
 
 /// Opens a checkpoint. It is a directory with config.json and safetensors files, a llama2.c `.bin`
 /// file or a GGUF file. The directory's files are Penstock's own or Hugging Face's
 /// (models/formats/hf_config.h lists the supported ones).
-/// @param ignored  a prefix of names; unless it is empty, tensors with such names may be there and
-///                 are no part of the model
+/// @param ignored  a prefix of names; unless it is empty, tensors with such names are allowed and
+/// do
+///                 not belong to the model
 /// Throws Error that names the file, and the key or tensor, that is missing, unknown or wrong.
 std::unique_ptr<ModelSource> open_model_source(const std::string& path,
                                                const std::string& ignored = {});

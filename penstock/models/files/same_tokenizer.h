@@ -1,4 +1,4 @@
-// Checks that a model reads a corpus in its own tokens.
+// Checks that a model and a corpus have the same tokenizer.
 #pragma once
 
 #include "penstock/data/corpus/corpus.h"

@@ -14,8 +14,8 @@ namespace penstock {
 /// BF16 and GGUF's supported types (ops::RowType) are read from the mapped file. So the model takes
 /// the memory of its file, which processes share. Norms, biases and routers are copied as f32. The
 /// model runs only passes without gradients; the parameters of matrices that stay in the file hold
-/// NaN. With few tokens, the outputs have the same bits as load_model()'s. With many tokens, sums
-/// have another order.
+/// NaN. With few tokens, the outputs have the same bits as load_model()'s. With many tokens, the
+/// order of sums differs.
 /// Throws Error that names the file, and the tensor, that is wrong, or that is copied and not
 /// finite.
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source);

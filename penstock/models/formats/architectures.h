@@ -46,12 +46,13 @@ struct HuggingFaceClass {
   std::int64_t shared_width = 0;
   /// Whether norm_topk_prob also applies with one expert per token.
   bool divides_single_gate = true;
-  /// Programs that ignore norm_topk_prob. They compute something else if its value is not theirs.
+  /// Programs that ignore norm_topk_prob. Their results differ if its value is not the one that
+  /// they assume.
   std::string_view norm_unread_by = "llama.cpp's conversion";
-  /// Whether this class needs to be asked for by name if some programs would compute something else
-  /// than the model.
+  /// Whether a user must request this class by name if some programs would not compute the model's
+  /// function.
   bool only_if_named = false;
-  std::string_view note = {};  ///< what a user who loads the model has to know
+  std::string_view note = {};  ///< advice for a user who loads the model
   /// Parts of our tensors' names, with the class's names for them.
   std::span<const std::pair<std::string_view, std::string_view>> renamed = {};
 };

@@ -1,4 +1,4 @@
-// Keys are untrusted: nothing is built from a number that the file's tensors do not confirm.
+// Keys are untrusted: a number is used only if the file's tensors confirm it.
 #include "penstock/models/formats/gguf_config.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Named torch tensors to and from safetensors files, bit for bit. It knows nothing of models or
-// names.
+// Writes named torch tensors to safetensors files and reads them, bit for bit. It does not know
+// models or their tensors' names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
