@@ -1,4 +1,4 @@
-// The output of every expert of a layer for every token, without a router.
+// Computes the output of every expert of a layer for every token, without a router.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// A linear map with the project's own initialisation; the product is ops::linear.
+// A linear map with seeded initialisation by name (InitialDraws). ops::linear computes the product.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,6 +1,6 @@
-// The rows of ranks that divide a layer's products between them (tensor parallelism): which rows a
-// rank holds between products, and the communication before and after a product. Layers divide
-// their weights themselves.
+// The rows of ranks that divide a layer's products (tensor parallelism): the rows that a rank holds
+// between products, and the communication before and after a product. Layers divide their weights
+// themselves.
 #pragma once
 
 #include <ATen/core/Tensor.h>
