@@ -15,8 +15,8 @@ namespace penstock::ops {
 struct ExpertOutput {
   at::Tensor output;  ///< [T, d]
   /// The activation's inputs, for the backward pass of the same implementation; undefined if the
-  /// caller does not ask for them. The reference keeps [A, m·f]. Other implementations keep one
-  /// axis, in an order of their own.
+  /// caller does not ask for them. The reference keeps [A, m·f]. Other implementations keep a flat
+  /// tensor in their own order.
   at::Tensor kept;
 };
 

@@ -102,8 +102,8 @@ class Implementations<Result(Args...)> {
     for (const Entry& entry : entries_) keys_.push_back(op_ + "/" + entry.name);
   }
 
-  /// Runs the first implementation that takes the problem, and counts it. Autograd records nothing
-  /// of it.
+  /// Runs the first implementation that takes the problem, and counts it. Autograd does not record
+  /// it.
   Result run(Args... args) const {
     const at::AutoGradMode values_alone(false);
     std::string declined;

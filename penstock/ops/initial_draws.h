@@ -1,5 +1,5 @@
-// Initial values of parameters, by seed and name. Not the draws of a training pass, which come from
-// generators.
+// Draws the initial values of parameters, by seed and name. The draws of a training pass come from
+// generators instead.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
 // The product tap: an observer of the rows that a running model multiplies with its matrices.
-// Without a tap, an operator only reads a thread-local variable. Not the code that uses the rows.
+// Without a tap, an operator only reads a thread-local variable. The observer, not this file, uses
+// the rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>

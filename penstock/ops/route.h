@@ -24,7 +24,7 @@ std::string describe(const RouteGradients& grads);
 double bytes_of(const RouteGradients& grads);
 
 namespace reference {
-/// Returns all of a route but the weight and the sums.
+/// Returns a route without the weight and the sums.
 Route route_mask(const at::Tensor& mask);
 Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
 /// The gradient [T, E] of the logits. Reads the route's indices, weight and logsumexp.
@@ -38,7 +38,7 @@ at::Tensor route_relu_backward(const RouteGradients& grads, const at::Tensor& lo
 namespace cpu {
 std::string declines_route_mask(const at::Tensor& mask);
 Route route_mask(const at::Tensor& mask);
-/// The bits of this function and the next three do not depend on the number of threads.
+/// The bits of this function and of the three below do not depend on the number of threads.
 Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
 at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits,
                                const Route& route, bool over_kept);

@@ -1,5 +1,5 @@
-// Products whose rows do not depend on the other rows or their number. It is a scoped setting of a
-// thread, as the precision of products is.
+// A setting with which a row of a product does not depend on the other rows or their number. It is
+// a scoped setting of a thread, like the precision of products.
 #pragma once
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 
 namespace penstock::ops {
 
-/// Makes the gradients that `node` gives refuse to be differentiated. Where a backward pass records
-/// a graph (create_graph), a later pass through these gradients throws std::runtime_error with the
-/// operator's name. Other backward passes stay as they are.
+/// Makes the gradients that `node` gives refuse to be differentiated. If a backward pass records a
+/// graph (create_graph), a later pass through these gradients throws std::runtime_error with the
+/// operator's name. Other backward passes do not change.
 void refuse_second_derivatives(torch::autograd::Node& node, const char* op);
 
 /// Calls the autograd function `Function` for the operator `op` and returns its output. If autograd

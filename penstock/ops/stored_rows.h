@@ -25,8 +25,8 @@ std::int64_t row_bytes(RowType type, std::int64_t depth);
 
 /// The form of x in products. f32: exact. int8, for w in Q4_K or Q6_K: for at most 16 rows x is
 /// rounded to 8-bit integers in groups of 32 numbers with one scale each, which is faster. For more
-/// rows x and w are rounded to bf16 where the processor multiplies bf16, which loses less than
-/// 8-bit integers do.
+/// rows, x and w are rounded to bf16 if the processor multiplies bf16, which loses less than 8-bit
+/// integers do.
 enum class Activations { f32, int8 };
 
 /// Consecutive rows of one type. The owner of the memory must keep it alive.

@@ -1,5 +1,5 @@
 // Marks the k largest entries of each row, for selectors that route_topk does not fit. It has no
-// gradient and is no operator of the dispatcher.
+// gradient and is not an operator of the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>

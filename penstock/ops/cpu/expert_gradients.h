@@ -1,5 +1,5 @@
-// What the backward passes of the expert feed-forward share for any kind of products: the gradients
-// of biases, of the gates, and of experts without rows.
+// The parts that all backward passes of the expert feed-forward share, for any kind of products:
+// the gradients of biases, of the gates, and of experts without rows.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct WeightGradients {
                     std::int64_t last) const;
   /// Zeroes all gradients of an expert, which has no rows.
   void clear(const ExpertViews& in, std::int64_t expert) const;
-  /// Sets the gates of an expert's assignments [begin, end) to the output bias's share, which is 0
-  /// without the bias, and adds to the output bias's gradient.
+  /// Sets the gates' gradients of an expert's assignments [begin, end) to the output bias's share,
+  /// which is 0 without the bias, and adds to the output bias's gradient.
   /// @param d_output [T, d]
   void add_bias_out(const ExpertViews& in, std::int64_t expert, std::int64_t begin,
                     std::int64_t end, const float* d_output, float* gates) const;

@@ -1,5 +1,5 @@
-// What the CPU kernels of the expert feed-forward share: a problem's tensors as pointers, and its
-// experts in groups. No arithmetic on data here.
+// The views that the CPU kernels of the expert feed-forward share: a problem's tensors as pointers,
+// and its experts in groups. It does no arithmetic on data.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
 // Division of work over OpenMP threads, in ranges or in tasks. The sizes and the thread count alone
-// decide which thread gets which range. Tasks may have unequal sizes: a free thread takes another.
+// decide which thread gets which range. Tasks may have unequal sizes, because a free thread takes
+// the next task.
 #pragma once
 
 #include <omp.h>
@@ -15,8 +16,8 @@ namespace penstock::ops::cpu {
 /// ⌈a / b⌉.  REQUIRES: a ≥ 0, b > 0.
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Calls body(begin, end) on disjoint ranges that cover [0, n). Where more than one thread is used,
-/// a range has at least `grain` items. Denormal numbers are zero in body.
+/// Calls body(begin, end) on disjoint ranges that cover [0, n). If more than one thread is used, a
+/// range has at least `grain` items. Denormal numbers are zero in body.
 /// REQUIRES: body does not throw.
 template <class Body>
 void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
@@ -38,8 +39,8 @@ void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
 }
 
 /// Calls body(task, thread) for tasks [0, n), thread in [0, omp_get_max_threads()). Denormal
-/// numbers are zero in body. Results repeat bitwise where no task reads what another task writes.
-/// REQUIRES: body does not throw.
+/// numbers are zero in body. Results repeat bitwise if no task reads memory that another task
+/// writes. REQUIRES: body does not throw.
 template <class Body>
 void parallel_tasks(std::int64_t n, const Body& body) {
 #pragma omp parallel

@@ -1,4 +1,4 @@
-// Moving rows of floats: gather, transposition, scaled sums.
+// Functions on rows of floats: gather, transposition, scaled sums.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Work that the threads of a parallel region take piece by piece, each from a share of its own. No
-// region begins here, and no work is done.
+// Divides items among the threads of a parallel region. Each thread takes items one by one from its
+// own share. It starts no region and does no work.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ class WorkShares {
  public:
   WorkShares(std::int64_t n, int threads);
 
-  /// The next item for thread `thread` in [0, threads); none where no item is left. Threads may
-  /// call it at once.
+  /// The next item for thread `thread` in [0, threads); none if no item is left. Threads may call
+  /// it at once.
   std::optional<std::int64_t> next(int thread);
 
  private:

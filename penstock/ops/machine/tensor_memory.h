@@ -1,4 +1,4 @@
-// Where the memory of CPU tensors comes from.
+// Chooses the allocator of CPU tensors.
 #pragma once
 
 namespace penstock::ops {

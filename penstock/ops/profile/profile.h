@@ -1,6 +1,6 @@
 // A profile of the operators: calls, wall time, FLOPs and bytes of each operator, collected while a
-// Profile lives. Without a Profile, an operator only pays a relaxed atomic load. Not printing or
-// rooflines (bench).
+// Profile lives. Without a Profile, an operator only pays a relaxed atomic load. It does not print
+// and computes no rooflines (bench does).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace penstock::ops {
 
-/// The least that one call needs. FLOPs are useful ones: two for each multiply-add that the
-/// mathematics asks for, none for recomputation.
+/// The least that one call needs. FLOPs are useful ones: two for each multiply-add of the formula,
+/// none for recomputation.
 struct Cost {
   double flops = 0;
   double bytes = -1;  ///< traffic with memory; -1: every operand and result once

@@ -1,6 +1,6 @@
-// What attention's forward and backward share: the division into blocks of rows and tiles of keys,
-// and the products of every shape that occurs. The packing of heads is in attention_heads.h, the
-// elementwise work on a tile in attention_lanes.h.
+// The parts that attention's forward and backward share: the division into blocks of rows and tiles
+// of keys, and the products of every shape that occurs. The packing of heads is in
+// attention_heads.h, the elementwise work on a tile in attention_lanes.h.
 //
 // The n heads of a group read the same keys, so their rows are stacked: row p·n + g is head g of
 // the block's position p. A tile holds keys × rows, one row per vector lane. The values of each row
@@ -44,7 +44,7 @@ struct Shape {
   std::int64_t tile_keys() const { return std::max(kKeys, round_up(positions) + kChunk); }
 };
 
-/// The options' row starts of each sequence: [T], or null where there are none.
+/// The options' row starts of each sequence: [T], or null if there are none.
 class RowStarts {
  public:
   RowStarts(const Shape& shape, const AttentionOptions& options);

@@ -1,5 +1,5 @@
-// What relative attention's forward and backward share: blocks of query rows, their strips of
-// scores, the packed operands of a head, and the products of every shape that occurs.
+// The parts that relative attention's forward and backward share: blocks of query rows, their
+// strips of scores, the packed operands of a head, and the products of every shape that occurs.
 //
 // A strip holds the scores of a block against all keys that its last row reads, row-major. Each row
 // has a margin of kRows floats before it. Row p of the block is one position later than row p − 1.

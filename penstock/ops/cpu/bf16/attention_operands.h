@@ -1,5 +1,5 @@
-// What attention's forward and backward products in bf16 share: their operands, and two products. A
-// block's rows are one panel.
+// The parts that attention's forward and backward products in bf16 share: their operands, and two
+// products. A block's rows are one panel.
 #pragma once
 
 #include "penstock/ops/cpu/attention/attention_tiles.h"

@@ -1,4 +1,4 @@
-// How the bf16 expert feed-forward cuts its work, and the layout of its weights for the products.
+// Cuts the work of the bf16 expert feed-forward, and packs its weights for the products.
 #pragma once
 
 #include <cstdint>

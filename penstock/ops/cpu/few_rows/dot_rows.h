@@ -18,10 +18,10 @@ inline constexpr std::int64_t kFewRows = 16;
 /// Rows of w that a product reads side by side.
 inline constexpr std::int64_t kDotColumns = 4;
 
-/// What a tile of J rows of w prefetches while it computes. The processor does not follow the rows
-/// of a tile by itself. Rows without gaps are prefetched as they lie in memory, which memory serves
-/// fastest. Each of the tiles that read the same rows of w prefetches a part, so that memory is
-/// busy while all the tiles compute.
+/// The memory that a tile of J rows of w prefetches while it computes. The processor does not
+/// detect the access pattern of a tile's rows by itself. Rows without gaps are prefetched in the
+/// order of memory, which is fastest. Each of the tiles that read the same rows of w prefetches a
+/// part, so that memory is busy while all the tiles compute.
 template <int J>
 struct Fetch {
   const std::byte *next, *end;
@@ -40,8 +40,8 @@ struct Fetch {
   }
 };
 
-/// The part of tile `tile` of `tiles`, which all read J rows of w. Where these are short, the next
-/// rows would arrive too late: a tile prefetches memory at least 8192 bytes ahead.
+/// The memory that tile `tile` of `tiles` prefetches; all these tiles read the same J rows of w. It
+/// is at least 8192 bytes ahead, because short rows would otherwise arrive too late.
 /// @param stride  bytes from row to row
 template <class Reader, int J>
 PENSTOCK_INLINE Fetch<J> share_of_next(const void* w, std::int64_t stride, std::int64_t depth,

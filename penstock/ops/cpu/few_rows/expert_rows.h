@@ -25,7 +25,7 @@ struct ExpertMatrices {
   ExpertMatrix in[2], out;
 };
 
-/// @param matrices  gives the matrices of an expert; called for experts with assignments alone.
+/// @param matrices  gives the matrices of an expert; called only for experts with assignments.
 /// @return [T, d]
 at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
                             const std::function<ExpertMatrices(std::int64_t)>& matrices);

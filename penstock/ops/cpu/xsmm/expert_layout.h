@@ -1,5 +1,5 @@
-// How the expert feed-forward cuts its work: an expert's rows into blocks, f into panels, and
-// blocks and panels into tasks. No arithmetic on data here.
+// Cuts the work of the expert feed-forward: an expert's rows into blocks, f into panels, and blocks
+// and panels into tasks. It does no arithmetic on data.
 //
 // Tiles are transposed, [f or d, rows of a block]. So the weights are the products' left operand
 // and are read in place. A gather transposes only a block's rows.
@@ -16,11 +16,12 @@
 
 namespace penstock::ops::xsmm {
 
-inline constexpr std::int64_t kPanel = 128;         ///< columns of f per panel
-inline constexpr std::int64_t kBlock = 64;          ///< rows of a full block
-inline constexpr std::int64_t kBlockStep = 16;      ///< a tile's rows are padded to this multiple
-inline constexpr std::int64_t kForwardBlocks = 4;   ///< blocks that a task keeps in cache together
-inline constexpr std::int64_t kBackwardBlocks = 2;  ///< the same in backward, which keeps more
+inline constexpr std::int64_t kPanel = 128;        ///< columns of f per panel
+inline constexpr std::int64_t kBlock = 64;         ///< rows of a full block
+inline constexpr std::int64_t kBlockStep = 16;     ///< a tile's rows are padded to this multiple
+inline constexpr std::int64_t kForwardBlocks = 4;  ///< blocks that a task keeps in cache together
+/// the same for a backward task, which needs more memory
+inline constexpr std::int64_t kBackwardBlocks = 2;
 inline constexpr std::int64_t kBackwardRows = kBackwardBlocks * kBlock;
 
 /// Rows [begin, begin + rows) of the assignments, all of one expert.
