@@ -15,6 +15,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/all_outputs.h"
 #include "penstock/models/config_shaped_source.h"
+#include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/module_names.h"
@@ -127,7 +128,7 @@ class HandedSource : public ConfigShapedSource {
         parent_(parent),
         layers_(report.layers),
         gates_(folded_gates(parent)),
-        balancers_(report.config) {
+        balancers_(balancers_of(report.config)) {
     for (std::int64_t layer = 0; layer < config().layers; ++layer)
       if (config().is_moe(layer)) moe_layer_.emplace(layer, moe_layer_.size());
   }

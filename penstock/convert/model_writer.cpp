@@ -25,9 +25,6 @@ std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, st
 
 }  // namespace
 
-FreshBalancers::FreshBalancers(const ModelConfig& config)
-    : balancers_(make_balancers(resolve(config.router), router_shape(config.moe_options(0)))) {}
-
 LazyTensor FreshBalancers::tensor(const std::string& name) const {
   for (std::size_t i = 0; i < balancers_.size(); ++i) {
     const std::string stem = "penstock.balancer_" + std::to_string(i) + ".";

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/file_system.h"
@@ -15,10 +16,12 @@
 
 namespace penstock {
 
-/// The initial state of a new model's balancers.
+/// The state of a new model's balancers, by the names of its files.
 class FreshBalancers {
  public:
-  explicit FreshBalancers(const ModelConfig& config);
+  /// @param balancers  of the model, in the config's order
+  explicit FreshBalancers(std::vector<std::shared_ptr<Balancer>> balancers)
+      : balancers_(std::move(balancers)) {}
   /// The tensor of that name in the model's files. REQUIRES: the name begins with
   /// "penstock.balancer_".
   LazyTensor tensor(const std::string& name) const;

@@ -103,8 +103,9 @@ class Balancer : public torch::nn::Module {
   /// Scores::thresholds of the layer, [E] f32 without gradient. Only for a balancer with the trait
   /// keeps_thresholds.
   virtual at::Tensor thresholds(std::int64_t /*layer*/) const { return {}; }
-  /// The router calls it when a layer's scorer has its first parameters, with the matrix that the
-  /// scorer folds into. Only for a balancer with the trait needs_matrix.
+  /// The router calls it when a layer's scorer has its first parameters, drawn or from an
+  /// upcycling, with the matrix that the scorer folds into. A stored model's balancers read their
+  /// state instead. Only for a balancer with the trait needs_matrix.
   virtual void start(std::int64_t /*layer*/, const FoldedScorer&) {}
   /// The trainer calls it once after every optimizer step.
   virtual void after_step(const StepStatistics&) {}

@@ -35,6 +35,10 @@ void Router::wrap_scorer(
 
 void Router::initialize(double std, const InitialDraws& draws) {
   scorer_->initialize(std, draws.of("scorer"));
+  start_balancers();
+}
+
+void Router::start_balancers() {
   if (!traits_.needs_matrix) return;
   const torch::NoGradGuard no_grad;
   for (const auto& balancer : balancers_) balancer->start(layer_, scorer_->fold());

@@ -30,8 +30,11 @@ class Router : public torch::nn::Module {
   /// Parameters are not initialised.
   Router(const ResolvedRouter& config, const RouterShape& shape,
          std::vector<std::shared_ptr<Balancer>> balancers);
-  /// See Scorer::initialize and Balancer::start.
+  /// Draws the scorer's parameters (Scorer::initialize) and starts the balancers.
   void initialize(double std, const InitialDraws& draws);
+  /// Starts the balancers with the scorer's present parameters (Balancer::start). For parameters
+  /// that were not drawn but made, before the first step.
+  void start_balancers();
 
   /// Computes scores, plan, losses and statistics of one pass. Losses exist only if
   /// context.training. Statistics have "expert_tokens" [E] i64 unless the plan merges.

@@ -22,10 +22,10 @@ class Doctor : public ::testing::Test {
     write_text(path("text"));
   }
   std::string path(const std::string& name) const { return temp_.path(name); }
-  void make(UpcycleOptions how) const {
+  UpcycleReport make(UpcycleOptions how) const {
     real_file_system().remove_all(path("moe"));
     how.calibration = path("text");
-    upcycle(*open_model_source(path("dense")), how, real_file_system(), path("moe"));
+    return upcycle(*open_model_source(path("dense")), how, real_file_system(), path("moe"));
   }
   Diagnosis look() const {
     return examine(path("moe"), {.dense = path("dense"), .text = path("text")});

@@ -28,6 +28,26 @@ TEST_F(Doctor, MeasuresWhatTheRoutersDo) {
   }
 }
 
+/// Upcycling and the doctor measure the same tokens. The inputs of the first layer's router are the
+/// parent's; later layers' differ, for the gates do not sum to one.
+TEST_F(Doctor, SeesTheGatesAndTheEntropyThatUpcyclingReports) {
+  for (const char* const evaluation : {"threshold", "batch"}) {
+    SCOPED_TRACE(evaluation);
+    ConfigNode router;
+    router.set("expert-threshold.evaluation", std::string(evaluation));
+    const UpcycleReport report = make({.method = "expert-choice",
+                                       .start = UpcycleStart::parent,
+                                       .router_options = router,
+                                       .calibration_tokens = DoctorOptions{}.tokens,
+                                       .start_entropy = 1.5});
+    ASSERT_EQ(report.gate_sums.size(), 2U);
+    const Diagnosis diagnosis = look();
+    ASSERT_EQ(diagnosis.layers.size(), 2U);
+    EXPECT_NEAR(diagnosis.layers[0].gate_sum, report.gate_sums[0], 1e-3);
+    EXPECT_NEAR(diagnosis.layers[0].entropy, 1.5, 1e-4);
+  }
+}
+
 TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
   make({.method = "vanilla"});
   give_all_tokens_one_embedding();

@@ -10,8 +10,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle/calibration.h"
 #include "penstock/convert/upcycle/head_mixture.h"
-#include "penstock/layers/moe.h"
-#include "penstock/models/counts/model_tensors.h"
+#include "penstock/convert/upcycle/started_routers.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {
@@ -46,22 +45,26 @@ std::vector<at::Tensor> logits_over(
   return out;
 }
 
-/// Builds a model's scorers with these tensors.
-std::vector<std::shared_ptr<Scorer>> scorers_with(const std::vector<RouterTensors>& routers,
-                                                  const ModelConfig& config) {
-  auto scorers = scorers_of(config);
-  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    scorers[layer]->to(at::kFloat);
-    for (auto& [name, tensor] : tensors_of(*scorers[layer])) tensor.copy_(routers[layer].at(name));
-  }
-  return scorers;
-}
-
-/// The mean over tokens of the sum of a token's gates.
-/// @param logits [T, E]
-double mean_gate_sum(Selector& selector, const at::Tensor& logits) {
-  const Plan plan = selector.select({.logits = logits}, {.sequence_length = logits.size(0)});
-  return plan.weight.to(at::kDouble).sum().item<double>() / static_cast<double>(plan.tokens);
+/// What a token's gates sum to outside training, by layer: the mean over some calibration tokens.
+/// Each window is routed by itself, because some routers read a pass's other tokens.
+std::vector<double> mean_gate_sums(const StartedRouters& routers, const ModelSource& parent,
+                                   const at::Tensor& windows, const ConversionProgress& progress) {
+  std::vector<double> sums(routers.layers.size());
+  const at::Tensor some = some_windows(windows, kMostTokens);
+  const RoutingContext context{.sequence_length = some.size(1)};
+  visit_feed_forward_inputs(
+      parent, some,
+      [&](std::int64_t layer, const at::Tensor& inputs) {
+        const auto at = static_cast<std::size_t>(layer);
+        for (const at::Tensor& window : inputs.split(some.size(1)))
+          sums[at] += routers.layers[at]
+                          ->route(window, context)
+                          .plan.weight.sum(at::kDouble)
+                          .item<double>();
+      },
+      progress);
+  for (double& sum : sums) sum /= static_cast<double>(some.numel());
+  return sums;
 }
 
 }  // namespace
@@ -119,24 +122,25 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                       const UpcycleOptions& options, UpcycleReport& report,
                       const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
-  const auto scorers = scorers_with(routers, config);
+  const StartedRouters started = started_routers(routers, config);
   const auto logits = logits_over(
-      parent, windows, scorers.size(),
+      parent, windows, routers.size(),
       [&](std::size_t layer, const at::Tensor& inputs) {
-        const at::Tensor scores = scorers[layer]->score(inputs, {}).logits;
+        const at::Tensor scores = started.layers[layer]->scorer().score(inputs, {}).logits;
         PENSTOCK_CHECK(scores.defined(),
                        "options.start_entropy: this method's router has no logits");
         return scores;
       },
       progress);
-  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+  for (std::size_t layer = 0; layer < routers.size(); ++layer) {
+    Scorer& scorer = started.layers[layer]->scorer();
     const double factor = factor_for_entropy(logits[layer], options.start_entropy);
-    PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "options.start_entropy: scorer '",
+    PENSTOCK_CHECK(scorer.scale_logits(factor), "options.start_entropy: scorer '",
                    resolve(config.router).scorer,
                    "' has no parameter that scales its logits; leave it out");
     report.logit_scales.push_back(
         {.entropy_before = mean_entropy(logits[layer]), .factor = factor});
-    for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
+    for (const auto& [name, tensor] : tensors_of(scorer)) routers[layer][name] = tensor;
   }
 }
 
@@ -145,28 +149,22 @@ void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& p
                        const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
-  const auto scorers = scorers_with(routers, config);
-  const auto logits = logits_over(
-      parent, windows, scorers.size(),
-      [&](std::size_t layer, const at::Tensor& inputs) {
-        return scorers[layer]->score(inputs, {}).logits;
-      },
-      progress);
-  const auto selector = selector_of(config);
+  const StartedRouters started = started_routers(routers, config);
+  report.gate_sums = mean_gate_sums(started, parent, windows, progress);
+  if (router.traits.gates != GateForm::relu) return;
   // A token chooses all shards of a feed-forward together, and each shard has a gate.
   const auto wanted = static_cast<double>(config.moe.granularity);
-  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    const double sum = mean_gate_sum(*selector, logits[layer]);
-    report.gate_sums.push_back(sum);
-    if (router.traits.gates != GateForm::relu) continue;
+  for (std::size_t layer = 0; layer < routers.size(); ++layer) {
+    Scorer& scorer = started.layers[layer]->scorer();
+    const double sum = report.gate_sums[layer];
     PENSTOCK_CHECK(sum > 0, "options.start parent: the gates of layer ", layer,
                    " are 0 for every token of the calibration text, so no factor makes them sum to "
                    "one; give another options.seed or options.scorer");
-    PENSTOCK_CHECK(scorers[layer]->scale_logits(wanted / sum), "options.start parent: scorer '",
+    PENSTOCK_CHECK(scorer.scale_logits(wanted / sum), "options.start parent: scorer '",
                    router.scorer,
                    "' has no parameter that scales its logits, so its gates cannot be made to sum "
                    "to one; give another options.scorer, or options.start published");
-    for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
+    for (const auto& [name, tensor] : tensors_of(scorer)) routers[layer][name] = tensor;
   }
 }
 

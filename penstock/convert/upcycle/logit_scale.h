@@ -51,9 +51,12 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                       const ConversionProgress& progress = {});
 
 /// Puts the sum of a token's gates, as the mean over the calibration tokens, into report.gate_sums
-/// by layer. If the gates grow with the logits (ReLU), multiplies each layer's router so that this
-/// mean is one (G with granularity G). The experts, which are copies of one feed-forward, then give
-/// its output times a factor that varies by token around one.
+/// by layer. The routers choose as they do outside training, with the first state of their
+/// balancers. Their inputs are the parent's, which in the first layer are the model's too. At most
+/// 8192 tokens are read, spread over the windows. If the gates grow with the logits (ReLU),
+/// multiplies each layer's router so that this mean is one (G with granularity G). The experts,
+/// which are copies of one feed-forward, then give its output times a factor that varies by token
+/// around one.
 /// @param routers  by MoE layer, changed in place;  @param windows  [n, L] i64
 /// Throws Error if such gates are 0 for every token, or if no parameter scales the logits.
 void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,

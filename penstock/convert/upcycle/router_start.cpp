@@ -264,9 +264,9 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   at::Tensor windows;
   if (reads_text(directions, weighed, options)) windows = text_windows(parent, options, report);
   if (of_heads) {
-    // If nothing measures or changes the query maps now, they are made when they are written.
-    const bool measured =
-        !are_heads || options.collapsed || options.start_entropy > 0 || options.match_lr || weighed;
+    // If nothing reads or changes the query maps now, they are made when they are written.
+    const bool measured = !are_heads || options.collapsed || options.start_entropy > 0 ||
+                          options.match_lr || weighed || router.traits.needs_matrix;
     heads = HeadRouters(parent, options, measured, report).make(windows, keys, progress);
     // Controls are matched to Router Upcycling's start after it is scaled.
     if (options.start_entropy > 0 && matches(options))

@@ -9,6 +9,7 @@
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/upcycle/started_routers.h"
 #include "penstock/convert/upcycle/tensor_origins.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/convert/upcycle/upcycled_size.h"
@@ -43,7 +44,9 @@ class Upcycler {
     routers_ = router_starts(parent, report_.config, options, report_, keys, progress);
     report_.config.router.lr_scale = report_.lr_scale;
     report_.shard_scale = options.scale == ShardScale::none ? 1 : shard_scale(report_.config);
-    balancers_.emplace(report_.config);
+    balancers_.emplace(report_.config.traits().needs_matrix
+                           ? started_routers(routers_, report_.config).balancers
+                           : balancers_of(report_.config));
     std::size_t moe_layer = 0;
     for (std::int64_t layer = 0; layer < report_.config.layers; ++layer)
       if (report_.config.is_moe(layer)) router_of_[layer] = moe_layer++;

@@ -49,6 +49,10 @@ std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config) {
   return out;
 }
 
+std::vector<std::shared_ptr<Balancer>> balancers_of(const ModelConfig& config) {
+  return make_balancers(resolve(config.router), router_shape(config.moe_options(0)));
+}
+
 std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   PENSTOCK_ASSERT(c.is_resolved());
   std::vector<ModelTensor> out;
@@ -68,7 +72,7 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& c) {
   auto scorer = scorers.begin();
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     if (c.is_moe(layer)) describe_scorer(**scorer++, at_layer(out, layer).below(kMlp));
-  const auto balancers = make_balancers(resolve(c.router), router_shape(c.moe_options(0)));
+  const auto balancers = balancers_of(c);
   for (std::size_t i = 0; i < balancers.size(); ++i)
     LayerTensors(out, "penstock.", "")
         .below("balancer_" + std::to_string(i))

@@ -43,6 +43,11 @@ std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_la
 /// REQUIRES: config is resolved.
 std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config);
 
+/// Builds the balancers that the model's MoE layers share, in the config's order. They are not
+/// started (Balancer::start).
+/// REQUIRES: config is resolved.
+std::vector<std::shared_ptr<Balancer>> balancers_of(const ModelConfig& config);
+
 /// Builds the selector of the model's MoE layers.
 /// REQUIRES: config is resolved.
 std::shared_ptr<Selector> selector_of(const ModelConfig& config);

@@ -9,6 +9,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/config_json.h"
+#include "penstock/layers/moe.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/error_of.h"
 #include "tests/convert/upcycle/upcycle_fixture.h"
@@ -100,6 +101,38 @@ TEST_F(UpcycledStart, ReluGatesStartWithAMeanSumOfOne) {
   shards.calibration = path("text");
   shards.granularity = 2;
   EXPECT_NEAR(first_gate_sum(*make(shards, "shards")), 2, 0.04);
+}
+
+/// The shift that switches k experts on is computed from the router that was made. Φ⁻¹(1 − 2/8) is
+/// 0.67449.
+TEST_F(UpcycledStart, AShiftOfTheLogitsStartsAtItsTarget) {
+  ConfigNode router;
+  router.set("balancers", ConfigNode::Array{ConfigNode(std::string("threshold"))});
+  router.set("threshold.start", std::string("target"));
+  for (const std::string scorer : {"", "router-upcycling"}) {
+    for (const UpcycleStart start : {UpcycleStart::published, UpcycleStart::parent}) {
+      SCOPED_TRACE(concat(scorer, " ", word(start)));
+      UpcycleOptions how = options("remoe");
+      how.scorer = scorer;
+      how.calibration = path("text");
+      how.start = start;
+      how.router_options = router;
+      const std::string out = concat("shifted", scorer, word(start));
+      const auto model = make(how, out);
+      const at::Tensor shifts = open_model_source(path(out))->tensor("penstock.balancer_0.bias");
+      ASSERT_EQ(shifts.sizes(), (std::vector<std::int64_t>{2, 8}));
+      for (std::int64_t layer = 0; layer < 2; ++layer) {
+        const FoldedScorer matrix =
+            model->moe_layers()[static_cast<std::size_t>(layer)]->router().scorer().fold();
+        const at::Tensor lengths = matrix.weight.square().sum(1).sqrt();
+        EXPECT_LT(difference(shifts[layer], lengths * -0.67449),
+                  1e-4 * lengths.max().item<double>());
+      }
+      if (start == UpcycleStart::parent) {
+        EXPECT_NEAR(first_gate_sum(*model), 1, 0.1);
+      }
+    }
+  }
 }
 
 /// The entropy of the softmax over the router's logits, measured in the finished model on the same
