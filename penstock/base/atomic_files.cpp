@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/checksum.h"
 #include "penstock/base/links.h"
 #include "penstock/base/parse_number.h"
 

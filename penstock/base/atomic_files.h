@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
 
 namespace penstock {

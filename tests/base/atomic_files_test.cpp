@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "penstock/base/checksum.h"
 #include "tests/base/error_of.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/base/temp_directory.h"
