@@ -37,8 +37,8 @@ struct Candidate {
 
 /// The tokens that can be drawn, likeliest first, ties by id; the probabilities sum to 1.
 ///   p = softmax(logits / temperature) over the top_k highest logits, cut after the first token at
-///   which the running sum reaches top_p and before the first with p < min_p · max p, and divided by
-///   the sum of what is kept.
+///   which the running sum reaches top_p and before the first with p < min_p · max p, and divided
+///   by the sum of what is kept.
 /// At temperature 0 there is one candidate. Source of top-p: Holtzman et al., arXiv:1904.09751,
 /// Eq. 3, here after the temperature; of min-p: Nguyen et al., arXiv:2407.01082, Sec. 3. Throws
 /// LogitsError if a logit is NaN or the highest one is infinite.
