@@ -64,8 +64,9 @@ std::string bias_key(const RouterConfig& router) {
 
 bool learns_bias(const RouterConfig& router) {
   const ResolvedRouter resolved = resolve(router);
-  if (resolved.dense() || !scorer_registry().at(resolved.scorer).traits.trainable) return false;
+  if (resolved.dense()) return false;
   const ConfigNode& options = resolved.options.at(resolved.scorer);
+  if (!scorer_registry().at(resolved.scorer).traits_under(options).trainable) return false;
   const ConfigNode* const bias = options.is_table() ? options.find(kBias) : nullptr;
   const bool* const on = bias ? std::get_if<bool>(&bias->value()) : nullptr;
   return on && *on;

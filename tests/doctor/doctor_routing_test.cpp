@@ -150,6 +150,17 @@ TEST_F(Doctor, EveryExpertIsSeenToLearnThoughNoneIsChosen) {
   testing::expect_says(find(diagnosis, "experts learn")->finding, {"16 of 16 experts"});
 }
 
+TEST_F(Doctor, AFrozenRouterNeedsNoGradient) {
+  ConfigNode router;
+  router.set("linear.frozen", true);
+  make({.method = "vanilla", .router_options = router});
+  const Diagnosis diagnosis = look();
+  const Check* const check = find(diagnosis, "routers learn");
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->state, CheckState::ok);
+  testing::expect_says(check->finding, {"nothing to train"});
+}
+
 TEST_F(Doctor, RoutersThatCannotLearnOrTellExpertsApart) {
   make({.method = "router-upcycling"});
   damage([](TensorMap& tensors) {

@@ -216,7 +216,7 @@ void check_starts(const ResolvedRouter& router, RouterDirections directions, boo
       "options.start parent makes the gates of selector '", router.selector,
       "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
       "file; or options.start published");
-  PENSTOCK_CHECK(!options.match_logits || (router.traits.one_matrix && router.traits.trainable),
+  PENSTOCK_CHECK(!options.match_logits || takes_rows(router),
                  "options.match_logits scales one random matrix that is trained; scorer '",
                  router.scorer, "' is another");
 }

@@ -67,9 +67,9 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
     return;
   }
   if (*options.directions == RouterDirections::random) return;
-  PENSTOCK_CHECK(router.traits.one_matrix && router.traits.trainable, "options.directions ",
-                 word(*options.directions), " are the rows of one matrix that is trained; scorer '",
-                 router.scorer, "' is another");
+  PENSTOCK_CHECK(takes_rows(router), "options.directions ", word(*options.directions),
+                 " are the rows of one matrix that is trained; scorer '", router.scorer,
+                 "' is another");
   PENSTOCK_CHECK(!heads || std::max(options.routers, options.keys) <= options.experts,
                  "options.directions heads: one matrix has a row for each of ", options.experts,
                  " experts; options.routers and options.keys must not be more");
@@ -191,6 +191,10 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
 RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options) {
   const bool of_heads = config.traits().of_heads;
   return options.directions.value_or(of_heads ? RouterDirections::heads : RouterDirections::random);
+}
+
+bool takes_rows(const ResolvedRouter& router) {
+  return router.traits.one_matrix && scorer_registry().at(router.scorer).traits.trainable;
 }
 
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options) {

@@ -15,6 +15,7 @@ struct Config {
     v("bias", bias, {.help = "add a bias to the logits"});
     v("frozen", frozen, {.help = "do not train the weights, whether random or loaded"});
   }
+  void refine(ScorerTraits& traits) const { traits.trainable = !frozen; }
 };
 
 class Linear : public AffineScorer {

@@ -244,7 +244,10 @@ TEST(ExportTarget, ABiasThatTrainingLearnsIsSaidBeforehand) {
   EXPECT_EQ(lost(small_dense()), "");
   EXPECT_EQ(lost(small_moe()), "");
   EXPECT_EQ(lost(with_method("smoe-dropout", 2)), "");  // a bias that stays 0
-  ModelConfig relu = with_method("remoe", 2);           // no other program computes it in any case
+  ModelConfig frozen = with_method("smoe", 2);
+  frozen.router.parts["linear"].set("frozen", true);
+  EXPECT_EQ(lost(frozen), "");
+  ModelConfig relu = with_method("remoe", 2);  // no other program computes it in any case
   relu.router.parts["linear"].set("bias", true);
   EXPECT_EQ(lost(relu), "");
 }

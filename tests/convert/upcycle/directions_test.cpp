@@ -40,6 +40,9 @@ TEST_F(Directions, OfHeadsAreTheRowsThatRouterUpcyclingFoldsInto) {
   for (std::size_t layer = 0; layer < 2; ++layer)
     EXPECT_TRUE(rows_of(*plain, layer).equal(rows_of(*folded, layer)));
   EXPECT_EQ(plain->config().router.method, "vanilla");
+  UpcycleOptions frozen = directed("vanilla", RouterDirections::heads);
+  frozen.router_options.set("linear.frozen", true);
+  EXPECT_TRUE(rows_of(*make(frozen, "frozen"), 1).equal(rows_of(*folded, 1)));
 }
 
 /// Each input has its highest logit at its nearest mean, and each row is the mean of its inputs.

@@ -2,6 +2,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include "penstock/routers/option_changes.h"
+#include "penstock/routers/resolve.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
@@ -40,6 +42,12 @@ TEST(Linear, FrozenWeightsAreSavedButNotTrained) {
   EXPECT_EQ(scorer->named_parameters().size(), 2U);
   for (const auto& parameter : scorer->parameters()) EXPECT_FALSE(parameter.requires_grad());
   EXPECT_FALSE(scorer->score(torch::randn({3, 64}), {}).logits.requires_grad());
+  RouterConfig router{.method = "smoe"};
+  EXPECT_TRUE(resolve(router).traits.trainable);
+  EXPECT_TRUE(learns_bias(router));
+  router.parts["linear"] = testing::node({{"frozen", true}});
+  EXPECT_FALSE(resolve(router).traits.trainable);
+  EXPECT_FALSE(learns_bias(router));
 }
 
 }  // namespace
