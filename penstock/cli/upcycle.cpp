@@ -188,6 +188,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
+  check_can_upcycle(parent->config(), directory);
   check_calibration_is_read(command, options, parent->config());
   ProgressLine line(stderr);
   const UpcycleReport report =

@@ -185,7 +185,7 @@ def mistakes(shell):
     shell.mistake(1, ["every gate 1"], "upcycle", "dense", "--method", "switch", "--renormalise", "--out", "new")
     shell.mistake(1, ["nothing to train"], "upcycle", "dense", "--method", "locmoe", "--lr-scale", "3", "--out",
                   "new")
-    shell.mistake(1, ["experts already"], "upcycle", "matched", "--method", "vanilla", "--out", "new")
+    shell.mistake(1, ["penstock: matched", "has experts already"], "upcycle", "matched", "--method", "vanilla", "--out", "new")
     shell.mistake(1, ["give one"], "doctor", "moe", "--text", "text.txt", "--data", "corpus")
     shell.expect("nothing is written", not os.path.exists(os.path.join(shell.directory, "new")))
 

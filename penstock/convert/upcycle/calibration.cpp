@@ -124,10 +124,10 @@ class TwoCopies : public ConfigShapedSource {
 std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
                                   const KeyOptions& options, const ConversionProgress& progress) {
   const ModelConfig& config = dense.config();
-  PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0,
-                 "keys are collected from a dense decoder");
-  PENSTOCK_CHECK(config.norm_of_qk() == QkNorm::none && config.clip_qkv == 0,
-                 "keys that are normed or clipped before attention uses them are not collected: "
+  PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0, dense.origin(),
+                 ": keys are collected from a dense decoder");
+  PENSTOCK_CHECK(config.norm_of_qk() == QkNorm::none && config.clip_qkv == 0, dense.origin(),
+                 ": keys that are normed or clipped before attention uses them are not collected: "
                  "Router Upcycling knows none such; take another options.method");
   const auto model = open_model(dense);
   std::vector<KeySum> sums;

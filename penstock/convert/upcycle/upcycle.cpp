@@ -119,6 +119,7 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, Fi
   const torch::NoGradGuard no_grad;
   const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
+  check_can_upcycle(parent.config(), parent.origin());
   UpcycleReport report{.config = upcycled_config(parent.config(), options)};
   TensorOrigins origins(parent, options);
   if (!options.force)

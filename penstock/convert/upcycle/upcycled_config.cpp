@@ -125,6 +125,8 @@ void set_parts(RouterConfig& router, const Method& method, const ModelConfig& pa
   }
 }
 
+bool is_swiglu(const ModelConfig& config) { return config.ffn_form().inputs() == 2; }
+
 }  // namespace
 
 UpcycleOptions completed(UpcycleOptions options) {
@@ -149,11 +151,15 @@ UpcycleOptions completed(UpcycleOptions options) {
   return options;
 }
 
+void check_can_upcycle(const ModelConfig& parent, const std::string& origin) {
+  PENSTOCK_CHECK(is_swiglu(parent), origin, ": ", word(parent.architecture),
+                 " is not upcycled: its feed-forwards are not SwiGLU ones");
+  PENSTOCK_CHECK(parent.moe_layers() == 0, origin, ": has experts already; upcycle a dense model");
+}
+
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
   const UpcycleOptions options = completed(given);
-  PENSTOCK_CHECK(parent.ffn_form().inputs() == 2, word(parent.architecture),
-                 " is not upcycled: its feed-forwards are not SwiGLU ones");
-  PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
+  PENSTOCK_ASSERT(is_swiglu(parent) && parent.moe_layers() == 0, "refused by check_can_upcycle");
   const Method& method = method_registry().at(options.method);
   PENSTOCK_CHECK(!options.untie || parent.tie_embeddings,
                  "options.untie: the model's head is no copy of its embeddings; leave it out");

@@ -2,6 +2,8 @@
 // filled in.
 #pragma once
 
+#include <string>
+
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/models/model_config.h"
 
@@ -11,8 +13,13 @@ namespace penstock {
 /// nothing. Throws Error for a method without a router.
 UpcycleOptions completed(UpcycleOptions options);
 
+/// Throws Error, which begins with `origin`, for a model that cannot be upcycled: one with experts
+/// already, or with other feed-forwards than SwiGLU ones.
+/// @param origin  the model's path
+void check_can_upcycle(const ModelConfig& parent, const std::string& origin);
+
 /// The config of the result. Throws Error for options that do not fit the method, the scorer or the
-/// parent.
+/// parent. REQUIRES: check_can_upcycle() accepts the parent (asserted).
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options);
 
 /// The directions of the rows of the routers' matrices, from the options and the scorer.

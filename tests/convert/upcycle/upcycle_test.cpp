@@ -205,7 +205,7 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
   refused({.method = "dense"});
   ModelConfig xl = dense->config();
   xl.architecture = ModelKind::transformer_xl;
-  testing::expect_error([&] { upcycled_config(xl, {.method = "vanilla"}); }, {"SwiGLU"});
+  testing::expect_error([&] { check_can_upcycle(xl, "the/xl"); }, {"the/xl: ", "SwiGLU"});
   refused({.method = "remoe", .renormalise = true});  // no softmax
   refused({.method = "remoe", .calibration = path("text"), .start_entropy = 1.5});
   refused({.method = "remoe", .start = UpcycleStart::parent});  // no text
@@ -224,8 +224,19 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
   refused(how);
   make(options("vanilla"));
   EXPECT_THROW(upcycle(*dense, options("vanilla"), real_file_system(), path("out")), Error);
-  EXPECT_THROW(upcycled_config(open_model_source(path("out"))->config(), options("vanilla")),
-               Error);
+  const auto moe = open_model_source(path("out"));
+  testing::expect_error(
+      [&] { upcycle(*moe, options("vanilla"), real_file_system(), path("again")); },
+      {path("out"), "has experts already"});
+  ModelConfig clipped = dense->config();
+  clipped.clip_qkv = 1;
+  testing::write_parent(path("clipped"), clipped);
+  testing::expect_error(
+      [&] {
+        upcycle(*open_model_source(path("clipped")), options("router-upcycling"),
+                real_file_system(), path("again"));
+      },
+      {path("clipped"), "clipped before attention"});
 }
 
 }  // namespace
