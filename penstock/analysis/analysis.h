@@ -17,7 +17,7 @@ namespace penstock::analysis {
 
 /// The model at one step of its training. The probes of all snapshots use the same tokens.
 struct Snapshot {
-  /// 0: before training; none: the model is no checkpoint of a run.
+  /// 0: before training; none: the model is not a checkpoint of a run.
   std::optional<std::int64_t> step;
   ModelMeasures measures;
 };
@@ -38,7 +38,8 @@ struct SampleToken {
   std::vector<std::vector<double>> gates;          ///< [L][E], the weights in the plan
 };
 
-/// How many experts' states (on or off) differ between two snapshots, on the same tokens.
+/// The share of the experts' states (on or off) that differ between two snapshots, on the same
+/// tokens.
 struct FlipsBetween {
   std::int64_t from = 0, to = 0;  ///< steps
   std::vector<double> layers;     ///< [L], share of a layer's states that differ
@@ -67,8 +68,7 @@ struct Analysis {
   std::vector<std::vector<ExpertTokens>> experts;  ///< [L][E]
 
   const Snapshot& here() const { return snapshots.at(chosen); }
-  /// The index among the model's layers of its MoE layer `l`. The L of the fields above are the MoE
-  /// layers alone.
+  /// The index among all layers of MoE layer `l`. The L of the fields above counts MoE layers only.
   std::int64_t model_layer(std::size_t l) const { return config.moe_layer_indices().at(l); }
 };
 

@@ -1,4 +1,4 @@
-// An analysis as JSON, under the names of docs/analysis.md.
+// Writes an analysis as JSON, with the names of docs/analysis.md.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

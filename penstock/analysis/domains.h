@@ -1,4 +1,4 @@
-// Which experts and how many the domains of a corpus use: ReMoE's Figures 9, 11 and 12
+// Measures which experts, and how many, the domains of a corpus use: ReMoE's Figures 9, 11 and 12
 // (arXiv:2412.14711).
 #pragma once
 

@@ -1,4 +1,4 @@
-// How sure a router is: the entropy of its distribution over the experts, token by token.
+// Measures how sure a router is: the entropy of its distribution over the experts, token by token.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// How evenly a layer's tokens are distributed over its experts.
+// Measures how evenly a layer's tokens are distributed over its experts.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How many experts a change of the weights switches on or off: ReMoE's flip rate and flip count
-// (arXiv:2412.14711, Eq. 14 and 15). The caller changes the weights.
+// Measures how many experts a change of the weights switches on or off: ReMoE's flip rate and flip
+// count (arXiv:2412.14711, Eq. 14 and 15). The caller changes the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ struct CalibrationOptions {
   std::int64_t sequence_length = 256;  ///< tokens in a window
 };
 
-/// Which experts are on for each calibration token of the split, [L, T, E] bool on the CPU, in
+/// The experts that are on for each calibration token of the split, [L, T, E] bool on the CPU, in
 /// evaluation mode and without memory. Every call uses the same tokens.
 /// Throws Error for a dense model and for a model that blends experts.
 at::Tensor active_experts(LanguageModel& model, const Corpus& corpus,

@@ -1,6 +1,6 @@
-// How the number of active experts depends on a token's frequency and on its surprisal, each alone
-// and with the other held fixed, because frequent tokens also have a low surprisal. ReMoE, section
-// 5.1 and Figure 7 (arXiv:2412.14711), considers the frequency alone.
+// Measures how the number of active experts depends on a token's frequency and on its surprisal,
+// each alone and with the other held fixed, because frequent tokens also have a low surprisal.
+// ReMoE, section 5.1 and Figure 7 (arXiv:2412.14711), considers the frequency alone.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace penstock::analysis {
 
-/// How often each token id occurs in the corpus, over all splits, [V].
+/// The number of occurrences of each token id in the corpus, over all splits, [V].
 std::vector<double> corpus_frequencies(const Corpus& corpus);
 
 /// Mean and standard deviation (divisor n, not n − 1) of the active experts at the positions in a
@@ -48,7 +48,8 @@ struct ActiveCorrelation {
 };
 
 struct FrequencyReport {
-  std::int64_t places = 0;                 ///< with a surprisal: not a window's first
+  /// positions with a surprisal: all but each window's first
+  std::int64_t places = 0;
   std::vector<FrequencyBin> by_frequency;  ///< bins with positions, by ascending frequency
   std::vector<SurprisalBin> by_surprisal;  ///< [S]
   ActiveCorrelation whole;                 ///< of the mean of a over layers, as in the bins

@@ -49,7 +49,7 @@ struct JacobianSummary {
   std::int64_t k = 0;                            ///< kept experts; 0 if the number varies
   std::int64_t tokens = 0;                       ///< tokens measured
   std::int64_t least = 0, most = 0;              ///< smallest and largest rank of J₂ at a token
-  std::int64_t bound_least = 0, bound_most = 0;  ///< the same of Gating::rank_bound
+  std::int64_t bound_least = 0, bound_most = 0;  ///< the same for Gating::rank_bound
   std::int64_t together = 0, span_bound = 0;  ///< rank of all tokens' stacked ∂g/∂x, its bound
   double share = 0;                           ///< mean ‖J₂‖_F / (‖J₁‖_F + ‖J₂‖_F)
   double sum_error = 0;                       ///< largest ‖J − J₁ − J₂‖_F / ‖J‖_F

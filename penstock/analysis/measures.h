@@ -18,7 +18,8 @@
 namespace penstock::analysis {
 
 struct MeasureOptions {
-  EvaluateOptions reading;  ///< how the split is read for entropy and load; the taps are replaced
+  /// settings for reading the split for entropy and load; the taps are replaced
+  EvaluateOptions reading;
   std::int64_t probe_tokens = 256;         ///< tokens for similarity
   bool by_token = false;                   ///< also count experts by token id and by frequency
   std::int64_t gradient_tokens = 0;        ///< tokens for the routers' gradients; 0: no gradients

@@ -1,5 +1,4 @@
-// Records what each MoE layer reads and decides on a few tokens of a split: its inputs, and its
-// router's logits and gates.
+// Records, for a few tokens of a split, each MoE layer's inputs and its router's logits and gates.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which measurements of `penstock analyse` a model's router rules out.
+// Tells which measurements of `penstock analyse` are not defined for a model's router, and why.
 #pragma once
 
 #include <string>

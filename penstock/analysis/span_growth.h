@@ -1,4 +1,4 @@
-// How the space spanned by a router's rows grows over the checkpoints of a run.
+// Measures how the space spanned by a router's rows grows over the checkpoints of a run.
 #pragma once
 
 #include <vector>

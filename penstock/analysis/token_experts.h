@@ -1,5 +1,5 @@
-// Counts to which and to how many experts each token of the vocabulary is sent: ReMoE's Figure 7
-// and Table 12 (arXiv:2412.14711). It does not format the counts.
+// Counts the experts that each token of the vocabulary is sent to, and their number: ReMoE's Figure
+// 7 and Table 12 (arXiv:2412.14711). It does not format the counts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock::analysis {
 
-/// Sums by token id over the positions of a text at which a token is read.
+/// Sums by token id over the positions of a text.
 struct TokenExperts {
   std::int64_t tokens = 0;     ///< number of positions
   std::int64_t experts = 0;    ///< E
@@ -84,7 +84,8 @@ struct ListedToken {
   double value = 0;
 };
 
-/// The fewest positions of a token that is listed by its share. Shares of rarer tokens say little.
+/// The fewest positions of a token in lists that are sorted by a share, because shares of rarer
+/// tokens are unreliable.
 inline constexpr double kOccursOften = 16;
 
 /// The ids of tokens with at least kOccursOften positions, ascending.
