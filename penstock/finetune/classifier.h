@@ -1,5 +1,5 @@
-// A pretrained body with a classifier's head on a text's last position. It takes no padding: the
-// texts of a pass have one length, so a text's logits depend on that text alone.
+// A pretrained language model (the body) with a classifier's head on a text's last position. There
+// is no padding: the texts of a pass have one length, so a text's logits depend on that text alone.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace penstock {
 
 struct ClassifierInput {
   at::Tensor tokens;               ///< [B, T] i64, no padding
-  ModelMemory memory = {};         ///< what precedes the rows, where it is carried
-  std::int64_t memory_length = 0;  ///< positions to carry on
-  std::optional<std::int64_t> dropout_seed = std::nullopt;  ///< of the head's
+  ModelMemory memory = {};         ///< the memory before the rows, if it is carried
+  std::int64_t memory_length = 0;  ///< positions in the next memory
+  std::optional<std::int64_t> dropout_seed = std::nullopt;  ///< of the head's dropout
   LayerWatch watch = {};                                    ///< of the body's layers; may be null
 };
 
 struct ClassifierOutput {
   at::Tensor logits;          ///< [B, C]
-  at::Tensor auxiliary_loss;  ///< of the router; undefined when there is none
+  at::Tensor auxiliary_loss;  ///< of the router; undefined if there is none
   ModelMemory memory = {};
 };
 
@@ -31,16 +31,18 @@ class Classifier : public torch::nn::Module {
  public:
   Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head);
 
-  /// Routers that merge experts segment by segment get the rows filled up to whole segments with
-  /// token 0, by a text's own length alone.
+  /// For routers that merge experts segment by segment, pads the rows with token 0 to whole
+  /// segments. The padding depends only on a text's length.
   ClassifierOutput forward(const ClassifierInput& input, const RoutingContext& context,
                            const RoutingTap& routing_tap = {}, const HiddenTap& hidden_tap = {});
 
   LanguageModel& body() { return *body_; }
   std::int64_t classes() const { return head_->classes(); }
-  /// The body's tensors under their file names, and the head's as classifier.*; they alias it.
+  /// The body's tensors under their file names, and the head's as classifier.*; they alias the
+  /// parameters.
   TensorMap tensors();
-  /// Copies all of them in. Throws Error naming a missing, unknown or wrongly shaped one.
+  /// Copies the tensors of tensors() into the classifier. Throws Error naming a missing, unknown or
+  /// wrongly shaped tensor.
   void load(TensorMap tensors, const std::string& where);
 
  private:

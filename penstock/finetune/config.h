@@ -1,4 +1,4 @@
-// How a pretrained model is fine-tuned for classification: every key of `penstock finetune --set`.
+// The config of a fine-tuning for classification: all keys of `penstock finetune --set`.
 #pragma once
 
 #include <array>
@@ -16,8 +16,9 @@ enum class FinetuneProtocol { clean, authors };
 constexpr std::array<std::string_view, 2> words(FinetuneProtocol) { return {"clean", "authors"}; }
 
 /// Source: HyperRouter (arXiv:2312.07035), appendix C.3 and Table A2: length 512, batch 16, Adam
-/// 1e-4, three epochs. Protocol "clean" departs from the authors' code where that measures on what
-/// it selects by, or lets one text see another; "authors" follows the code (docs/finetune.md).
+/// 1e-4, three epochs. Protocol "authors" follows the authors' code. That code tests on the set by
+/// which it selects, and lets one text see another; protocol "clean" does neither
+/// (docs/finetune.md).
 struct FinetuneConfig : TrainingBasics {
   FinetuneConfig()
       : TrainingBasics{.optimizer = {.lr = 1e-4,
@@ -78,7 +79,7 @@ struct FinetuneConfig : TrainingBasics {
     v("dropout", dropout, {.help = "dropout between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
   }
-  /// Which texts train, select and test, and when they are looked at.
+  /// The texts for training, selection and test, and the steps of evaluations.
   template <class V>
   void visit_texts(V& v) {
     v("length_pool", length_pool,
@@ -99,7 +100,7 @@ struct FinetuneConfig : TrainingBasics {
                "(authors), else a tenth of the run",
        .min = -1});
   }
-  /// Experts per token, what the router learns, and what is carried on or left out.
+  /// Experts per token, the router's training, the carried memory, and the numbers of texts.
   template <class V>
   void visit_routing(V& v) {
     v("train_k", train_k,
@@ -130,8 +131,8 @@ struct FinetuneConfig : TrainingBasics {
   }
 };
 
-/// Reads the keys and fills what the protocol decides. Throws Error naming a key that is unknown,
-/// out of range, or does not fit the protocol.
+/// Reads the keys and fills in those that the protocol decides. Throws Error naming a key that is
+/// unknown, out of range, or does not fit the protocol.
 FinetuneConfig read_finetune_config(const ConfigNode& node);
 
 }  // namespace penstock

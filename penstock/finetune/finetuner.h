@@ -15,7 +15,7 @@ namespace penstock {
 
 class Finetuner {
  public:
-  /// `config` as read_finetune_config gives it.  @param k  experts per token; 0: the model's own
+  /// `config` is from read_finetune_config().  @param k  experts per token; 0: the model's own
   Finetuner(std::shared_ptr<Classifier> classifier, EncodedSet train, const FinetuneConfig& config,
             std::int64_t k);
 
@@ -23,10 +23,11 @@ class Finetuner {
   std::int64_t steps() const { return steps_; }
   Classifier& classifier() const { return *classifier_; }
 
-  /// One update from one batch (text_passes.h). What `watch`, told of each pass's layers, throws is
-  /// passed on, and the state is that of the step before.
+  /// Makes one update from one batch (text_passes.h). `watch` is called for each pass's layers. If
+  /// it throws, the exception is passed on and the state is that of the step before.
   StepOutcome advance(const StepWatch& watch = {});
-  /// The engine's tensors, which resuming needs beside the classifier. They alias its state.
+  /// The engine's tensors, which resuming needs besides the classifier. They alias the engine's
+  /// state.
   TensorMap optimizer_tensors() const { return engine_.tensors(); }
   void restore(std::int64_t step, const TensorMap& classifier, const TensorMap& optimizer,
                const std::string& where);
@@ -41,7 +42,7 @@ class Finetuner {
   std::int64_t steps_;
 };
 
-/// Steps of a run over so many batches an epoch.
+/// The number of steps of a run whose epochs have that many batches.
 std::int64_t total_steps(const FinetuneConfig& config, std::int64_t batches_per_epoch);
 
 }  // namespace penstock

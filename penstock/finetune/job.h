@@ -1,5 +1,5 @@
-// The job of a fine-tuning: its settings, its data as ids, its classifier. It is the same for a new
-// run, a resumed run and a test of a saved run.
+// The job of a fine-tuning: its settings, its data as token ids, and its classifier. It is the same
+// for a new run and a resumed run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// config.toml of a run.
+/// The content of a run's config.toml.
 struct FinetuneRecord {
   std::string model, data, model_hash, data_hash;
   ClassificationFormat task = ClassificationFormat::kAuto;
@@ -43,30 +43,31 @@ struct FinetuneJob {
   std::int64_t sequence_length = 0;
 };
 
-/// Reads data and model and encodes the texts. Of `record`, model, data, task and finetune are
-/// given; the hashes are filled in.
+/// Reads data and model and encodes the texts. The caller sets model, data, task and finetune of
+/// `record`; the function fills in the hashes.
 FinetuneJob prepare_finetune_job(FinetuneRecord record);
 
-/// Memory of a step: the largest pass that texts of one length can fill, all of them of a batch,
-/// with as many experts per token as training takes.
+/// Memory of a step. It assumes the largest pass: as many texts of one length as the training set
+/// has and a batch can hold, at the experts per token of training.
 TrainingMemory finetune_memory(const FinetuneJob& job);
 
-/// Throws Error where what that takes beside the model, which is there, is more than `available`
-/// bytes; the message has both and the keys to lower.
+/// Throws Error if finetune_memory() without the weights, which are already in memory, is more than
+/// `available` bytes. The message has both figures and the keys to lower.
 void check_finetune_memory(const FinetuneJob& job, double available);
 
-/// How the protocol scores a set.
+/// The options with which the protocol scores a set.
 ScoreOptions protocol_score_options(const FinetuneConfig& config);
 
-/// The longest text for that model: `sequence_length`, or 512 and as far as pretraining could read:
-/// the context, with Transformer-XL's memory.
+/// The longest text in tokens: `sequence_length` or, if that is 0, 512 but at most the context that
+/// pretraining read (for Transformer-XL with its memory).
 std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model);
 
-/// The points in which the protocol differs from its source, as sentences for people.
+/// Sentences about the protocol's weaknesses or its differences from the paper, for users.
 std::vector<std::string> protocol_notes(const FinetuneConfig& config, const ModelConfig& model);
 
-/// The test at each k, {"k", "accuracy", "correct", "texts", "macro_f1", "loss"} in a list, k null
-/// where the model has none. `options` is asked for each, with 0 for that.
+/// The test results at each k, as a list of {"k", "accuracy", "correct", "texts", "macro_f1",
+/// "loss"}. If the model has no k, there is one result with k = null. `options` is called for each
+/// k, with 0 for no k.
 nlohmann::ordered_json test_by_k(Classifier& classifier, const EncodedSet& test,
                                  const std::vector<std::int64_t>& k,
                                  const std::function<ScoreOptions(std::int64_t k)>& options);

@@ -1,5 +1,5 @@
-// The numbers of experts per token at which a classifier is trained and tested, granularity
-// applied.
+// Chooses the numbers of experts per token (granularity applied) with which a classifier is trained
+// and tested.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 
 namespace penstock {
 
-/// The largest k that the model takes: E, or less where its selector has a limit of its own
-/// (GShard's 2); 0 where it has no k.
+/// The largest k that the model takes: E, or less if its selector has a lower limit (2 for GShard);
+/// 0 if it has no k.
 std::int64_t largest_k(const ModelConfig& config);
 
-/// The k of a fine-tuning; 0 where the model has no k.
+/// The k of a fine-tuning; 0 if the model has no k.
 struct TrainingK {
   std::int64_t train = 0, selection = 0;
 };
-/// What train_k and selection_k mean for that model. Throws Error where it takes no such k.
+/// The k that train_k and selection_k give for that model. Throws Error if the model does not take
+/// this k.
 TrainingK training_k(const ModelConfig& config, const FinetuneConfig& finetune);
 
-/// k values for a test: `wanted` where there are any; otherwise powers of two below the largest k,
-/// that one, and `also`, ascending. Empty where the model has no k; throws Error where it has none
-/// and some are wanted, and for a value that it does not take.
+/// The values of k for a test, ascending: `wanted` unless that is empty; otherwise powers of two
+/// below the largest k, the largest k, and `also`. Empty if the model has no k and none is wanted.
+/// Throws Error for a wanted value that the model does not take.
 std::vector<std::int64_t> k_points(const ModelConfig& config,
                                    const std::vector<std::int64_t>& wanted, std::int64_t also);
 

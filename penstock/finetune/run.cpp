@@ -1,4 +1,5 @@
-// The fine-tuning task of the run loop: job and classifier, scores of the selection set, the test.
+// The fine-tuning as a task of the run loop: job and classifier, scores on the selection set, and
+// the test.
 #include "penstock/finetune/run.h"
 
 #include <ATen/Parallel.h>

@@ -8,15 +8,15 @@
 
 namespace penstock {
 
-/// Fine-tunes `record.model` (a model folder) on `record.data`, or continues it, in that run
-/// directory: config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/
-/// (model.safetensors with the head as classifier.*), finetune.json. The best checkpoint is that of
-/// the highest accuracy on the selection set, the earliest of equals; the test set is read once, at
-/// the end, with it. SIGINT, SIGTERM and SIGHUP save a checkpoint of the last complete step and
-/// return `interrupted`, also between the layers of a step. Throws Error for what takes more memory
-/// than is free (unless forced), for a directory that holds another run, for data or a model that
-/// changed since, on a full disk, and on a loss or gradient that is not finite (after saving the
-/// last good step).
+/// Fine-tunes `record.model` (a model folder) on `record.data` in that run directory, or continues
+/// the run there. Writes config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/
+/// (model.safetensors with the head as classifier.*) and finetune.json. The best checkpoint has the
+/// highest accuracy on the selection set, and is the earliest of equals. It is scored on the test
+/// set once, at the end. On SIGINT, SIGTERM and SIGHUP it saves a checkpoint of the last complete
+/// step and returns `interrupted`, also between the layers of a step. Throws Error for a run that
+/// takes more memory than is free (unless forced), for a directory that holds another run, for data
+/// or a model that has changed since, on a full disk, and on a loss or gradient that is not finite
+/// (after saving the last good step).
 RunOutcome finetune_run(const FinetuneRecord& record, const std::string& run_directory,
                         const TrainControl& control);
 

@@ -1,5 +1,5 @@
-// The result of a fine-tuning: its best checkpoint on the test set, at the run's end and later.
-// run_record.h has the run's settings.
+// Makes the result of a fine-tuning by scoring its best checkpoint on the test set, at the run's
+// end or later. run_record.h has the run's settings.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,21 @@ inline constexpr const char* kFinetuneResult = "finetune.json";
 /// The value, or null for 0.
 nlohmann::ordered_json or_null(std::int64_t value);
 
-/// finetune.json but for "warnings" and "seconds": tests the best checkpoint of the store on the
-/// job's test set.
+/// The content of finetune.json without "warnings" and "seconds". Tests the store's best checkpoint
+/// on the job's test set.
 nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& store,
                                        const std::function<ScoreOptions(std::int64_t k)>& options);
 
 struct FinetuneTestOptions {
-  std::string data;             ///< other data of the same classes (their test set, or all where
-                                ///< they have none); empty: the run's
-  std::vector<std::int64_t> k;  ///< none: as the run's test
+  /// other data of the same classes (its test set, or all texts if it has none); empty: the run's
+  /// data
+  std::string data;
+  std::vector<std::int64_t> k;  ///< empty: the run's values
 };
 
-/// Tests a run's best checkpoint again: what finetune.json says of the test, from the files.
-/// Throws Error where the data's classes are not the classifier's, or the run's data changed.
+/// Tests a run's best checkpoint again from its files, and returns the test's part of
+/// finetune.json. Throws Error if the data's classes are not the classifier's, or if the run's data
+/// has changed.
 nlohmann::ordered_json finetune_test(const std::string& run_directory,
                                      const FinetuneTestOptions& options);
 

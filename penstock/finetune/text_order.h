@@ -1,4 +1,4 @@
-// Which texts make a step: a pure function of seed and step.
+// Chooses the texts of each step, as a pure function of seed and step.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace penstock {
 
 using TextIndices = std::vector<std::size_t>;
 
-/// The texts of an epoch as batches: shuffled, cut into pools of so many batches, each pool sorted
-/// by length and cut into batches, whose order is shuffled again. A pool of one batch leaves the
-/// shuffle as it is. Each text once; the last batch may be smaller.
+/// Divides the texts of an epoch into batches. It shuffles the texts and cuts them into pools of
+/// `pool` batches. It sorts each pool by length, cuts it into batches and shuffles the order of all
+/// batches. Pools of one batch are not sorted. Each text occurs once; one batch may be smaller.
 class TextOrder {
  public:
-  /// REQUIRES: a text, batch ≥ 1, pool ≥ 1.  @param drop_last  leaves a smaller batch out
-  /// Throws Error where that leaves none.
+  /// REQUIRES: at least one text, batch ≥ 1, pool ≥ 1.  @param drop_last  leaves out one batch of
+  /// each epoch if the texts do not fill all batches Throws Error if no batch is left.
   TextOrder(const EncodedSet& set, std::int64_t batch, std::int64_t pool, std::uint64_t seed,
             bool drop_last);
   std::int64_t batches_per_epoch() const { return batches_; }
-  /// The texts of a step, counted from 0 over all epochs. Keeps the epoch last asked for.
+  /// The texts of a step; steps count from 0 over all epochs. Caches the last epoch.
   const TextIndices& at(std::int64_t step);
 
  private:

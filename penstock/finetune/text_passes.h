@@ -1,5 +1,5 @@
-// A fine-tuning's step: a batch of labelled texts in passes of one length, their classes and
-// losses.
+// A fine-tuning's step: divides a batch of labelled texts into passes of one length, and computes
+// their losses.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// Minimises  mean_texts CE + Σ_passes (texts of it / texts) · auxiliary losses.  Where memory is
-/// carried, each text is a pass, and each row of the batch has a memory.
+/// Minimises mean_texts CE + Σ_passes (texts of the pass / texts) · auxiliary losses. If memory is
+/// carried, each text is a pass, and each row of the batch has its own memory.
 class TextPasses : public StepWork {
  public:
   /// REQUIRES: classifier, texts and config outlive it.

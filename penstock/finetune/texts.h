@@ -1,5 +1,5 @@
-// Texts as token ids, and sets of them. model_encoder.h encodes texts by a model's tokenizer,
-// word_encoding.h by words.
+// Sets of texts as token ids, and the interface of their encoders. model_encoder.h encodes texts by
+// a model's tokenizer, word_encoding.h by words.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace penstock {
 
-/// Labelled texts as a classifier reads them.
+/// Labelled texts as token ids.
 struct EncodedSet {
-  std::vector<std::vector<std::int64_t>> texts;  ///< each at least one id
+  std::vector<std::vector<std::int64_t>> texts;  ///< each has at least one id
   std::vector<std::int64_t> labels;
   std::int64_t truncated = 0;  ///< texts longer than the limit
   std::int64_t left_out = 0;   ///< characters that the tokenizer cannot represent
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
-  /// Of each text, in ids.
+  /// The length of each text, in ids.
   std::vector<std::size_t> lengths() const;
 };
 
@@ -29,9 +29,9 @@ class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
   virtual std::int64_t vocab_size() const = 0;
-  /// The files that restore it, beside a model.
+  /// The files in a model's folder from which the encoder can be loaded.
   virtual std::map<std::string, std::string> files() const = 0;
-  /// At most `most` ids, borders included; never none. Adds to the counts of `totals`.
+  /// Encodes a text as 1 to `most` ids, including borders. Adds to the counts of `totals`.
   virtual std::vector<std::int64_t> encode(std::string_view text, std::int64_t most,
                                            EncodedSet& totals) const = 0;
   EncodedSet encode(const ClassificationSet& set, std::int64_t most) const;

@@ -1,4 +1,4 @@
-// The authors' encoding of texts by words, and the place of its vocabulary beside a model.
+// The authors' encoding of texts by words, and the file of its vocabulary in a model's folder.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace penstock {
 
 inline constexpr const char* kWordsFile = "words.json";
 
-/// The authors' encoding: `<CLS> words <S>`, words being what white space separates, ASCII letters
-/// in lower case. Ids: <pad> 0, <unk> 1, <CLS> 2, <S> 3, then the words of `sets` by falling count,
-/// equals by their bytes. Source: HyperRouter's fine-tuning code, whose <unk> no text needs.
+/// The authors' encoding: `<CLS> words <S>`. White space separates the words; ASCII letters become
+/// lower case. Ids: <pad> 0, <unk> 1, <CLS> 2, <S> 3, then the words of `sets` by falling count,
+/// equal counts by their bytes. Source: HyperRouter's fine-tuning code, where no text needs <unk>.
 std::shared_ptr<const TextEncoder> word_encoder(const std::vector<const ClassificationSet*>& sets);
 
-/// Throws Error for a file that word_encoder's did not write.
+/// Reads the encoder from a directory. Throws Error for a file that is not from word_encoder().
 std::shared_ptr<const TextEncoder> load_word_encoder(const std::string& directory);
 
 }  // namespace penstock
