@@ -1,4 +1,4 @@
-// The doctor: looks for faults of a model before it is trained.
+// The doctor: checks a model for faults before it is trained.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ Diagnosis examine(const std::string& model, const DoctorOptions& options);
 
 namespace doctor {
 
-/// How the experts are related to the parent's feed-forwards.
+/// The relation of the experts to the parent's feed-forwards.
 struct ExpertRelation {
   bool copies = false;                  ///< all experts are exact copies, and granularity is 1
   bool parent = false;                  ///< attention, norms and embeddings equal the parent's
