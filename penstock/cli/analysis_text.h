@@ -1,4 +1,4 @@
-// An analysis as tables on a terminal.
+// Writes an analysis as tables for a terminal.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The run directory of a recipe for which `--out` names none.
+// The run directory of a recipe if `--out` is not given.
 #pragma once
 
 #include <filesystem>

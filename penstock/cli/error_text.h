@@ -1,4 +1,4 @@
-// The program's error messages: the library's sentence in the words of the command line.
+// Converts the library's error messages to the words of the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -14,7 +14,7 @@ struct EvalCorpusOptions {
   bool has_k = false;  ///< whether --k is given; an empty list is an error
   std::string active;  ///< "0.5,1,2"
   bool has_active = false;
-  bool oracle = false;  ///< also ask the oracle of the experts
+  bool oracle = false;  ///< also measure the oracle choice of experts
   bool json = false, fold = false, as_trained = false;
 };
 

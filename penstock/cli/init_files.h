@@ -1,5 +1,5 @@
-// The texts of the files that `penstock init` writes and its summary, with a short measurement of
-// this machine. Asks nothing and writes nothing.
+// Makes the texts of the files that `penstock init` writes, and its summary, from a short
+// measurement of this machine. It asks nothing and writes nothing.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ struct StartingData {
   std::string corpus;        ///< its folder
   std::string source = {};   ///< the argument of `penstock data prepare`; "" for a corpus
   bool exists = true;        ///< whether the corpus is there
-  std::int64_t vocab = 256;  ///< that of bytes where the corpus does not exist yet
-  std::int64_t tokens = 0;   ///< tokens of the training split, also to come; 0: unknown
+  std::int64_t vocab = 256;  ///< vocabulary size; 256 if the corpus does not exist yet
+  std::int64_t tokens = 0;   ///< tokens of the training split, which may not exist yet; 0: unknown
 };
 
 enum class StartingPurpose { train, upcycle, compare };

@@ -1,5 +1,5 @@
-// The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
-// wrong usage, 130 interrupted (state saved). launcher.cpp loads it.
+// The program's subcommands. It reports the errors that they throw. Exit codes: 0 done, 1 an error,
+// 2 wrong usage, 130 interrupted (state saved). launcher.cpp loads it.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The served models, and the further answers that come with them (/v1/corpus).
+/// The served models, and the additional endpoints that come with them (/v1/corpus).
 struct ServedModels {
   std::vector<serve::ServedModel> models;
   std::map<std::string, std::function<serve::Reply()>> endpoints;

@@ -1,4 +1,4 @@
-// The options of `penstock study`, and the command lines that give them again.
+// The options of `penstock study`, and command lines that repeat them.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -1,4 +1,4 @@
-// Questions to the user at the terminal.
+// Asks the user questions at the terminal.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,7 @@ namespace penstock {
 bool can_ask();
 
 /// Prints the question with its default `usual`, which an empty answer takes, and reads a line. If
-/// `wrong(answer)` is not "", prints that complaint and asks again. Throws Error where the input
-/// ends.
+/// `wrong(answer)` is not "", prints that complaint and asks again. Throws Error if the input ends.
 std::string ask(const std::string& question, const std::string& usual,
                 const std::function<std::string(const std::string&)>& wrong);
 

@@ -17,8 +17,8 @@ CLI::Option* add_threads(CLI::App& command, Count& threads) {
       ->check(whole_number(0, kMostThreads));
 }
 
-/// An option that takes one value each time it is given. The word after the value is not its own,
-/// so a positional argument may follow.
+/// Makes the option take exactly one value each time it is given, so that a positional argument may
+/// follow the value.
 inline CLI::Option* one_value_each(CLI::Option* option) {
   return option->expected(1)->allow_extra_args(false)->take_all();
 }

@@ -1,4 +1,4 @@
-// Token ids in a text file, as people and scripts write them.
+// Reads token ids from a text file.
 #pragma once
 
 #include <cstdint>

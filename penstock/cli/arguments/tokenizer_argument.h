@@ -1,4 +1,4 @@
-// MODEL_OR_TOKENIZER on a command line: any path that has a tokenizer.
+// Resolves MODEL_OR_TOKENIZER on a command line: any path that has a tokenizer.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ inline constexpr const char* kTokenizerPlaces =
     "the folder, the model or the run that has one";
 
 /// Loads the tokenizer of a tokenizer's file or folder, of a model of any format, or of a run's
-/// best checkpoint. Throws Error where there is no tokenizer.
+/// best checkpoint. Throws Error if there is no tokenizer.
 std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path);
 
-/// Loads the tokenizer at the path `tokenizer`, or the model's own tokenizer where the path is
-/// empty. Throws Error that names --tokenizer where the model has no tokenizer.
+/// Loads the tokenizer at the path `tokenizer`, or the model's own tokenizer if the path is empty.
+/// Throws Error that names --tokenizer if the model has no tokenizer.
 std::shared_ptr<const Tokenizer> model_tokenizer(const ModelSource& model,
                                                  const std::string& tokenizer);
 

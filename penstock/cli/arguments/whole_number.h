@@ -9,7 +9,7 @@ namespace penstock {
 /// A limit above every count of tokens. It keeps sums of counts far from overflow.
 inline constexpr std::int64_t kLargestCount = 1'000'000'000'000'000;
 
-/// The limit of run.threads: more threads than any machine of today has cores.
+/// The limit of run.threads, which is more than the cores of any present machine.
 inline constexpr std::int64_t kMostThreads = 4096;
 
 /// Refuses text that is not a whole number from `least` to `most`. Numbers beyond 64 bits are

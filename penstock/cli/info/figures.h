@@ -21,7 +21,7 @@ struct Figures {
   RecomputeChoice recomputation;
 };
 
-/// Counts a recipe whose vocabulary is known. Throws Error where the recipe's memory budget is too
+/// Counts a recipe whose vocabulary is known. Throws Error if the recipe's memory budget is too
 /// small.
 Figures figures_of(const Recipe& recipe);
 
@@ -31,7 +31,7 @@ double mebibytes(std::int64_t bytes);
 /// All figures, and the model's shape.
 nlohmann::ordered_json figures_json(const Recipe& recipe);
 
-/// What each process holds, sends and waits for; null for a single process.
+/// The memory, traffic and waiting time of each process; null for a single process.
 nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& speeds);
 
 /// Prints all figures.

@@ -24,7 +24,7 @@ CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes);
 /// missing.
 constexpr std::int64_t kAssumedVocabulary = 256;
 
-/// Says that the figures do not use the corpus's vocabulary.
+/// Prints that the figures do not use the corpus's vocabulary.
 void print_assumed_vocabulary();
 
 /// The recipe of an existing model. If `target` is a run, training is as in the run's config.toml.

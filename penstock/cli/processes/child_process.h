@@ -18,7 +18,7 @@ class WaitedSignals {
   ~WaitedSignals();
   WaitedSignals(const WaitedSignals&) = delete;
   WaitedSignals& operator=(const WaitedSignals&) = delete;
-  /// The signal mask of before, which other programs must get.
+  /// The signal mask before this object, which started programs must get.
   const sigset_t& before() const { return before_; }
   /// The next signal, or 0 if none comes for a while.
   int next() const;
@@ -29,7 +29,7 @@ class WaitedSignals {
 
 /// Starts this program with those arguments and environment variables. The first argument is the
 /// program's name. The child ends with this process. A terminal's Ctrl-C does not reach the child.
-/// Throws Error where the system cannot start another process.
+/// Throws Error if the system cannot start another process.
 pid_t start_program(std::vector<std::string> arguments, std::vector<std::string> environment,
                     const WaitedSignals& signals);
 

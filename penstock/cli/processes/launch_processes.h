@@ -7,12 +7,12 @@
 
 namespace penstock {
 
-/// The words about the work in the message that a rank is lost.
+/// The text about the work in the message that a rank is lost.
 struct LaunchedWork {
   std::function<std::string()> when;     ///< the progress of the work: "after step 12"
   std::function<std::string()> goes_on;  ///< the user's next command
 };
-/// The words for a training run, from its metrics.jsonl and its checkpoints.
+/// The text for a training run, from its metrics.jsonl and its checkpoints.
 LaunchedWork launched_run(const std::string& run_directory);
 
 /// Throws Error unless each of `processes` processes can read the file by itself.

@@ -1,6 +1,6 @@
-// The executable: sets what OpenMP's library reads while it is being loaded, then loads the
-// commands (libpenstock_cli, main.cpp) and runs them. It links neither OpenMP nor libtorch, so
-// `--version` takes no time.
+// The executable. It sets the environment variables that OpenMP's library reads when it is loaded,
+// then loads the commands (libpenstock_cli, main.cpp) and runs them. It links neither OpenMP nor
+// libtorch, so `--version` takes no time.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>

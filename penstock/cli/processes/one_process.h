@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// Throws Error where the environment says that this is one of several processes. Each process
-/// would do all of the command's work and write to the same folder.
+/// Throws Error if the environment says that this is one of several processes. Each process would
+/// do all of the command's work and write to the same folder.
 void check_one_process(const std::string& command);
 
 }  // namespace penstock
