@@ -183,6 +183,10 @@ GenerateOptions generate_options(const py::dict& given) {
     if (name == "temperature") out.sampling.temperature = number_of(value, name);
     if (name == "top_k") out.sampling.top_k = whole_number_of(value, name, 0);
     if (name == "top_p") out.sampling.top_p = number_of(value, name);
+    if (name == "min_p") out.sampling.min_p = number_of(value, name);
+    if (name == "repetition_penalty") out.adjustments.repetition_penalty = number_of(value, name);
+    if (name == "frequency_penalty") out.adjustments.frequency_penalty = number_of(value, name);
+    if (name == "presence_penalty") out.adjustments.presence_penalty = number_of(value, name);
     if (name == "seed") out.sampling.seed = seed_of(value, name);
     if (name == "stop")
       for (const py::handle text : value) out.stop.push_back(text_of(text, name));

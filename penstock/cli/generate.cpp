@@ -187,6 +187,29 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       "file with a text to continue, - for standard input; a newline at the end is left out"));
 }
 
+/// The options that make tokens of the sequence less likely.
+void add_penalties(CLI::App& command, LogitAdjustments& penalties) {
+  const double most = std::numeric_limits<double>::max();
+  command
+      .add_option("--repetition-penalty", penalties.repetition_penalty,
+                  "divide positive logits of tokens of prompt and text by this value, and multiply "
+                  "negative ones; 1: none")
+      ->check(positive_number())
+      ->check(real_number(0, most))
+      ->capture_default_str();
+  command
+      .add_option("--frequency-penalty", penalties.frequency_penalty,
+                  "subtract this value from a token's logit for each time that the text has the "
+                  "token")
+      ->check(real_number(-most, most))
+      ->capture_default_str();
+  command
+      .add_option("--presence-penalty", penalties.presence_penalty,
+                  "subtract this value from the logits of tokens that the text has")
+      ->check(real_number(-most, most))
+      ->capture_default_str();
+}
+
 /// The options of how tokens are chosen and where a text ends.
 void add_choice(CLI::App& command, GenerateOptions& options) {
   command
@@ -212,6 +235,12 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
       ->check(positive_number())
       ->check(real_number(0, 1))
       ->capture_default_str();
+  command
+      .add_option("--min-p", options.sampling.min_p,
+                  "sample from tokens at least this times as likely as the most likely one; 0: all")
+      ->check(real_number(0, 1))
+      ->capture_default_str();
+  add_penalties(command, options.adjustments);
   command.add_option("--seed", options.sampling.seed, "seed of the sampling")
       ->check(whole_number(0))
       ->capture_default_str();

@@ -133,8 +133,10 @@ class Model:
         return ax
 
     def generate(self, prompt: Union[str, Ids, Sequence[str], Sequence[Ids]] = "", *, max_tokens: int = 256,
-                 samples: int = 1, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0,
-                 stop: Union[str, Sequence[str]] = (), on_text: Optional[Callable[[int, int, str], Any]] = None
+                 samples: int = 1, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+                 repetition_penalty: float = 1.0, frequency_penalty: float = 0.0, presence_penalty: float = 0.0,
+                 seed: int = 0, stop: Union[str, Sequence[str]] = (),
+                 on_text: Optional[Callable[[int, int, str], Any]] = None
                  ) -> Union[_core.Completion, List[_core.Completion]]:
         """Continues a prompt (a text, or ids) or a list of prompts. Returns a `Completion` for one prompt.
 
@@ -143,7 +145,9 @@ class Model:
         several = isinstance(prompt, (list, tuple)) and len(prompt) > 0 and not isinstance(prompt[0], int)
         prompts = [p if isinstance(p, str) else _ids(p) for p in (prompt if several else [prompt])]
         options = {"max_tokens": max_tokens, "samples": samples, "temperature": temperature, "top_k": top_k,
-                   "top_p": top_p, "seed": seed, "stop": [stop] if isinstance(stop, str) else list(stop)}
+                   "top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty,
+                   "frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty, "seed": seed,
+                   "stop": [stop] if isinstance(stop, str) else list(stop)}
         found = self._loaded.generate(prompts, options, on_text)
         return found if several or samples > 1 else found[0]
 

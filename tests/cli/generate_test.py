@@ -62,6 +62,20 @@ def several(shell):
     shell.expect("--fold", generate(shell, "run", "--prompt", "A", "--fold", *WARM)["folded"] is True)
 
 
+def choices(shell):
+    def tokens(*arguments):
+        return generate(shell, "run", "--prompt", "the gate", "--tokens", "25", *arguments)["completions"][0]["tokens"]
+    greedy = tokens()
+    shell.expect("the model repeats tokens", len(set(greedy)) < len(greedy), greedy)
+    for option in ("--frequency-penalty", "--presence-penalty"):
+        other = tokens(option, "1e6")
+        shell.expect(f"{option}: no token twice", len(set(other)) == len(other), other)
+    shell.expect("--repetition-penalty", tokens("--repetition-penalty", "1e6") != greedy)
+    shell.expect("--min-p 1 leaves the likeliest token", tokens("--temperature", "1", "--min-p", "1") == greedy)
+    shell.mistake(2, ["--min-p"], "generate", "run", "--min-p", "1.5")
+    shell.mistake(2, ["--repetition-penalty"], "generate", "run", "--repetition-penalty", "0")
+
+
 def damaged(shell):
     """A model whose weights are not finite: the error names the model and the command that finds the cause."""
     checkpoints = os.path.join(shell.directory, "run", "checkpoints")
@@ -143,4 +157,4 @@ def stories(shell):
 
 
 if __name__ == "__main__":
-    shared.main([text, several, damaged, mistakes, ends, stories])
+    shared.main([text, several, choices, damaged, mistakes, ends, stories])

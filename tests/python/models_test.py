@@ -93,6 +93,11 @@ class Models(Fixture):
                          model.generate("line", max_tokens=4).tokens)
         self.assertEqual(model.decode(model.encode("naïve")), "naïve")
         self.assertEqual(len(model.generate("a", max_tokens=1, samples=3, temperature=1.0)), 3)
+        self.assertEqual(model.generate("line", max_tokens=12, temperature=1.0, min_p=1.0).tokens,
+                         model.generate("line", max_tokens=12).tokens)
+        for penalty in ("frequency_penalty", "presence_penalty"):
+            tokens = model.generate("line", max_tokens=12, **{penalty: 1e6}).tokens
+            self.assertEqual(len(set(tokens)), len(tokens))
         self.assertIn("remoe", repr(model))
         self.assertIn("4 tokens", repr(model.generate("line", max_tokens=4)))
 
