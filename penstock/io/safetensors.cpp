@@ -36,29 +36,43 @@ constexpr std::array<DtypeRow, 10> kDtypes = {{{Dtype::kBool, "BOOL", 1},
 
 const DtypeRow& row_of(Dtype dtype) { return *std::ranges::find(kDtypes, dtype, &DtypeRow::dtype); }
 
-/// Parses the header. Unlike a plain parse, it refuses repeated keys and deep nesting.
-json parse_header(std::string_view text, const std::string& origin) {
+/// Parses a header, or an index of shards. Unlike a plain parse, it refuses repeated keys, and deep
+/// nesting, which would take many times the memory of its text. Throws json::exception for what is
+/// no JSON.
+/// @param what  begins the errors
+json parse_flat(std::string_view text, const std::string& what) {
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
     if (event == json::parse_event_t::object_start) {
-      PENSTOCK_CHECK(depth < 3, origin, ": the safetensors header is nested too deeply");
+      PENSTOCK_CHECK(depth < 3, what, " is nested too deeply");
       keys.emplace_back();
     } else if (event == json::parse_event_t::array_start) {
-      PENSTOCK_CHECK(depth < 3, origin, ": the safetensors header is nested too deeply");
+      PENSTOCK_CHECK(depth < 3, what, " is nested too deeply");
     } else if (event == json::parse_event_t::object_end) {
       keys.pop_back();
     } else if (event == json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
-      PENSTOCK_CHECK(keys.back().insert(key).second, origin, ": the safetensors header names '",
-                     shown_name(key), "' twice");
+      PENSTOCK_CHECK(keys.back().insert(key).second, what, " names '", shown_name(key), "' twice");
     }
     return true;
   };
+  return json::parse(text, watch);
+}
+
+json parse_header(std::string_view text, const std::string& origin) {
   try {
-    return json::parse(text, watch);
+    return parse_flat(text, origin + ": the safetensors header");
   } catch (const json::exception&) {
     fail(origin,
          ": the safetensors header is not valid JSON; the file is damaged or of another kind");
+  }
+}
+
+json parse_index(std::string_view text, const std::string& origin) {
+  try {
+    return parse_flat(text, origin + ": the index of shards");
+  } catch (const json::exception&) {
+    fail(origin, ": not an index of shards (no valid JSON)");
   }
 }
 
@@ -205,8 +219,7 @@ SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) {
 
 void SafetensorsModel::read_index(const std::filesystem::path& path) {
   const std::string origin = path.string();
-  const json index =
-      json::parse(real_file_system().read(path, kLargestSafetensorsHeader), nullptr, false);
+  const json index = parse_index(real_file_system().read(path, kLargestSafetensorsHeader), origin);
   PENSTOCK_CHECK(index.is_object() && index.contains("weight_map") &&
                      index["weight_map"].is_object() && !index["weight_map"].empty(),
                  origin, ": not an index of shards (no weight_map)");

@@ -165,9 +165,18 @@ void read_heads(const ModelKeys& keys, ModelConfig& c) {
   PENSTOCK_CHECK(c.rope_base >= 1, keys.where("rope.freq_base"), " is ", c.rope_base);
 }
 
+/// Throws Error for one of several files that hold a model together.
+void check_is_whole(const GgufFile& file) {
+  const GgufValue* const parts = file.value("split.count");
+  const std::int64_t count = parts ? parts->as_integer().value_or(1) : 1;
+  PENSTOCK_CHECK(count <= 1, file.origin(), ": is one of the ", count,
+                 " files of a model; llama.cpp's llama-gguf-split joins them");
+}
+
 }  // namespace
 
 ModelConfig read_gguf_config(const GgufFile& file) {
+  check_is_whole(file);
   const GgufValue* const word = file.value("general.architecture");
   PENSTOCK_CHECK(word && word->as_string(), file.origin(),
                  ": key 'general.architecture' is missing");

@@ -151,20 +151,34 @@ TEST(GgufSource, BlocksThatAreNoRowsAreReadAsNumbers) {
   EXPECT_LT((logits - testing::logits_of(flat, tokens)).abs().max().item<double>(), 1e-4);
 }
 
+/// The error of opening the file with one more key; "" if it opens.
+std::string refusal_with(const TempDirectory& temp, const GgufFile& file, const std::string& key,
+                         const GgufValue& value) {
+  const std::string path = temp.path("changed.gguf");
+  GgufMetadata metadata = file.metadata();
+  metadata.emplace_back(key, value);
+  std::vector<GgufPlanned> planned;
+  for (const GgufTensor& tensor : file.tensors())
+    planned.push_back({tensor.name, tensor.type, tensor.shape});
+  GgufWriter writer(real_file_system(), path, metadata, planned);
+  for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
+  writer.commit();
+  return testing::error_or("", [&] { open_model_source(path); });
+}
+
+TEST(GgufSource, OneOfSeveralFilesSaysSo) {
+  const TempDirectory temp;
+  const GgufFile file(moe_file(temp));
+  const std::string refusal = refusal_with(temp, file, "split.count", GgufValue::u32(3));
+  testing::expect_says(refusal, {"changed.gguf: is one of the 3 files", "llama-gguf-split"});
+  EXPECT_EQ(refusal_with(temp, file, "split.count", GgufValue::u32(1)), "");
+}
+
 TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
   const TempDirectory temp;
   const GgufFile file(moe_file(temp));
-  const std::string path = temp.path("scaled.gguf");
   const auto opens = [&](const char* key, float factor) {
-    GgufMetadata metadata = file.metadata();
-    metadata.emplace_back(key, GgufValue::f32(factor));
-    std::vector<GgufPlanned> planned;
-    for (const GgufTensor& tensor : file.tensors())
-      planned.push_back({tensor.name, tensor.type, tensor.shape});
-    GgufWriter writer(real_file_system(), path, metadata, planned);
-    for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
-    writer.commit();
-    const std::string refusal = testing::error_or("", [&] { open_model_source(path); });
+    const std::string refusal = refusal_with(temp, file, key, GgufValue::f32(factor));
     if (!refusal.empty()) testing::expect_says(refusal, {key});
     return refusal.empty();
   };
