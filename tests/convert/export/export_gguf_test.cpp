@@ -289,6 +289,30 @@ TEST(ExportGguf, SmallerTypesRoundAndSaySo) {
   }
 }
 
+/// All experts are active, so rounding changes no choice.
+TEST(ExportGguf, EveryArchitectureComputesTheModelInEveryType) {
+  ModelConfig biased = small_dense(), olmoe = small_moe();
+  biased.qkv_bias = true;
+  olmoe.qk_norm = true;
+  olmoe.kv_heads = 4;
+  const std::vector<std::pair<std::string, ModelConfig>> cases = {
+      {"llama", small_dense()},      {"qwen2", biased}, {"mixtral", small_moe("after")},
+      {"qwen2moe", small_moe()},     {"olmoe", olmoe},  {"qwen3moe", small_qwen3()},
+      {"deepseek", small_deepseek()}};
+  for (auto [architecture, config] : cases)
+    for (const auto& [dtype, tolerance] : std::vector<std::pair<ExportDtype, double>>{
+             {ExportDtype::kF16, 1e-2}, {ExportDtype::kBF16, 0.1}, {ExportDtype::kQ8_0, 0.1}}) {
+      SCOPED_TRACE(concat(architecture, " ", word(dtype)));
+      if (config.moe.experts > 0) config.router.k = static_cast<double>(config.moe.experts);
+      const TempDirectory temp;
+      const Certificate certificate = exported(temp, config, architecture, dtype);
+      EXPECT_EQ(certificate.architecture, architecture);
+      EXPECT_TRUE(certificate.rounded);
+      EXPECT_GT(difference(temp), 0);
+      EXPECT_LT(difference(temp), tolerance);
+    }
+}
+
 TEST(ExportGguf, RowsThatAreNoBlocksAreRefusedByName) {
   const TempDirectory temp;
   ModelConfig config = small_moe();

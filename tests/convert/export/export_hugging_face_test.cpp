@@ -147,6 +147,28 @@ TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
   }
 }
 
+/// All experts are active, so rounding changes no choice.
+TEST(ExportHuggingFace, EveryArchitectureComputesTheModelInHalves) {
+  for (HuggingFaceCase item : hugging_face_cases())
+    for (const auto& [dtype, tolerance] : std::vector<std::pair<ExportDtype, double>>{
+             {ExportDtype::kF16, 0.02}, {ExportDtype::kBF16, 0.15}}) {
+      SCOPED_TRACE(concat(item.architecture, " ", word(dtype)));
+      if (item.config.moe.experts > 0)
+        item.config.router.k = static_cast<double>(item.config.moe.experts);
+      const TempDirectory temp;
+      const std::string model = write_random_model(item.config, temp.path("model")),
+                        out = temp.path("hf");
+      export_model({.model = model,
+                    .out = out,
+                    .architecture = item.architecture,
+                    .dtype = dtype,
+                    .check_tokens = 0});
+      const double off = testing::relative_difference(model, out);
+      EXPECT_GT(off, 0);
+      EXPECT_LT(off, tolerance);
+    }
+}
+
 TEST(ExportHuggingFace, AnExportOfAnExportIsTheSame) {
   for (const HuggingFaceCase& item : std::vector<HuggingFaceCase>{{"mixtral", small_moe("after")},
                                                                   {"qwen3moe", small_qwen3()},
