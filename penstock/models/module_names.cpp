@@ -1,8 +1,7 @@
 #include "penstock/models/module_names.h"
 
-#include <charconv>
-
 #include "penstock/base/error.h"
+#include "penstock/base/parse_number.h"
 #include "penstock/routers/parameter_names.h"
 
 namespace penstock {
@@ -12,9 +11,8 @@ constexpr std::string_view kLayerModule = "layer_", kLayersInFiles = "model.laye
 
 /// The layer's number at the start of a text, as names write it: "3." of "3.norm.weight".
 std::optional<std::int64_t> leading_layer(std::string_view text) {
-  std::int64_t out = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || out < 0 || !text.starts_with(concat(out, '.'))) return {};
+  const auto out = parse_number<std::int64_t>(text.substr(0, text.find('.')));
+  if (!out || *out < 0 || !text.starts_with(concat(*out, '.'))) return {};
   return out;
 }
 

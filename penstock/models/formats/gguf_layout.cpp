@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "penstock/base/parse_number.h"
 #include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/module_names.h"
 
@@ -53,12 +53,11 @@ std::string_view renamed(const std::array<NamePair, n>& table, std::string_view 
 
 /// Cuts an index such as "12." from the front of `text` and returns it; -1 if there is none.
 std::int64_t take_index(std::string_view& text) {
-  std::int64_t index = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end == text.data() + text.size() || *end != '.' || index < 0)
-    return -1;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
-  return index;
+  const std::size_t dot = text.find('.');
+  const auto index = parse_number<std::int64_t>(text.substr(0, dot));
+  if (dot == std::string_view::npos || !index || *index < 0) return -1;
+  text.remove_prefix(dot + 1);
+  return *index;
 }
 
 }  // namespace
