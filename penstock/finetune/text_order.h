@@ -16,8 +16,8 @@ using TextIndices = std::vector<std::size_t>;
 /// batches. Pools of one batch are not sorted. Each text occurs once; one batch may be smaller.
 class TextOrder {
  public:
-  /// REQUIRES: at least one text, batch ≥ 1, pool ≥ 1.  @param drop_last  leaves out one batch of
-  /// each epoch if the texts do not fill all batches Throws Error if no batch is left.
+  /// @param drop_last  leaves out one batch of each epoch if the texts do not fill all batches
+  /// REQUIRES: at least one text, batch ≥ 1, pool ≥ 1. Throws Error if no batch is left.
   TextOrder(const EncodedSet& set, std::int64_t batch, std::int64_t pool, std::uint64_t seed,
             bool drop_last);
   std::int64_t batches_per_epoch() const { return batches_; }

@@ -1,5 +1,6 @@
 // Replaces a model's routers by plain matrices with the same function. Inference, and formats that
-// know only plain routers, use them. Exporting checks what the target format computes.
+// know only plain routers, use them. The export itself checks that the target format computes the
+// gates.
 #pragma once
 
 #include <memory>

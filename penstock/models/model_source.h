@@ -42,7 +42,7 @@ class ModelSource {
   /// Error as tensor() does.
   virtual std::optional<ops::StoredRows> stored(const std::string&) const { return {}; }
   /// The name of the file's tensor that has the tensor, for error messages: the same name, unless
-  /// the format has names of its own. Throws Error for a name that is not among names().
+  /// the format has its own names. Throws Error for a name that is not among names().
   virtual std::string stored_name(const std::string& name) const { return name; }
   /// The model's tokenizer. Throws Error if there is none.
   virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;

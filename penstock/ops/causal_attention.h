@@ -11,7 +11,7 @@
 namespace penstock::ops {
 
 /// The layout of a packed projection [B, T, (H+2G)·hd]: H query heads, then G key heads, then G
-/// value heads.  `rotation` [T, hd] and `start` [B, T] are undefined where absent.
+/// value heads.  `rotation` [T, hd] and `start` [B, T] may be undefined.
 struct AttentionOptions {
   std::int64_t heads = 0, kv_heads = 0;
   double scale = 1;

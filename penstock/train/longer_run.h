@@ -16,8 +16,8 @@ namespace penstock {
 Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& node);
 
 /// Why a run of the recipe `before` cannot go on to `steps` steps with the same result as a run
-/// that had `steps` steps from the beginning; "" where it can. The learning rates and the experts
-/// per token of its steps so far must be those of the longer run.
+/// that had `steps` steps from the beginning; "" if it can. The learning rates and the experts per
+/// token of its steps so far must be those of the longer run.
 std::string why_not_longer(const Recipe& before, std::int64_t steps);
 
 /// Throws Error unless the directory's run, of recipe `before`, is a run of recipe `now` or becomes

@@ -22,7 +22,7 @@ Recipe read_recipe(const ConfigNode& node);
 /// open the model of train.init_from, which may be gone.
 Recipe read_recorded_recipe(const ConfigNode& node);
 
-/// The recipe of the run whose config.toml is `path`. Throws Error where the file is damaged.
+/// The recipe of the run whose config.toml is `path`. Throws Error if the file is damaged.
 Recipe recorded_recipe(const std::string& path);
 
 /// Fills train.init_hash from the content of train.init_from, or checks it if it is given, because

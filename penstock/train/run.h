@@ -15,7 +15,7 @@ namespace penstock {
 /// the final evaluation (which a resumed run repeats).
 /// Throws Error for bad recipes, for recipes whose training takes more memory than is free (unless
 /// forced), for a directory that holds another recipe's run, and on a full disk (the earlier
-/// checkpoint stays). Throws DivergedError where a loss or a gradient is not finite.
+/// checkpoint stays). Throws DivergedError if a loss or a gradient is not finite.
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control);
 

@@ -14,7 +14,7 @@ namespace penstock {
 /// checkpoint of the last complete step and returns `interrupted`. It stops between steps, between
 /// the layers of a step (which is given up) and in measurements (which a resumed run repeats).
 /// Throws Error for a directory that holds another run and on a full disk (the earlier checkpoint
-/// stays). Throws DivergedError where a loss or a gradient is not finite.
+/// stays). Throws DivergedError if a loss or a gradient is not finite.
 RunOutcome run_task(RunTask& task, const std::string& directory, const TrainControl& control);
 
 }  // namespace penstock

@@ -8,7 +8,7 @@
 namespace penstock {
 
 /// {"layers": ["layer", "experts", "nothing"], "flops": 0.14}: a word for each layer, and the ratio
-/// of recomputed FLOPs to useful FLOPs; null where nothing is recomputed.
+/// of recomputed FLOPs to useful FLOPs; null if nothing is recomputed.
 nlohmann::ordered_json recomputed_json(const RecomputeChoice& choice);
 
 }  // namespace penstock

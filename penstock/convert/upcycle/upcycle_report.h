@@ -21,7 +21,7 @@ struct LogitScale {
 /// The report, for people and for upcycling.json.
 struct UpcycleReport {
   ModelConfig config;
-  std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
+  std::vector<HeadGroups> groups;      ///< per layer; empty if no heads were grouped
   std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
   /// Per layer, number of keys that were equal to another key and were changed by noise.
   std::vector<std::int64_t> tied;

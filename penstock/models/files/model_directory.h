@@ -24,8 +24,8 @@ std::string config_json_text(const ModelConfig& config);
 std::shared_ptr<LanguageModel> load_model(const std::string& model);
 /// The same for an open source.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source);
-/// The same with another config whose tensors have the same names and shapes. Of each tensor only
-/// what the place holds is read and checked. Memory: the place's part of the model and one tensor.
+/// The same with another config whose tensors have the same names and shapes. Only the place's part
+/// of each tensor is read and checked. Memory: the place's part of the model and one tensor.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config,
                                           const ModelPlace& place = {});
 

@@ -26,7 +26,7 @@ struct ExpertViews {
   }
   const float* bias_out(std::int64_t e) const { return b_out ? b_out + e * width : nullptr; }
 
-  const float* hidden;  ///< null where the problem's hidden is bf16
+  const float* hidden;  ///< null if the problem's hidden is bf16
   const float *weight, *w_in, *w_out, *b_in, *b_out;
   const std::int64_t *token, *offsets, *by_token, *token_offsets;
 
@@ -41,8 +41,8 @@ struct Group {
 };
 std::vector<Group> groups(const ExpertViews& views);
 
-/// The tasks into which a backward pass cuts an expert with `rows` of its group's `all` rows: more
-/// than one where the expert has more than 1/16 of the rows, and at most `most`.
+/// The number of tasks into which a backward pass cuts an expert with `rows` of its group's `all`
+/// rows: more than one if the expert has more than 1/16 of the rows, and at most `most`.
 std::int64_t backward_parts(std::int64_t rows, std::int64_t all, std::int64_t most);
 
 /// The expert of each assignment.

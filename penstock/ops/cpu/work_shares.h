@@ -24,7 +24,7 @@ class WorkShares {
 
  private:
   /// The items [begin, end) that are left, in one word, so that an owner and another thread cannot
-  /// take the same item. A share has a cache line of its own.
+  /// take the same item. A share has its own cache line.
   struct alignas(64) Share {
     std::atomic<std::uint64_t> left;
   };

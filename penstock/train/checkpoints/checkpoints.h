@@ -65,7 +65,7 @@ WrittenPiece save_piece(FileSystem& fs, const PiecePlace& place, std::int64_t st
                         const TensorMap& model, const TensorMap& optimizer);
 
 /// Opens a checkpoint that was found intact. Its tensors are mapped from the files, so nobody may
-/// write to them. Throws Error where a file is missing or has another size.
+/// write to them. Throws Error if a file is missing or has another size.
 CheckpointContents open_checkpoint(FileSystem& fs, const std::filesystem::path& directory);
 
 struct CheckpointPolicy {
@@ -99,7 +99,7 @@ class CheckpointStore {
   /// Like latest(), but the checkpoint with the lowest validation loss, among equals the earliest
   /// step.
   CheckpointSearch best();
-  /// Reads back what save() was given. Throws Error where the checkpoint is damaged or absent.
+  /// Reads back what save() was given. Throws Error if the checkpoint is damaged or absent.
   CheckpointContents load(std::int64_t step);
   /// Steps of all checkpoints in the folder, ascending, intact or not; none without a folder.
   std::vector<std::int64_t> steps() const;

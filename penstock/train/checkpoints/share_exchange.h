@@ -36,7 +36,7 @@ class HeldState {
   /// @param kind  0: the weights, 1 and 2: the moments
   at::Tensor numbers(const std::string& name, int kind, std::int64_t begin, std::int64_t end) const;
   at::TensorOptions options(const std::string& name, int kind) const;
-  /// Copies this rank's part of whole tensors into the live state. Throws Error where a moment is
+  /// Copies this rank's part of whole tensors into the live state. Throws Error if a moment is
   /// missing or has a wrong shape.
   /// REQUIRES: the weights are in memory, and `model` has all tensors that this rank holds, in
   /// their shapes.

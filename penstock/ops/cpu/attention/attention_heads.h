@@ -43,8 +43,8 @@ class PackedHeads {
   void pack_keys(std::int64_t b, std::int64_t kv, float factor, float* out) const;
   void pack_values(std::int64_t b, std::int64_t kv, float* out) const;
 
-  /// Prefetches what the work after `block` reads: the group's next queries, and the same positions
-  /// of the next group's keys and values.
+  /// Prefetches the data for the work after `block`: the group's next queries, and the same
+  /// positions of the next group's keys and values.
   void prefetch_next(std::int64_t b, std::int64_t kv, const Block& block) const;
   /// Prefetches the memory to which the block's queries, keys and values will be written.
   void prefetch_write(std::int64_t b, std::int64_t kv, const Block& block) const;
