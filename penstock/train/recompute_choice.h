@@ -29,8 +29,7 @@ struct RankShare {
 };
 
 /// The choice with the fewest FLOPs computed again that fits into the recipe's budget. If none
-/// fits, the choice with the fewest bytes. Without a budget, the
-/// choice of train.recompute_experts.
+/// fits, the choice with the fewest bytes. Without a budget, the choice of train.recompute_experts.
 ///
 /// A choice recomputes the first m layers whole and only the experts of the next n layers, and
 /// keeps all activations of the rest. (The backward pass reaches the first layers last, when it has

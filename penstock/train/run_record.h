@@ -67,8 +67,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
 /// The largest distance of a mean sparsity from its target, 1 − k/E, at which it counts as on
 /// target: min(0.02, 0.16·k/E). For E/k up to 8 it is 0.02, and beyond that 16 % of the target's
 /// active experts. A tolerance of 0.02 alone would count a model without any active expert as on
-/// target from
-/// E/k = 50 on.
+/// target from E/k = 50 on.
 double settle_tolerance(double target);
 
 /// First step at which the mean sparsity of the 20 steps up to it is within settle_tolerance() of

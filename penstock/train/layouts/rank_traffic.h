@@ -51,8 +51,7 @@ Sent of_stages(double messages, double numbers, const dist::Layout& layout,
                const MachineSpeeds& speeds);
 
 /// Traffic of tokens to their experts and back, and of their gradients. In each exchange a row goes
-/// to
-/// (e − 1)·(1 − (1 − 1/e)^k) other ranks; the busiest rank has rank_load times as many rows.
+/// to (e − 1)·(1 − (1 − 1/e)^k) other ranks; the busiest rank has rank_load times as many rows.
 /// @param rows  elements of a micro-batch's rows;  @param k  active experts
 Sent of_tokens(double exchanges, double rows, double k, const dist::Layout& layout,
                const MachineSpeeds& speeds);

@@ -31,7 +31,7 @@ class LayerWeights {
   /// The weights are whole at first.
   explicit LayerWeights(std::vector<LayerUnit> units);
 
-  /// Sets the exchanges of all other units (`dense`) and of experts' units.
+  /// Sets the exchange of experts' units (`experts`) and that of all other units (`dense`).
   void connect(UnitExchange dense, UnitExchange experts);
   /// Called before a step. Frees all layers and starts to gather the first layer.
   /// @param rounds  of parts in the step;  @param passes  of each part through the layers
