@@ -43,7 +43,7 @@ class MetricsLog {
   std::string missing_;
 };
 
-/// The complete lines of a log, in order; none when there is no file.
+/// The complete lines of a log, in order; none when there is no file. They lack their "load".
 std::vector<nlohmann::ordered_json> read_metrics(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -43,6 +43,24 @@ TEST(MetricsLog, EveryStepOnceAfterAResume) {
   EXPECT_EQ(fs.read(path), "");
 }
 
+TEST(MetricsLog, KeepsLoadsInTheFileAndLeavesThemOutInMemory) {
+  const TempDirectory temp;
+  auto& fs = real_file_system();
+  const auto path = temp.path() / "metrics.jsonl";
+  const std::string first =
+      "{\"step\":1,\"load\":[[0.5,0.5],[0.25,0.75]],\"rank_load\":{\"max\":2},"
+      "\"validation\":{\"load\":[[1,0]],\"loss\":3}}\n";
+  write_file_atomically(fs, path, first + "{\"step\":2,\"load\":[]}\n");
+  const auto lines = read_metrics(fs, path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].dump(),
+            "{\"step\":1,\"rank_load\":{\"max\":2},"
+            "\"validation\":{\"load\":[[1,0]],\"loss\":3}}");
+  EXPECT_EQ(lines[1].dump(), "{\"step\":2}");
+  MetricsLog log(fs, path, 1);
+  EXPECT_EQ(fs.read(path), first);
+}
+
 TEST(MetricsLog, DropsTornForeignAndRepeatedLines) {
   const TempDirectory temp;
   auto& fs = real_file_system();
