@@ -8,11 +8,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/ask.h"
+#include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/init_files.h"
@@ -20,6 +24,10 @@
 #include "penstock/data/corpus/documents.h"
 #include "penstock/data/prepare/assign_splits.h"
 #include "penstock/data/prepare/prepare.h"
+#include "penstock/data/tokenizer.h"
+#include "penstock/data/utf8.h"
+#include "penstock/models/files/open_model.h"
+#include "penstock/models/files/same_tokenizer.h"
 #include "penstock/routers/part_names.h"
 
 namespace penstock {
@@ -99,32 +107,46 @@ StartingPurpose complete(InitOptions& options) {
 /// More text than this is not read; the sizes of its files stand for it.
 constexpr std::uintmax_t kMostRead = 32 << 20;
 
-/// The bytes of all documents. Throws Error where `penstock data prepare` will refuse the text.
-std::uintmax_t bytes_of_documents(const std::string& place) {
-  std::uintmax_t out = 0;
+/// The number of bytes for each of the tokenizer's tokens, at the beginning of the text.
+double bytes_per_token(const Tokenizer& tokenizer, std::string_view text) {
+  constexpr std::size_t kBeginning = 1 << 16;
+  text = text.substr(0, kBeginning);
+  text = text.substr(0, find_invalid_utf8(text));  // without a torn last character
+  const std::size_t tokens = tokenizer.encode(text).size();
+  return tokens > 0 ? static_cast<double>(text.size()) / static_cast<double>(tokens) : 1;
+}
+
+/// The tokens of all documents: about as many as the tokenizer makes, or without one their bytes.
+/// Throws Error where `penstock data prepare` will refuse the text.
+double tokens_of_documents(const std::string& place, const Tokenizer* tokenizer) {
+  double bytes = 0;
   try {
-    for (const Document& document : read_nonempty({.path = place}, {})) out += document.text.size();
+    const std::vector<Document> documents = read_nonempty({.path = place}, {});
+    for (const Document& document : documents) bytes += static_cast<double>(document.text.size());
+    return tokenizer ? bytes / bytes_per_token(*tokenizer, documents.front().text) : bytes;
   } catch (const Error& error) {
     fail(error.what(), "; or make a corpus of it first (`penstock data prepare ", place,
          " --out corpora/NAME`, with the options that it needs), and name this corpus");
   }
-  return out;
 }
 
-/// The number of training tokens that `penstock data prepare` will make of the text at `place`, by
-/// default a token of each byte.
-std::int64_t training_tokens_of(const std::string& place) {
-  const std::uintmax_t stored = stored_bytes(place),
-                       bytes = stored > kMostRead ? stored : bytes_of_documents(place);
+/// About the number of training tokens that `penstock data prepare` will make of the text at
+/// `place`; without a tokenizer a token of each byte.
+std::int64_t training_tokens_of(const std::string& place, const Tokenizer* tokenizer) {
+  const std::uintmax_t stored = stored_bytes(place);
+  const double tokens =
+      stored > kMostRead ? static_cast<double>(stored) : tokens_of_documents(place, tokenizer);
   const double share = parse_split_plan(PrepareOptions().split).shares[0];
-  return std::max<std::int64_t>(1, std::llround(static_cast<double>(bytes) * share));
+  return std::max<std::int64_t>(1, std::llround(tokens * share));
 }
 
 /// The corpus at `place`, or the corpus that the text at `place` will become.
-StartingData data_of(const std::string& place) {
+/// @param tokenizer  the tokenizer that it must have; null: any. Throws Error for another one.
+StartingData data_of(const std::string& place, const Tokenizer* tokenizer) {
   StartingData out{.corpus = place};
   if (fs::exists(fs::path(place) / kManifestFile)) {
     const Corpus corpus = Corpus::open(place);
+    if (tokenizer) check_same_tokenizer(*tokenizer, corpus);
     out.vocab = corpus.vocab_size();
     out.tokens = corpus.count(Split::kTrain).tokens;
     return out;
@@ -136,13 +158,23 @@ StartingData data_of(const std::string& place) {
   out.exists = fs::exists(fs::path(out.corpus) / kManifestFile);
   out.source = place == "system" ? "--system" : place;
   if (out.exists) {
-    const StartingData made = data_of(out.corpus);
+    const StartingData made = data_of(out.corpus, tokenizer);
     out.vocab = made.vocab;
     out.tokens = made.tokens;
   } else if (place != "system") {
-    out.tokens = training_tokens_of(place);
+    out.tokens = training_tokens_of(place, tokenizer);
   }
   return out;
+}
+
+/// The tokenizer of the model that is to be upcycled; null where the model has none that opens.
+std::shared_ptr<const Tokenizer> tokenizer_of(const std::string& model) {
+  const auto source = open_model_source(model_argument(model).path);
+  try {
+    return source->tokenizer();
+  } catch (const Error&) {  // the model's ids are then taken to be the corpus's
+    return nullptr;
+  }
 }
 
 void check_free(const std::string& path) {
@@ -154,12 +186,16 @@ void init(InitOptions options) {
   const StartingPurpose purpose = complete(options);
   check_free(options.out);  // before the measurement, which takes seconds
   method_named(options.method, "options.method");
+  const auto tokenizer =
+      purpose == StartingPurpose::upcycle ? tokenizer_of(options.model) : nullptr;
+  StartingData data = data_of(options.data, tokenizer.get());
+  if (tokenizer) data.tokenizer = options.model;
   StartingFiles files = starting_files({.purpose = purpose,
                                         .method = options.method,
                                         .model = options.model,
                                         .out = options.out,
                                         .seconds = *seconds_of(options.time),
-                                        .data = data_of(options.data)});
+                                        .data = std::move(data)});
   for (const auto& [path, text] : files.texts) check_free(path);
   for (const auto& [path, text] : files.texts)
     write_file_atomically(real_file_system(), path, text);

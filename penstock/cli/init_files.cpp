@@ -91,7 +91,10 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
 std::string corpus_command(const StartingData& data) {
   if (data.exists) return "";
   const std::string source = data.source == "--system" ? data.source : shell_quoted(data.source);
-  return fmt::format("  penstock data prepare {} --out {}\n", source, shell_quoted(data.corpus));
+  const std::string tokenizer =
+      data.tokenizer.empty() ? "" : " --tokenizer " + shell_quoted(data.tokenizer);
+  return fmt::format("  penstock data prepare {}{} --out {}\n", source, tokenizer,
+                     shell_quoted(data.corpus));
 }
 
 KeyValues training_values(const StartingQuestion& question, const Recipe& recipe,

@@ -11,11 +11,12 @@
 namespace penstock {
 
 struct StartingData {
-  std::string corpus;        ///< its folder
-  std::string source = {};   ///< the argument of `penstock data prepare`; "" for a corpus
-  bool exists = true;        ///< whether the corpus is there
-  std::int64_t vocab = 256;  ///< vocabulary size; 256 if the corpus does not exist yet
-  std::int64_t tokens = 0;   ///< tokens of the training split, which may not exist yet; 0: unknown
+  std::string corpus;          ///< its folder
+  std::string source = {};     ///< the argument of `penstock data prepare`; "" for a corpus
+  std::string tokenizer = {};  ///< the model whose tokenizer it has; "": a token is a byte
+  bool exists = true;          ///< whether the corpus is there
+  std::int64_t vocab = 256;    ///< vocabulary size; 256 if the corpus does not exist yet
+  std::int64_t tokens = 0;  ///< tokens of the training split, which may not exist yet; 0: unknown
 };
 
 enum class StartingPurpose { train, upcycle, compare };

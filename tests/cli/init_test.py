@@ -62,6 +62,22 @@ def check_upcycling(shell):
     shell.ok("train", "up.toml", *SHORT)
 
 
+def check_upcycling_in_its_tokens(shell):
+    """The commands that `init` prints can be followed also if the model's tokens are no bytes."""
+    shell.ok("data", "prepare", "text.txt", "--tokenizer", "words", "--out", "in-words")
+    shell.ok("init", "--method", "dense", "--data", "in-words", "--time", "2s", "--out", "words.toml")
+    shell.ok("train", "words.toml", *SHORT)
+    upcycle = ("init", "--for", "upcycle", "--model", "runs/words", "--time", "2s", "--out", "up-words.toml", "--data")
+    shell.mistake(1, ("corpus: was made with another tokenizer",), *upcycle, "corpus")
+    said = shell.ok(*upcycle, "text.txt")
+    commands = [line.split()[1:] for line in said.splitlines() if line.startswith("  penstock ")]
+    shell.expect("the model's tokenizer", commands[0] == ["data", "prepare", "text.txt", "--tokenizer", "runs/words", "--out",
+                                                          "corpora/text"], said)
+    for command in commands[:2]:
+        shell.ok(*command)
+    shell.ok("train", "up-words.toml", *SHORT)
+
+
 def check_text(shell):
     """For a text file in place of a corpus, `init` first names the command that makes a corpus from it."""
     said = shell.ok("init", "--data", "text.txt", "--time", "2s", "--out", "of-text.toml")
@@ -160,7 +176,7 @@ def main(program):
     with tiny(program, run=False) as shell:
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
-        for check in (check_training, check_comparing, check_upcycling, check_text, check_limits, check_mistakes,
+        for check in (check_training, check_comparing, check_upcycling, check_text, check_upcycling_in_its_tokens, check_limits, check_mistakes,
                       check_terminal, check_suggestions, check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
