@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <variant>
 #include <vector>
 
 #include "penstock/base/error.h"
@@ -119,14 +124,46 @@ std::string list_of(const Found& found, const char* kind, const char* title) {
   return fmt::format("  {:<17} {}\n", title, out);
 }
 
+/// The text at the key, "" where there is none.
+std::string text_at(const ConfigNode& node, std::initializer_list<const char*> key) {
+  const ConfigNode* at = &node;
+  for (const char* name : key)
+    if (at) at = at->find(name);
+  const auto* text = at ? std::get_if<std::string>(&at->value()) : nullptr;
+  return text ? *text : "";
+}
+
+/// The corpus that a recipe or a study names, a study also by its base; "" where none is named.
+std::string named_corpus(const fs::path& file) {
+  try {
+    const ConfigNode node = read_toml(file.string());
+    const std::string own = text_at(node, {"data", "corpus"}),
+                      set = text_at(node, {"set", "data", "corpus"}),
+                      base = text_at(node, {"base"});
+    if (!own.empty() || !set.empty() || base.empty()) return own.empty() ? set : own;
+    return text_at(read_toml((file.parent_path() / base).string()), {"data", "corpus"});
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// The words behind a command so that it finds a corpus: none, or --set where the corpus that the
+/// file names is not there. Nothing where there is no corpus at all.
+std::optional<std::string> corpus_words(const std::string& file, const std::string* corpus) {
+  const std::string named = named_corpus(file);
+  std::error_code unreadable;
+  if (named.empty() || named.starts_with('~') || fs::exists(named, unreadable)) return "";
+  if (!corpus) return std::nullopt;
+  return " --set " + shell_quoted("data.corpus=" + *corpus);
+}
+
 std::string next_commands(const Found& found) {
   std::string out;
   const auto add = [&](const std::string& command, const char* what) {
-    out += fmt::format("  {:<50} {}\n", command, what);
+    out += fmt::format("  {:<49}  {}\n", command, what);
   };
   const std::string *run = found.first("run"), *model = found.first("model"),
-                    *corpus = found.first("corpus"), *study = found.first("study"),
-                    *usable = run ? run : model;
+                    *corpus = found.first("corpus"), *usable = run ? run : model;
   if (usable) {
     add("penstock generate " + as_word(*usable) + " --prompt 'The '", "write text with it");
     add("penstock serve " + as_word(*usable), "chat with it in a browser");
@@ -134,17 +171,24 @@ std::string next_commands(const Found& found) {
       add("penstock eval " + as_word(*usable) + " --data " + as_word(*corpus), "measure it");
   }
   std::error_code unreadable;
+  const auto has_corpus = [&](const std::string& file) {
+    return corpus_words(file, corpus).has_value();
+  };
   const auto untrained = [&](const std::string& recipe) {
-    return !fs::exists(default_run(recipe), unreadable);
+    return !fs::exists(default_run(recipe), unreadable) && has_corpus(recipe);
   };
   const auto unfinished = [&](const std::string& recipe) {
-    return !fs::exists(fs::path(default_run(recipe)) / "finished.json", unreadable);
+    const fs::path run = default_run(recipe);
+    return fs::exists(run, unreadable) && !fs::exists(run / "finished.json", unreadable) &&
+           has_corpus(recipe);
   };
   if (const std::string* recipe = found.first("recipe", untrained))
-    add("penstock train " + as_word(*recipe), "train");
+    add("penstock train " + as_word(*recipe) + *corpus_words(*recipe, corpus), "train");
   else if ((recipe = found.first("recipe", unfinished)))
-    add("penstock train " + as_word(*recipe) + " --resume", "continue the training");
-  if (study) add("penstock study " + as_word(*study), "train and compare");
+    add("penstock train " + as_word(*recipe) + *corpus_words(*recipe, corpus) + " --resume",
+        "continue the training");
+  if (const std::string* study = found.first("study", has_corpus))
+    add("penstock study " + as_word(*study) + *corpus_words(*study, corpus), "train and compare");
   if (!corpus)
     add("penstock data prepare --system --out corpora/system", "a corpus of this machine's text");
   add("penstock init", "a recipe that fits the time you have");
@@ -157,6 +201,9 @@ std::string next_commands(const Found& found) {
 std::string overview(const std::string& folder) {
   Found found;
   look(folder, "", 0, found);
+  for (auto& [kind, paths] : found.kinds)  // what lies in the folder itself comes first
+    std::ranges::stable_sort(paths, {},
+                             [](const std::string& path) { return std::ranges::count(path, '/'); });
   std::string out = list_of(found, "recipe", "recipes") + list_of(found, "study", "studies") +
                     list_of(found, "finished study", "finished studies") +
                     list_of(found, "corpus", "corpora") + list_of(found, "run", "runs") +

@@ -155,6 +155,14 @@ def check_suggestions(shell):
     shell.expect("a run to continue", suggested() == ["penstock train a.toml --resume"], suggested())
     touch("runs/a/finished.json")
     shell.expect("nothing to train", suggested() == [], suggested())
+    os.makedirs(os.path.join(folder, "0"))
+    for name in ("0/first.toml", "own.toml"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write('[data]\ncorpus = "elsewhere"\n[train]\n')
+    shell.expect("no corpus to train on", suggested() == [], suggested())
+    os.symlink(os.path.join(shell.directory, "corpus"), os.path.join(folder, "text"))
+    shell.expect("the folder's own recipe and corpus", suggested() == ["penstock train own.toml --set data.corpus=text"],
+                 suggested())
 
 
 def check_unreadable(shell):
