@@ -203,6 +203,23 @@ def check_links(shell):
                                           if "tmp-" in name])
 
 
+def check_folders_with_names_of_files(shell):
+    """A folder may be named as a GGUF file or a llama2.c checkpoint is. It is refused once, with the file in it."""
+    for name in ("x.gguf", "x.bin", "download.gguf"):
+        os.makedirs(os.path.join(shell.directory, name))
+    write(shell, "download.gguf/m.gguf", "")
+    for folder, more in (("x.gguf", ""), ("x.bin", ""), ("download.gguf", ", or its file download.gguf/m.gguf")):
+        for command in (("generate", folder, "--prompt", "a"), ("eval", folder, "--text", "text.txt"), ("info", folder),
+                        ("export", folder, "--format", "hf", "--out", "hf"), ("upcycle", folder, "--out", "moe"),
+                        ("generate", "run", "--draft", folder, "--prompt", "a")):
+            shell.mistake(1, [f"penstock: {folder}: is a folder that holds neither config.json nor checkpoints; give a "
+                              f"model or a run directory{more}\n"], *command)
+        shell.mistake(1, [f"train.init_from: {folder}: has no config.json; give a model directory"], "train", "recipe.toml",
+                      "--set", f"train.init_from={folder}", "--out", "other")
+    shell.mistake(1, ["train.init_from: nowhere: no such folder"], "train", "recipe.toml", "--set",
+                  "train.init_from=nowhere", "--out", "other")
+
+
 def check_interrupted_evaluation(shell):
     write(shell, "long.txt", "the gate decides how much water each turbine gets\n" * 400000)
     process = subprocess.Popen([shell.program, "eval", "run", "--text", "long.txt", "--threads", "1"],
@@ -239,6 +256,7 @@ def main():
         check_runs_that_go_on(shell)
         check_output_paths(shell)
         check_links(shell)
+        check_folders_with_names_of_files(shell)
         check_interrupted_evaluation(shell)
         check_finetuned_run(shell)
         return finish(shell)

@@ -101,6 +101,23 @@ def interrupted(shell):
     shell.expect("the folder that existed is kept", os.path.exists(os.path.join(shell.directory, "kept", "config.json")))
 
 
+def full_disk(shell):
+    """Exports to a file system with room for the model and not for its certificate. Only root can mount one."""
+    whole = os.path.join(shell.directory, "whole.gguf")
+    shell.ok("export", "topk", "--format", "gguf", "--out", "whole.gguf")
+    pages = -(-os.path.getsize(whole) // 4096)
+    full = os.path.join(shell.directory, "full")
+    os.mkdir(full)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "tmpfs", full], capture_output=True).returncode:
+        print("skipped: a full disk (cannot mount a small one)")
+        return
+    try:
+        shell.mistake(1, ["disk full"], "export", "topk", "--format", "gguf", "--out", "full/m.gguf")
+        shell.expect("no file without its certificate", os.listdir(full) == [], os.listdir(full))
+    finally:
+        subprocess.run(["umount", full], check=True)
+
+
 def mistakes(shell):
     shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "folder")
     shell.mistake(1, ["ends in .gguf"], "export", "topk", "--format", "gguf", "--out", "new")
@@ -128,4 +145,4 @@ def mistakes(shell):
 
 
 if __name__ == "__main__":
-    harness.main((exports, relu_routed, interrupted, mistakes))
+    harness.main((exports, relu_routed, interrupted, full_disk, mistakes))

@@ -173,21 +173,15 @@ void check_agreement(const Certificate& certificate, ExportDtype dtype) {
                    concat("largest difference ", a.max_logit_difference, " of ", a.largest_logit));
 }
 
-/// Compares the file with the model on these tokens. If the measurement fails, removes the file, so
-/// that no unmeasured file is left.
+/// Compares the file with the model on these tokens.
 void measure(const ExportOptions& options, const at::Tensor& tokens, Certificate& certificate,
              const ConversionProgress& progress) {
-  try {
-    tell(progress, "measuring", 0);
-    const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
-    tell(progress, "measuring", 0.5);
-    const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
-    certificate.agreement = compare(ours, theirs);
-    check_agreement(certificate, certificate.dtype);
-  } catch (...) {
-    std::filesystem::remove_all(followed(options.out));
-    throw;
-  }
+  tell(progress, "measuring", 0);
+  const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
+  tell(progress, "measuring", 0.5);
+  const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
+  certificate.agreement = compare(ours, theirs);
+  check_agreement(certificate, certificate.dtype);
 }
 
 }  // namespace
@@ -244,9 +238,14 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   if (written.dtype != dtype) out.asked_dtype = dtype;
   out.rounded = written.rounded;
   out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
-  if (tokens.defined()) measure(options, tokens, out, progress);
-  write_file_atomically(real_file_system(), certificate_path(options),
-                        json_text(to_json(out), 2) + "\n");
+  try {
+    if (tokens.defined()) measure(options, tokens, out, progress);
+    write_file_atomically(real_file_system(), certificate_path(options),
+                          json_text(to_json(out), 2) + "\n");
+  } catch (...) {  // no file is left without its certificate
+    std::filesystem::remove_all(followed(options.out));
+    throw;
+  }
   return out;
 }
 

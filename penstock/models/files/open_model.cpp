@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
@@ -29,6 +30,10 @@ ModelConfig read_model_config(const std::string& model) {
   if (is_model_file(model) && !std::filesystem::is_directory(model))
     return open_model_source(model)->config();
   const std::string path = model + "/config.json";
+  std::error_code none;
+  PENSTOCK_CHECK(std::filesystem::exists(path, none), model,
+                 std::filesystem::exists(model, none) ? ": has no config.json" : ": no such folder",
+                 "; give a model directory, ", kModelFiles);
   const nlohmann::json config = read_json(path);
   if (!config.is_object() || !config.contains("penstock")) return hf_model_config(config, path);
   PENSTOCK_CHECK(config["penstock"].is_object() && config["penstock"].contains("model"), path,

@@ -5,9 +5,12 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/formats/torch_safetensors.h"
 #include "penstock/models/transformer_xl.h"
@@ -120,6 +123,12 @@ TEST(ModelDirectory, RefusesWhatIsNoModel) {
   write_file_atomically(real_file_system(), temp.path() / "config.json", "{\"penstock\": 1}");
   testing::expect_says(loading_error(temp.path().string()), {"\"penstock\""});
   testing::expect_says(loading_error(temp.path("config.json")), {"no model"});
+  for (const auto& [path, said] :
+       {std::pair(temp.path("absent"), ": no such folder; give a model directory"),
+        std::pair(temp.path("empty.gguf"), ": has no config.json; give a model directory")}) {
+    if (path.ends_with(".gguf")) real_file_system().create_directory(path);
+    EXPECT_EQ(testing::error_of([&] { read_model_config(path); }).find(path + said), 0U) << path;
+  }
 }
 
 }  // namespace
