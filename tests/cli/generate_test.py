@@ -65,13 +65,14 @@ def several(shell):
 def choices(shell):
     def tokens(*arguments):
         return generate(shell, "run", "--prompt", "the gate", "--tokens", "25", *arguments)["completions"][0]["tokens"]
-    greedy = tokens()
-    shell.expect("the model repeats tokens", len(set(greedy)) < len(greedy), greedy)
+    greedy, prompt = tokens(), set(b"the gate")
+    shell.expect("--min-p 1 leaves the likeliest token", tokens("--temperature", "1", "--min-p", "1") == greedy)
     for option in ("--frequency-penalty", "--presence-penalty"):
+        shell.expect(f"{option} below 0 repeats the first token", tokens(option, "-1e6") == greedy[:1] * len(greedy))
         other = tokens(option, "1e6")
         shell.expect(f"{option}: no token twice", len(set(other)) == len(other), other)
-    shell.expect("--repetition-penalty", tokens("--repetition-penalty", "1e6") != greedy)
-    shell.expect("--min-p 1 leaves the likeliest token", tokens("--temperature", "1", "--min-p", "1") == greedy)
+    first = tokens("--repetition-penalty", "1e-6")[0]
+    shell.expect("--repetition-penalty below 1 favours the prompt", first in prompt and greedy[0] not in prompt, first)
     shell.mistake(2, ["--min-p"], "generate", "run", "--min-p", "1.5")
     shell.mistake(2, ["--repetition-penalty"], "generate", "run", "--repetition-penalty", "0")
 
