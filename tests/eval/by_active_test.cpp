@@ -45,7 +45,9 @@ TEST_F(ByActive, ReachesEachMeanNumberOfExperts) {
     EXPECT_NEAR(points[i].reached / values[i], 1, 0.02);  // one token is 0.1 to 0.8 % of the number
     EXPECT_DOUBLE_EQ(points[i].figures.flops_per_token,
                      forward_flops_per_token(model->config(), options(), points[i].reached));
-    if (i > 0) EXPECT_GT(points[i].shift, points[i - 1].shift);
+    if (i > 0) {
+      EXPECT_GT(points[i].shift, points[i - 1].shift);
+    }
     const auto json = to_json(points[i]);
     EXPECT_EQ(json.at("active_experts"), values[i]);
     EXPECT_FALSE(json.contains("k"));

@@ -53,8 +53,9 @@ void expect_gradients(const RankRows& rows, std::int64_t length, const Operation
         return total(own_loss(moved), group).item<double>();
       };
       const double difference = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
-      if (rank == group.rank())
+      if (rank == group.rank()) {
         EXPECT_NEAR(x.grad().view(-1)[i].item<double>(), difference, 1e-7) << rank << " " << i;
+      }
     }
 }
 

@@ -52,8 +52,9 @@ TEST(LayoutPlan, GroupsOfAThousandRanksDivideThemAlongEachAxis) {
     for (const auto& [key, ranks] : groups)
       for (const int rank : ranks) {
         EXPECT_TRUE(members[key.first].insert(rank).second);
-        if (key.first != Axis::world)
+        if (key.first != Axis::world) {
           EXPECT_EQ(seen_from(plan.layout, rank, key.first), ranks) << "rank " << rank;
+        }
       }
     for (const Axis axis : kAxes) EXPECT_EQ(members[axis].size(), 1024U);
   }

@@ -78,7 +78,9 @@ TEST(PaperRecipes, ReMoE) {
         EXPECT_EQ(number(recipe, "adaptive-l1", "initial"), 1e-8);
         EXPECT_EQ(number(recipe, "adaptive-l1", "factor"), 1.2);
       }
-      if (method == "topk") EXPECT_EQ(number(recipe, "load-balance", "coefficient"), 0.01);
+      if (method == "topk") {
+        EXPECT_EQ(number(recipe, "load-balance", "coefficient"), 0.01);
+      }
       if (method != "dense") {
         EXPECT_EQ(m.moe.experts, 8);
         EXPECT_EQ(m.router.k, 1);
@@ -109,7 +111,9 @@ TEST(PaperRecipes, HyperRouter) {
       EXPECT_EQ(m.d_ffn, dense ? 16 * 512 : 512);
       EXPECT_EQ(m.moe.experts, dense ? 0 : 16);
       EXPECT_EQ(m.xl.dropout, method == "dense" || method == "smoe" ? 0.0 : 0.1);
-      if (!dense) EXPECT_EQ(m.moe_layers(), 4);
+      if (!dense) {
+        EXPECT_EQ(m.moe_layers(), 4);
+      }
       const TrainConfig& t = recipe.train;
       EXPECT_EQ(t.steps, steps);
       EXPECT_EQ(t.batch_sequences, 22);

@@ -251,7 +251,6 @@ class Download {
       fs_.open(part_, OpenMode::kTruncate)->close();
       const nlohmann::ordered_json notes = {
           {"url", options_.url}, {"etag", validators.etag}, {"last_modified", validators.modified}};
-      using Json = nlohmann::ordered_json;
       write_file_atomically(fs_, notes_, json_text(notes, 1) + "\n");
     }
     file_ = fs_.open(part_, OpenMode::kAppend);

@@ -93,7 +93,7 @@ TEST(Documents, OfTextThatIsNotUtf8TheErrorSaysFileByteAndRemedy) {
   const std::string path = folder.write("latin1.txt", "caf\xe9 au lait");
   expect_says(error_of([&] { read_documents({.path = path}, {}); }),
               {"latin1.txt", "0xe9", "offset 3", "iconv"});
-  for (const std::string text : {std::string("\xff\xfe") + "a", std::string("\xfe\xff") + "a"})
+  for (const std::string& text : {std::string("\xff\xfe") + "a", std::string("\xfe\xff") + "a"})
     expect_says(error_of([&] { read_documents({.path = folder.write("utf16.txt", text)}, {}); }),
                 {"utf16.txt", "UTF-16", "iconv -f utf-16 -t utf-8"});
 }

@@ -50,8 +50,9 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
         continue;
       const std::string error = with(key, value);
       EXPECT_NE(error, "") << key << " = " << value;
-      if (value == 0 || value == 0xffffffff)
+      if (value == 0 || value == 0xffffffff) {
         EXPECT_NE(error.find(concat("'", key, "'")), std::string::npos) << error;
+      }
     }
 }
 

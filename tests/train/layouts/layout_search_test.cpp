@@ -61,8 +61,9 @@ TEST(LayoutSearch, FindsTheFastestOfAllThatFit) {
     EXPECT_EQ(plan.fastest[0].estimate.step_seconds, best);
     for (std::size_t i = 0; i < plan.fastest.size(); ++i) {
       EXPECT_LE(static_cast<double>(plan.fastest[i].estimate.memory_bytes()), memory);
-      if (i > 0)
+      if (i > 0) {
         EXPECT_LE(plan.fastest[i - 1].estimate.step_seconds, plan.fastest[i].estimate.step_seconds);
+      }
     }
     EXPECT_EQ(plan.fitting == plan.taken, memory == 1e12);
   }

@@ -121,7 +121,9 @@ inline double relative(const at::Tensor& found, const at::Tensor& expected) {
 inline void expect_close(const Tensors& found, const Tensors& expected) {
   for (const auto& [name, value] : found) {
     ASSERT_TRUE(expected.contains(name)) << name;
-    if (value.is_floating_point()) EXPECT_LT(relative(value, expected.at(name)), 1e-9) << name;
+    if (value.is_floating_point()) {
+      EXPECT_LT(relative(value, expected.at(name)), 1e-9) << name;
+    }
   }
 }
 

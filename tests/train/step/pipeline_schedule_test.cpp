@@ -127,9 +127,10 @@ TEST(PipelineSchedule, EndsWithNoMoreIdleTimeThanItSays) {
     EXPECT_EQ(play.ticks, passes + 2 * static_cast<std::size_t>(stages - 1));
     for (int stage = 0; stage < stages; ++stage) {
       EXPECT_EQ(stage_actions(parts, stage, stages, chunks).size(), passes);
-      if (chunks == 1)
+      if (chunks == 1) {
         EXPECT_EQ(passes_held(parts, stage, stages),
                   std::min(parts, static_cast<std::size_t>(stages - stage)));
+      }
     }
   });
 }
