@@ -19,6 +19,10 @@ namespace pb = pybind11;
 
 /// How long Python's end waits while all work stands inside calls of Python.
 constexpr auto kLongestCall = std::chrono::seconds(2);
+/// How long it waits for daemon threads that are between two calls of the library. Their next call
+/// ends them (check_python_goes_on). Where Python itself ends them, it unwinds their stacks, and if
+/// they stand in a destructor of C++ the process ends with them.
+constexpr auto kBetweenCalls = std::chrono::milliseconds(200);
 
 std::atomic<int> at_work = 0;              // objects of WithoutGil
 std::atomic<int> in_calls = 0;             // objects of WithGil
@@ -53,17 +57,21 @@ auto or_stop_for_ever(const Function& function) {
   }
 }
 
-/// Waits until no work is left, or until all of it has stood in the same calls of Python too long.
-void wait_while_work_moves() {
+/// Waits until no work and no other thread is left, but not longer than kBetweenCalls without work,
+/// nor than kLongestCall while all work stands in the same calls of Python.
+/// @param threading  Python's module
+void wait_while_work_moves(const pb::object& threading) {
   using Clock = std::chrono::steady_clock;
-  auto moved = Clock::now();
+  auto moved = Clock::now(), worked = moved;
   std::uint64_t known_calls = all_calls;
-  while (at_work > 0) {
+  const auto other_threads = [&] { return pb::cast<int>(threading.attr("active_count")()) > 1; };
+  while (at_work > 0 || (Clock::now() - worked < kBetweenCalls && other_threads())) {
+    if (at_work > 0) worked = Clock::now();
     if (at_work > in_calls || all_calls != known_calls) {
       moved = Clock::now();
       known_calls = all_calls;
     }
-    if (Clock::now() - moved > kLongestCall) return;
+    if (at_work > 0 && Clock::now() - moved > kLongestCall) return;
     {
       const pb::gil_scoped_release released;
       stop_guarded_work(SIGTERM);  // each time, for a run that had no guard yet
@@ -74,11 +82,11 @@ void wait_while_work_moves() {
 }
 
 /// Waits for the work of daemon threads. All other threads have ended when Python calls this.
-void wait_for_work() {
+void wait_for_work(const pb::object& threading) {
   ending = true;
   ending_thread = std::this_thread::get_id();
   try {
-    wait_while_work_moves();
+    wait_while_work_moves(threading);
   } catch (...) {
     left_alone = true;
     throw;
@@ -134,7 +142,9 @@ void check_python_goes_on() {
 
 void end_work_with_python() {
   ::pthread_atfork(nullptr, nullptr, count_own_work);
-  pb::module_::import("atexit").attr("register")(pb::cpp_function(wait_for_work));
+  const pb::object threading = pb::module_::import("threading");
+  pb::module_::import("atexit").attr("register")(
+      pb::cpp_function([threading] { wait_for_work(threading); }));
 }
 
 }  // namespace penstock::python
