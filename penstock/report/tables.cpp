@@ -126,10 +126,9 @@ Table differences_table(const std::string& title, const std::vector<PairComparis
                         "validation loss"},
             .look = "pairs"};
   if (with_test) out.columns.push_back({"test loss", "", 1});
-  out.columns.push_back({"first is lower",
-                         "in how many seeds its validation loss is lower; not said where compute "
-                         "differs or a variant is not causal",
-                         2});
+  out.columns.push_back(
+      {"first is lower",
+       "in how many seeds its validation loss is lower, or why that tells no order", 2});
   out.columns.push_back({"compute, first ÷ second", "", 3});
   for (const PairComparison& pair : pairs) {
     if (pair.seeds.empty()) {

@@ -6,6 +6,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <string>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/identity.h"
 #include "tests/dist/message_of.h"
 #include "tests/dist/ranks.h"
 
@@ -68,8 +72,10 @@ TEST_F(SharedWeights, AreRefusedWhereRanksHaveOtherSizes) {
         shared_memory_for(group, {torch::zeros({100 * (1 + group.rank())})});
       },
       {});
-  EXPECT_EQ(testing::message_of(failures[0]), "rank 1 shares 832 bytes, rank 0 shares 448 bytes");
-  EXPECT_EQ(testing::message_of(failures[1]), "rank 0 shares 448 bytes, rank 1 shares 832 bytes");
+  const std::string on = concat(" on ", dist::host_name(), " shares ");
+  const std::string small = "rank 0" + on + "448 bytes", large = "rank 1" + on + "832 bytes";
+  EXPECT_EQ(testing::message_of(failures[0]), large + ", " + small);
+  EXPECT_EQ(testing::message_of(failures[1]), small + ", " + large);
 }
 
 TEST_F(SharedWeights, StayWhereOneIsAPartOfAnotherTensor) {
