@@ -2,20 +2,11 @@
 
 #include <cmath>
 #include <cstddef>
+#include <unordered_map>
 
 #include "penstock/base/error.h"
 
 namespace penstock {
-namespace {
-
-/// Adds the number of times that each id is among the tokens.
-void count_tokens(std::span<const TokenId> tokens, std::vector<std::int64_t>& counts) {
-  for (const TokenId token : tokens)
-    // A model may know more ids than its tokenizer, whose ids alone have logits here.
-    if (const auto id = static_cast<std::size_t>(token); id < counts.size()) ++counts[id];
-}
-
-}  // namespace
 
 bool LogitAdjustments::none() const {
   return repetition_penalty == 1 && frequency_penalty == 0 && presence_penalty == 0 && bias.empty();
@@ -38,19 +29,20 @@ void check(const LogitAdjustments& adjustments, std::int64_t vocab) {
 std::vector<float> adjusted_logits(std::span<const float> logits,
                                    const LogitAdjustments& adjustments,
                                    std::span<const TokenId> prompt, std::span<const TokenId> text) {
-  std::vector<std::int64_t> in_text(logits.size());
-  count_tokens(text, in_text);
-  std::vector<std::int64_t> in_all = in_text;
-  count_tokens(prompt, in_all);
-  const double repetition = adjustments.repetition_penalty;
-  std::vector<float> out(logits.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    double logit = logits[i];
-    if (in_all[i] > 0) logit = logit > 0 ? logit / repetition : logit * repetition;
-    if (in_text[i] > 0)
-      logit -= adjustments.frequency_penalty * static_cast<double>(in_text[i]) +
-               adjustments.presence_penalty;
-    out[i] = static_cast<float>(logit);
+  std::unordered_map<TokenId, std::int64_t> counts;  // in the text; 0: in the prompt alone
+  for (const TokenId token : prompt) counts.emplace(token, 0);
+  for (const TokenId token : text) ++counts[token];
+  std::vector<float> out(logits.begin(), logits.end());
+  for (const auto& [token, count] : counts) {
+    const auto id = static_cast<std::size_t>(token);
+    // A model may know more ids than its tokenizer, whose ids alone have logits here.
+    if (id >= out.size()) continue;
+    const double before = out[id], repetition = adjustments.repetition_penalty;
+    double logit = before > 0 ? before / repetition : before * repetition;
+    if (count > 0)
+      logit -=
+          adjustments.frequency_penalty * static_cast<double>(count) + adjustments.presence_penalty;
+    out[id] = static_cast<float>(logit);
   }
   for (const auto& [id, bias] : adjustments.bias)
     out[static_cast<std::size_t>(id)] += static_cast<float>(bias);
