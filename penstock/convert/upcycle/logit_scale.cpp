@@ -19,14 +19,6 @@ namespace {
 constexpr std::int64_t kMostTokens = 8192;
 constexpr double kTolerance = 1e-6;  // nats
 
-/// A scorer's parameters and buffers, by name.
-RouterTensors tensors_of(const Scorer& scorer) {
-  RouterTensors out;
-  for (const auto& item : scorer.named_parameters()) out[item.key()] = item.value().detach();
-  for (const auto& item : scorer.named_buffers()) out[item.key()] = item.value().detach();
-  return out;
-}
-
 /// The logits [T, E] of each layer for the calibration tokens.
 std::vector<at::Tensor> logits_over(
     const ModelSource& parent, const at::Tensor& windows, std::size_t layers,

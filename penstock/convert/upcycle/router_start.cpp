@@ -54,11 +54,7 @@ std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
     scorers[layer]->initialize(random_std(config),
                                InitialDraws(seed).of(concat("router_start_", layer)));
-    RouterTensors& tensors = out.emplace_back();
-    for (const auto& item : scorers[layer]->named_parameters())
-      tensors[item.key()] = item.value().detach();
-    for (const auto& item : scorers[layer]->named_buffers())
-      tensors[item.key()] = item.value().detach();
+    out.push_back(tensors_of(*scorers[layer]));
   }
   return out;
 }

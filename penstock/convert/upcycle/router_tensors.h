@@ -8,7 +8,12 @@
 
 namespace penstock {
 
-/// A scorer's parameters by name, f32.
+class Scorer;
+
+/// A scorer's parameters and buffers by name, f32.
 using RouterTensors = std::map<std::string, at::Tensor>;
+
+/// The parameters and buffers of the scorer, whose memory they share.
+RouterTensors tensors_of(const Scorer& scorer);
 
 }  // namespace penstock

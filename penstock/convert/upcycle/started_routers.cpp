@@ -9,14 +9,6 @@
 #include "penstock/models/counts/model_tensors.h"
 
 namespace penstock {
-namespace {
-
-void copy_tensors(const RouterTensors& from, Scorer& to) {
-  for (const auto& item : to.named_parameters()) item.value().copy_(from.at(item.key()));
-  for (const auto& item : to.named_buffers()) item.value().copy_(from.at(item.key()));
-}
-
-}  // namespace
 
 StartedRouters started_routers(const std::vector<RouterTensors>& routers,
                                const ModelConfig& config) {
@@ -28,7 +20,7 @@ StartedRouters started_routers(const std::vector<RouterTensors>& routers,
         std::make_shared<Router>(resolve(options.router), router_shape(options), out.balancers));
     router->scorer().share(out.layers.front()->scorer());
     router->to(at::kFloat);
-    copy_tensors(routers[layer], router->scorer());
+    for (auto& [name, tensor] : tensors_of(router->scorer())) tensor.copy_(routers[layer].at(name));
     router->start_balancers();
   }
   return out;

@@ -25,8 +25,8 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& opt
 /// The directions of the rows of the routers' matrices, from the options and the scorer.
 RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options);
 
-/// Whether the router is one matrix whose rows an upcycling can set. This is also true of a matrix
-/// that an option freezes, and false of a scorer that is random by definition.
+/// Whether the scorer is one matrix whose rows an upcycling can set. An option that freezes the
+/// matrix does not matter. A scorer that is random by definition takes no rows.
 bool takes_rows(const ResolvedRouter& router);
 
 /// Whether `start` is `parent` and the gates need not sum to one, so that the result only
