@@ -61,8 +61,9 @@ void GroupTable::come_by_ipv4() {
   } catch (const LostRank&) {
     throw;
   } catch (const Error& error) {
-    fail("rank ", identity_.rank, " came to ", identity_.address,
-         " by IPv6 and other ranks by IPv4,", " but all have to use the same: ", error.what());
+    fail("rank ", identity_.rank, " reached ", identity_.address,
+         " by IPv6 and other ranks by IPv4, but all have to use the same (", error.what(),
+         "); give rank 0's address of IPv4 or of IPv6 as MASTER_ADDR on every machine");
   }
 }
 

@@ -21,8 +21,8 @@ KeyValues values_of_job(int ranks);
 
 class GroupTable {
  public:
-  /// Listens where this rank is to, and connects. Throws Error that names the address, and Error if
-  /// the table's job has another number of ranks; its ranks then go on.
+  /// Listens if this rank hosts the table, and connects. Throws Error that names the address; also
+  /// if the table is not one of ranks, or its job has another number of ranks (that job goes on).
   /// @param connecting  called repeatedly until connected; may be null
   GroupTable(const Identity& identity, const GroupOptions& options,
              const std::function<void()>& connecting);

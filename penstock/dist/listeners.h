@@ -24,7 +24,7 @@ class Listeners {
 
  private:
   enum class Outcome { listens, taken, nowhere };
-  /// @return errno in `error`, unless it listens
+  /// One try on all addresses. @param error  set to errno of the last address that failed
   Outcome listen(const std::vector<const addrinfo*>& addresses, int port, int& error);
   void close();
 

@@ -26,10 +26,9 @@ Found find_addresses(const std::string& address, int port) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  return {Addresses(code == 0 ? found : nullptr, &::freeaddrinfo), code == 0 ? ""
-                                                                   : code == EAI_SYSTEM
-                                                                       ? last_error()
-                                                                       : ::gai_strerror(code)};
+  if (code == 0) return {Addresses(found, &::freeaddrinfo), ""};
+  return {Addresses(nullptr, &::freeaddrinfo),
+          code == EAI_SYSTEM ? last_error() : ::gai_strerror(code)};
 }
 
 }  // namespace

@@ -5,16 +5,16 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 
 #include "penstock/base/error.h"
 #include "penstock/dist/open_files.h"
+#include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
 
 WakeEvent::WakeEvent() : descriptor_(::eventfd(0, EFD_CLOEXEC)) {
   PENSTOCK_CHECK(descriptor_ >= 0, "the threads of a rank cannot be woken: ",
-                 too_many_open_files(errno) ? open_files_text(errno) : std::strerror(errno));
+                 too_many_open_files(errno) ? open_files_text(errno) : last_error());
 }
 
 WakeEvent::~WakeEvent() { ::close(descriptor_); }
