@@ -8,6 +8,7 @@
 #include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/refusals.h"
 #include "penstock/analysis/similarity.h"
+#include "penstock/eval/passes.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/layers/all_outputs.h"
 
@@ -22,11 +23,12 @@ ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::
           .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
 }
 
-/// The entropies of the segments that hold tokens. A merging router's shorter windows are padded to
-/// whole segments. A segment of padding alone has no distribution to measure.
+/// The entropies of the segments that hold tokens. evaluate() pads windows of a merging router to
+/// whole segments, so a short window may end with segments of padding alone.
 /// @param entropies [B·segments], of the batch's rows in order
-at::Tensor of_text(const at::Tensor& entropies, const Batch& batch, std::int64_t segment_length) {
-  const std::int64_t segments = (batch.length + segment_length - 1) / segment_length;
+at::Tensor of_text(const at::Tensor& entropies, const Batch& batch, const ModelConfig& config) {
+  const std::int64_t segments =
+      whole_segments(config, batch.length) / config.traits().segment_length;
   return entropies.view({batch.sequences, -1}).narrow(1, 0, segments);
 }
 
@@ -79,7 +81,6 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
     for (LayerMeasures& layer : out.layers) layer.entropy.emplace();
   std::optional<TokenCounts> counts;
   if (options.by_token && refused.load.empty()) counts.emplace(config, corpus);
-  const std::int64_t segment_length = config.traits().segment_length;
   std::vector<at::Tensor> entropies(out.layers.size());  // of the current batch
   EvaluateOptions reading = options.reading;
   reading.routing_tap = [&](std::int64_t index, const RoutingResult& result) {
@@ -89,8 +90,7 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
   };
   reading.batch_tap = [&](const Batch& batch, std::span<const double> nats) {
     for (std::size_t l = 0; l < entropies.size(); ++l)
-      if (out.layers[l].entropy)
-        out.layers[l].entropy->add(of_text(entropies[l], batch, segment_length));
+      if (out.layers[l].entropy) out.layers[l].entropy->add(of_text(entropies[l], batch, config));
     if (counts) counts->tokens.scored(batch, nats);
   };
   const Evaluation evaluation = evaluate(model, corpus, reading);

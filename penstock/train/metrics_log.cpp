@@ -23,8 +23,8 @@ std::optional<std::int64_t> step_of(const Json& line) {
   return found->get<std::int64_t>();
 }
 
-/// A line without its loads: with many layers and experts they are nearly all of a log, which would
-/// not fit into memory.
+/// Parses a line and leaves out its "load". With many layers and experts loads are nearly all of a
+/// log, and parsed they would take many times the memory of its text.
 Json parsed_without_load(std::string_view line) {
   const auto keeps = [](int depth, Json::parse_event_t event, const Json& value) {
     return depth != 1 || event != Json::parse_event_t::key || value != "load";

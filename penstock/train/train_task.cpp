@@ -237,10 +237,8 @@ void TrainTask::check_evaluations() const {
   const std::int64_t segment = recipe().model.traits().segment_length;
   PENSTOCK_CHECK(train.evaluation.sequence_length % segment == 0,
                  "train.eval_sequence_length = ", train.evaluation.sequence_length,
-                 " is not a multiple of ", segment,
-                 ", the length of this router's segments, which "
-                 "evaluation along train.eval_streams reads whole; give a multiple, or "
-                 "train.eval_streams = 0");
+                 " is not a multiple of the router's segment_length = ", segment,
+                 ", as train.eval_streams needs; give a multiple, or train.eval_streams = 0");
   for (const Split split : {Split::kValidation, Split::kTest})
     if (has_split(split))
       EvaluationStreams(trainer_.corpus(), split,

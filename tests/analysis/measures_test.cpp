@@ -176,10 +176,10 @@ TEST_F(Measures, EntropyIsOfSegmentsThatHoldTokens) {
   segmented.model.router.parts["lory"].set("segment_length", kSegment);
   const auto model = initial_model(segmented);
   const std::int64_t tokens = corpus_.file().range(Split::kTest).tokens - 1;
-  const ModelMeasures m =
-      measure(*model, corpus_,
-              {.reading = {.split = Split::kTest, .sequence_length = (tokens / 4 + 3) * kSegment},
-               .probe_tokens = tokens});
+  const ModelMeasures m = measure(
+      *model, corpus_,
+      {.reading = {.split = Split::kTest, .sequence_length = (tokens / kSegment + 3) * kSegment},
+       .probe_tokens = tokens});
   ASSERT_EQ(m.tokens, tokens);
   const at::Tensor hidden = m.probe.layers[0].hidden;
   ASSERT_EQ(hidden.size(0), tokens);

@@ -141,7 +141,7 @@ def check_eval_repeats_the_run(shell):
     shell.mistake(1, ["validation split", "too few for 700 streams"], "train", "recipe.toml", "--out", "streams", "--set",
                   "model.architecture=transformer-xl", "--set", "model.router.method=smoe", "--set", "model.router.k=2",
                   "--set", "train.eval_streams=700")
-    shell.mistake(1, ["train.eval_sequence_length = 12", "not a multiple of 8"], "train", "recipe.toml", "--out", "streams",
+    shell.mistake(1, ["train.eval_sequence_length = 12", "segment_length = 8"], "train", "recipe.toml", "--out", "streams",
                   "--set", "model.router.method=lory", "--set", "model.router.lory.segment_length=8",
                   "--set", "train.eval_sequence_length=12", "--set", "train.eval_streams=2")
 
