@@ -1,5 +1,6 @@
 // The program's subcommands. It reports the errors that they throw. Exit codes: 0 done, 1 an error,
 // 2 wrong usage, 130 interrupted (state saved). launcher.cpp loads it.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -97,6 +98,7 @@ void tell_unexpected(const std::exception& error) {
 }
 
 int run(int argc, char** argv) {
+  ::prctl(PR_SET_NAME, "penstock");  // `ps` would call a rank "exe", after /proc/self/exe
   penstock::name_files_that_cannot_be_read();
   penstock::ops::keep_freed_memory();
   penstock::ops::align_tensors_in_malloc();

@@ -25,6 +25,10 @@ def test_signals(trial, reference):
         if not wait_for(lambda: len(metrics(run)) >= 4, launcher, 60):
             fail("no progress before a signal")
         ranks = ranks_of(launcher)
+        for pid in (launcher.pid, *ranks.values()):
+            with open(f"/proc/{pid}/comm") as file:
+                if (name := file.read().strip()) != "penstock":
+                    fail("ps calls process", pid, name)
         os.kill(launcher.pid if whom == "launcher" else ranks[whom], signal.SIGTERM)
         _, errors = launcher.communicate(timeout=60)
         done = metrics(run)[-1]["step"]
