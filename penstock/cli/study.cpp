@@ -137,11 +137,12 @@ int run_in_one_process(const StudyArguments& options) {
   const GivenStudy given = given_study(options);
   study::StudyHooks hooks = hooks_of(options, given, {});
   if (options.jobs > 1)
-    hooks.train_side_by_side = [&](const std::vector<study::RunToTrain>& runs) {
+    hooks.train_side_by_side = [&](const std::vector<study::RunToTrain>& runs,
+                                   const study::SideBySide& study) {
       return train_side_by_side({.jobs = options.jobs,
                                  .command = command_of_run(options, given.how.output),
                                  .progress = given.how.progress},
-                                runs);
+                                runs, study);
     };
   return finish(options, given, hooks);
 }
@@ -160,7 +161,9 @@ int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
   }
   study::StudyHooks hooks =
       hooks_of(options, given, {.most = identity.size, .here = identity.local_size});
-  hooks.train_side_by_side = [&](const auto& runs) { return groups.train(runs); };
+  hooks.train_side_by_side = [&](const auto& runs, const auto& study) {
+    return groups.train(runs, study);
+  };
   try {
     const int code = finish(options, given, hooks);
     groups.release();

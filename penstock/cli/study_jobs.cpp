@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <cstdint>
 #include <cstring>
-#include <deque>
+#include <exception>
 #include <map>
+#include <span>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/processes/child_process.h"
+#include "penstock/study/runs/run_queue.h"
 
 namespace penstock {
 namespace {
@@ -18,14 +21,13 @@ std::string named(const study::RunKey& run) { return concat(run.first, ", seed "
 
 class Pool {
  public:
-  Pool(const StudyJobs& options, const std::vector<study::RunToTrain>& runs)
-      : options_(options), all_(runs.size()) {
-    for (const study::RunToTrain& run : runs) waiting_.push_back(run.key);
-  }
+  Pool(const StudyJobs& options, const std::vector<study::RunToTrain>& runs,
+       const study::SideBySide& study)
+      : options_(options), study_(study), queue_(runs), all_(std::ssize(runs)) {}
 
   bool finish() {
-    while (!running_.empty() || (!waiting_.empty() && goes_on())) {
-      while (goes_on() && !waiting_.empty() && std::ssize(running_) < options_.jobs) start();
+    while (!running_.empty() || (queue_.waiting() > 0 && goes_on())) {
+      while (goes_on() && std::ssize(running_) < options_.jobs && start_next()) continue;
       const int signal = signals_.next();
       if (signal != 0 && signal != SIGCHLD) {
         interrupted_ = true;
@@ -42,13 +44,20 @@ class Pool {
 
   void say(const std::string& line) const { print_line(options_.progress, line); }
 
-  void start() {
-    const study::RunKey run = waiting_.front();
-    waiting_.pop_front();
+  /// Starts the next run, or leaves it out. Returns false if no run can begin now.
+  bool start_next() {
+    const auto next = queue_.next();
+    if (!next) return false;
+    const study::RunKey& run = next->key;
+    if (!study_.may_begin(run)) {
+      queue_.ended(run);
+      return true;
+    }
     auto command = options_.command;
     command.insert(command.end(), {"--only", concat(run.first, ":", run.second)});
-    say(fmt::format("[{}/{}] {}: begun", all_ - waiting_.size(), all_, named(run)));
+    say(fmt::format("[{}/{}] {}: begun", all_ - queue_.waiting(), all_, named(run)));
     running_[start_program(std::move(command), own_environment(), signals_)] = run;
+    return true;
   }
 
   void reap() {
@@ -65,7 +74,11 @@ class Pool {
 
   void end(const study::RunKey& run, int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == 0) return say(named(run) + ": done");
+    if (code == 0) {
+      say(named(run) + ": done");
+      queue_.ended(run);
+      return publish(run);
+    }
     if (code == 130 || interrupted_) {
       interrupted_ = true;
       return;
@@ -77,19 +90,30 @@ class Pool {
     failed_ += "; the same command goes on with what is missing";
   }
 
+  /// An error ends the study when the runs that have begun have ended.
+  void publish(const study::RunKey& run) {
+    try {
+      study_.ended(std::span(&run, 1));
+    } catch (const std::exception& error) {
+      if (failed_.empty()) failed_ = error.what();
+    }
+  }
+
   const StudyJobs& options_;
-  std::deque<study::RunKey> waiting_;
-  std::size_t all_;
+  const study::SideBySide& study_;
+  study::RunQueue queue_;
+  std::int64_t all_;
   WaitedSignals signals_;
   std::map<pid_t, study::RunKey> running_;
-  std::string failed_;  // the message about the first failed run
+  std::string failed_;  // the message about the first failure
   bool interrupted_ = false;
 };
 
 }  // namespace
 
-bool train_side_by_side(const StudyJobs& options, const std::vector<study::RunToTrain>& runs) {
-  return Pool(options, runs).finish();
+bool train_side_by_side(const StudyJobs& options, const std::vector<study::RunToTrain>& runs,
+                        const study::SideBySide& study) {
+  return Pool(options, runs, study).finish();
 }
 
 }  // namespace penstock

@@ -6,23 +6,24 @@
 #include <cstdio>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "penstock/base/config_node.h"
 #include "penstock/dist/group.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/results.h"
+#include "penstock/study/runs/run_queue.h"
 
 namespace penstock::study {
 
-using RunKey = std::pair<std::string, std::int64_t>;  ///< variant and seed
-
-/// A run that may be trained side by side with others.
-struct RunToTrain {
-  RunKey key;
-  int processes = 1;  ///< number of processes that train it together
+/// A study's part while its runs are trained side by side.
+struct SideBySide {
+  /// Called before a run begins, when the runs that it waits for have ended. False: leave it out.
+  std::function<bool(const RunKey& run)> may_begin;
+  /// Called when runs have ended.
+  std::function<void(std::span<const RunKey> runs)> ended;
 };
 
 struct StudyHooks {
@@ -56,7 +57,8 @@ struct StudyHooks {
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
   /// Trains these runs side by side, each as a study limited to that run, and returns once all have
   /// ended. Returns false if they were interrupted. Null: runs are trained one by one.
-  std::function<bool(const std::vector<RunToTrain>& runs)> train_side_by_side;
+  std::function<bool(const std::vector<RunToTrain>& runs, const SideBySide& study)>
+      train_side_by_side;
   /// Measurement::check and Measurement::measure.
   std::function<void(const Measurement& one)> check;
   std::function<std::optional<nlohmann::json>(const Measurement& one, const FinishedRun& run,

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <span>
 #include <utility>
 
 #include "penstock/base/error.h"
@@ -117,12 +117,19 @@ class Session {
     return ended_.is_missing({variant.name, seed});
   }
 
+  /// The variants whose runs of the same seed a variant's runs need.
+  static std::vector<std::string> needed_variants(const Variant& variant) {
+    std::vector<std::string> out;
+    if (!variant.match_compute.empty()) out.push_back(variant.match_compute);
+    if (!variant.from.empty() && !variant.from_model) out.push_back(variant.from);
+    return out;
+  }
+
   /// Whether this run can start. The run that it needs for its number of steps or its first weights
   /// may have diverged.
   bool may_run(const Variant& variant, std::int64_t seed) {
-    for (const std::string& needed :
-         {variant.match_compute, variant.from_model ? std::string() : variant.from})
-      if (!needed.empty() && !ended_.is_finished({needed, seed})) {
+    for (const std::string& needed : needed_variants(variant))
+      if (!ended_.is_finished({needed, seed})) {
         say(fmt::format("{}, seed {}: left out, the run of {} that it needs diverged",
                         variant.label, seed, needed));
         ++left_out_;
@@ -224,35 +231,48 @@ class Session {
   }
 
   bool run_only(const RunKey& key) {
-    const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
-    return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
-           (hooks_.train_side_by_side ? hooks_.train_side_by_side({to_train(*variant, key.second)})
-                                      : run(*variant, key.second));
+    const Variant& variant = variant_of(key);
+    return !is_missing(variant, key.second) || !may_run(variant, key.second) ||
+           (hooks_.train_side_by_side ? train_side_by_side({to_train(variant, key.second)})
+                                      : run(variant, key.second));
+  }
+
+  const Variant& variant_of(const RunKey& key) const {
+    return *std::ranges::find(study_.variants, key.first, &Variant::name);
   }
 
   RunToTrain to_train(const Variant& variant, std::int64_t seed) const {
-    return {.key = {variant.name, seed},
-            .processes = hooks_.processes ? hooks_.processes(with_seed(variant, seed)) : 1};
+    RunToTrain out{.key = {variant.name, seed},
+                   .processes = hooks_.processes ? hooks_.processes(with_seed(variant, seed)) : 1};
+    for (const std::string& needed : needed_variants(variant)) out.after.push_back({needed, seed});
+    return out;
   }
 
-  /// Trains the missing runs that can start, turn by turn. Returns false if interrupted.
-  bool run_side_by_side() {
-    for (const int turn : {0, 1, 2}) {
-      std::map<RunKey, const Variant*> runs;
-      for (const std::int64_t seed : study_.seeds)
-        for (const auto& variant : study_.variants)
-          if (turn_of(variant) == turn && is_missing(variant, seed) && may_run(variant, seed))
-            runs[{variant.name, seed}] = &variant;
-      if (runs.empty()) continue;
-      std::vector<RunToTrain> asked;
-      for (const auto& [key, variant] : runs) asked.push_back(to_train(*variant, key.second));
-      const bool complete = hooks_.train_side_by_side(asked);
-      for (const auto& [key, variant] : runs)
-        if (const auto planned = plans_.plan(*variant, key.second))
-          ended_.take(*variant, key.second, *planned, /*retried=*/true);
-      publish();
-      if (!complete) return false;
+  bool train_side_by_side(const std::vector<RunToTrain>& runs) {
+    return hooks_.train_side_by_side(
+        runs, {.may_begin = [&](const RunKey& run) { return may_run(variant_of(run), run.second); },
+               .ended = [&](std::span<const RunKey> ended) { take_trained(ended); }});
+  }
+
+  /// Takes the results of runs that others trained. Runs without a result are ignored.
+  void take_trained(std::span<const RunKey> runs) {
+    for (const RunKey& run : runs) {
+      const Variant& variant = variant_of(run);
+      if (const auto planned = plans_.plan(variant, run.second))
+        ended_.take(variant, run.second, *planned, /*retried=*/true);
     }
+    if (!options_.only) publish();
+  }
+
+  /// Trains the missing runs, each after those that it needs. Returns false if interrupted.
+  bool run_side_by_side() {
+    std::vector<RunToTrain> runs;
+    for (const std::int64_t seed : study_.seeds)
+      for (const int turn : {0, 1, 2})
+        for (const auto& variant : study_.variants)
+          if (turn_of(variant) == turn && is_missing(variant, seed))
+            runs.push_back(to_train(variant, seed));
+    if (!runs.empty() && !train_side_by_side(runs)) return false;
     left_out_ = 0;  // run_missing() counts again
     return true;
   }

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/study/runs/run_plan.h"
+#include "penstock/study/runs/run_queue.h"
 #include "penstock/study/study_runner.h"
 #include "tests/base/error_of.h"
 #include "tests/study/study_runner_fixture.h"
@@ -75,6 +79,55 @@ TEST_F(StudyRunner, AMatchedRunHasTheStepsThatItsOwnScheduleAllows) {
   // The number of steps is rounded again on the way, so every N that reproduces itself is accepted.
   EXPECT_NEAR(static_cast<double>(matched.steps), (remoe.total_flops - 20000) / 100, 1);
   EXPECT_EQ(asked_last, rows[8].steps);
+}
+
+/// Stands for `--jobs 1`: gives each run to `train` when it may begin.
+bool train_one_by_one(const std::vector<RunToTrain>& runs, const SideBySide& study,
+                      const std::function<void(const RunKey&)>& train) {
+  RunQueue queue(runs);
+  while (const auto next = queue.next()) {
+    if (study.may_begin(next->key)) {
+      train(next->key);
+      study.ended(std::span(&next->key, 1));
+    }
+    queue.ended(next->key);
+  }
+  return true;
+}
+
+TEST_F(StudyRunner, RunsSideBySideWaitForTheRunsThatTheyNeedAlone) {
+  FakeTrainer trainer;
+  trainer.diverges = "remoe 2";
+  std::vector<RunToTrain> asked;
+  std::vector<RunKey> trained;
+  std::vector<std::size_t> rows;
+  StudyHooks hooks = trainer.hooks();
+  hooks.train_side_by_side = [&](const std::vector<RunToTrain>& runs, const SideBySide& study) {
+    asked = runs;
+    return train_one_by_one(runs, study, [&](const RunKey& run) {
+      const std::string results = folder.path("out/results.json");
+      rows.push_back(trained.empty() ? 0
+                                     : nlohmann::json::parse(read_text(results))["rows"].size());
+      trained.push_back(run);
+      StudyOptions alone = options;
+      alone.only = run;
+      run_study(read_study(file), alone, trainer.hooks());
+    });
+  };
+  const StudyOutcome outcome = run_study(read_study(file), options, hooks);
+  ASSERT_EQ(asked.size(), 12U);
+  for (const RunToTrain& run : asked) {
+    const std::vector<RunKey> remoe{{"remoe", run.key.second}};
+    EXPECT_EQ(run.after, run.key.first == "topk-matched" ? remoe : std::vector<RunKey>{})
+        << run.key.first;
+  }
+  EXPECT_EQ(asked[3].key, RunKey("topk-matched", 1));  // a seed is complete before the next begins
+  ASSERT_EQ(trained.size(), 11U);                      // without the one whose need diverged
+  EXPECT_EQ(rows[1], 1U);                              // each run is published when it ends
+  EXPECT_EQ(rows[10], 9U);
+  EXPECT_EQ(outcome.results.rows.size(), 10U);
+  EXPECT_EQ(outcome.results.diverged.size(), 1U);
+  EXPECT_EQ(outcome.left_out, 1);
 }
 
 constexpr const char* kBegun =

@@ -55,10 +55,28 @@ RunGroups::RunGroups(const StudyConfig& study, const StudyOptions& options, bool
   world_.barrier("memory");  // before any rank allocates memory
 }
 
-bool RunGroups::train(const std::vector<RunToTrain>& runs) {
+bool RunGroups::train(const std::vector<RunToTrain>& runs, const SideBySide& study) {
   for (const RunToTrain& run : runs)
     PENSTOCK_CHECK(run.processes <= world_.size(), named(run.key), ": [parallel] takes ",
                    run.processes, " processes, and the study has ", world_.size());
+  RunQueue queue(runs);
+  while (queue.waiting() > 0) {
+    std::vector<RunToTrain> now;
+    std::vector<RunKey> keys;
+    while (auto run = queue.next()) {
+      keys.push_back(run->key);
+      if (study.may_begin(run->key)) now.push_back(std::move(*run));
+    }
+    const bool complete = now.empty() || train_together(now);
+    study.ended(keys);
+    if (!complete) return false;
+    for (const RunKey& key : keys) queue.ended(key);
+  }
+  return true;
+}
+
+/// Trains runs none of which waits for another. Returns false if they were interrupted.
+bool RunGroups::train_together(const std::vector<RunToTrain>& runs) {
   training_ = true;
   world_.broadcast_bytes(to_text(runs));
   const Ended ended = train_on_all(runs);

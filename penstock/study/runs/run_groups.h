@@ -26,9 +26,10 @@ class RunGroups {
             const dist::ProcessGroup& world, int here);
 
   /// StudyHooks::train_side_by_side, called on rank 0. Groups take the runs in turn, runs with the
-  /// most ranks first. SIGINT, SIGTERM and SIGHUP stop all runs, which save checkpoints. If a run
+  /// most ranks first. Runs that wait for others are trained when all runs that wait for none have
+  /// ended. SIGINT, SIGTERM and SIGHUP stop all runs, which save checkpoints. If a run
   /// fails, no further run begins, and an Error names it.
-  bool train(const std::vector<RunToTrain>& runs);
+  bool train(const std::vector<RunToTrain>& runs, const SideBySide& study);
   /// Called on the other ranks: takes part in training until rank 0 calls release().  @return false
   /// if the runs were interrupted
   bool follow();
@@ -41,6 +42,7 @@ class RunGroups {
     bool interrupted = false;
     std::string failure;  ///< why a run failed, or ""
   };
+  bool train_together(const std::vector<RunToTrain>& runs);
   Ended train_on_all(const std::vector<RunToTrain>& runs);
   Ended train_in_groups(const std::vector<RunToTrain>& runs);
   Ended lead(const dist::ProcessGroup& group, const std::vector<RunToTrain>& runs,
