@@ -242,6 +242,11 @@ def serve_request():
     yield "chat", json.dumps({**common, "messages": messages, "max_completion_tokens": 5, "logprobs": True,
                               "top_logprobs": 3, "presence_penalty": 0.5, "logit_bias": {"5": -100}}).encode()
     yield "routing", json.dumps({"input": [1, 2, 3]}).encode()
+    yield "content", json.dumps({"content": "a", "add_special": True, "parse_special": False,
+                                 "with_pieces": True}).encode()
+    yield "messages", json.dumps({"messages": messages, "add_special_tokens": False,
+                                  "return_token_strs": True}).encode()
+    yield "tokens", json.dumps({"tokens": [1, 2, 3], "model": "m"}).encode()
 
 
 def serve_http():

@@ -41,5 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_answer([&](std::string_view text) { check(serve::parse_completion(text), limits); }, body);
   expect_answer([&](std::string_view text) { check(serve::parse_chat(text), limits); }, body);
   expect_answer([&](std::string_view text) { serve::parse_routing(text); }, body);
+  expect_answer([&](std::string_view text) { serve::parse_tokenize(text); }, body);
+  expect_answer([&](std::string_view text) { serve::parse_detokenize(text); }, body);
   return 0;
 }

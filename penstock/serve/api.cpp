@@ -13,7 +13,9 @@
 #include "penstock/base/json_text.h"
 #include "penstock/serve/page.h"
 #include "penstock/serve/request_error.h"
+#include "penstock/serve/routing_answer.h"
 #include "penstock/serve/text_stream_reply.h"
+#include "penstock/serve/token_answers.h"
 
 namespace penstock::serve {
 namespace {
@@ -87,14 +89,16 @@ std::string decoded(std::string_view part) {
 }
 
 /// The HTTP method of each path.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kPaths = {
     {{"/", "GET"},
      {"/health", "GET"},
      {"/metrics", "GET"},
      {"/v1/models", "GET"},
      {"/v1/completions", "POST"},
      {"/v1/chat/completions", "POST"},
-     {"/v1/routing", "POST"}}};
+     {"/v1/routing", "POST"},
+     {"/tokenize", "POST"},
+     {"/detokenize", "POST"}}};
 
 Reply another_method(const std::string& path, std::string_view allowed) {
   const std::string methods = allowed == "GET" ? "GET, HEAD" : std::string(allowed);
@@ -131,7 +135,10 @@ std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& r
 }  // namespace
 
 Api::Api(std::vector<ServedModel> models, ApiOptions options)
-    : models_(std::move(models)), options_(std::move(options)), started_(unix_seconds()) {
+    : models_(std::move(models)),
+      options_(std::move(options)),
+      routing_room_(options_.routing_numbers),
+      started_(unix_seconds()) {
   options_.limits = limits_of(options_.limits, models_);
 }
 
@@ -217,12 +224,27 @@ Reply Api::routed(const ApiRequest& request) {
     const ServedModel& model = named(decoded(std::string_view(path).substr(kModelPath.size())));
     return {.body = json_text(model_json(model, started_))};
   }
+  return posted(path, body);
+}
+
+Reply Api::posted(const std::string& path, const std::string& body) {
+  const RequestLimits& limits = options_.limits;
+  const auto deadline = Clock::now() + options_.timeout;
   if (path == "/v1/routing") {
-    const RoutingRequest asked = parse_routing(body, options_.limits);
-    return {.body = routing_answer(named(asked.model), asked, options_.routing_tokens)};
+    const RoutingRequest asked = parse_routing(body, limits);
+    return routing_answer(named(asked.model), asked, options_.routing_tokens, routing_room_,
+                          deadline);
   }
-  return texts(path == "/v1/completions" ? parse_completion(body, options_.limits)
-                                         : parse_chat(body, options_.limits));
+  if (path == "/tokenize") {
+    const TokenizeRequest asked = parse_tokenize(body, limits);
+    return tokenize_answer(named(asked.model), asked, deadline);
+  }
+  if (path == "/detokenize") {
+    const DetokenizeRequest asked = parse_detokenize(body, limits);
+    return {.body = detokenize_answer(named(asked.model), asked, limits.text_bytes)};
+  }
+  return texts(path == "/v1/completions" ? parse_completion(body, limits)
+                                         : parse_chat(body, limits));
 }
 
 Reply Api::texts(TextRequest request) {
@@ -254,9 +276,11 @@ Reply Api::models() const {
   Json list = Json::array();
   for (const ServedModel& model : models_) list.push_back(model_json(model, started_));
   Json out{{"object", "list"}, {"data", std::move(list)}};
-  // Penstock's own key: the further data that the page can show.
+  // Penstock's own key: the paths beyond OpenAI's and those that every server has.
   out["endpoints"] = Json::array();
   for (const auto& [path, reply] : options_.endpoints) out["endpoints"].push_back(path);
+  if (!models_.empty())
+    for (const char* const path : {"/tokenize", "/detokenize"}) out["endpoints"].push_back(path);
   return {.body = json_text(out)};
 }
 

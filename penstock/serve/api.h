@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/serve/answer_room.h"
 #include "penstock/serve/metrics.h"
 #include "penstock/serve/reply.h"
 #include "penstock/serve/request.h"
@@ -23,6 +24,9 @@ struct ApiOptions {
   std::map<std::string, std::function<Reply()>> endpoints;
   std::chrono::milliseconds timeout{600'000};  ///< limit of one answer
   std::int64_t routing_tokens = 2048;          ///< largest number of tokens of POST /v1/routing
+  /// Largest number of gates and logits that the answers to POST /v1/routing hold together. An
+  /// answer that is alone may hold more.
+  std::int64_t routing_numbers = 1 << 25;
   RequestLimits limits;  ///< `limits.texts` is also limited by the models' queues
 };
 
@@ -35,6 +39,8 @@ class Api : public Responder {
 
  private:
   Reply routed(const ApiRequest& request);
+  /// The answer to POST on one of the paths of kPaths.
+  Reply posted(const std::string& path, const std::string& body);
   /// The HTTP method of the path; "" for an unknown path.
   std::string_view method_of(const std::string& path) const;
   std::string counted_path(const std::string& path) const;
@@ -52,6 +58,7 @@ class Api : public Responder {
   std::vector<ServedModel> models_;
   ApiOptions options_;
   Metrics metrics_;
+  AnswerRoom routing_room_;
   std::int64_t started_;
 };
 

@@ -22,6 +22,9 @@ constexpr milliseconds kLinger{2000};
 /// thread.
 constexpr milliseconds kShortLinger{100};
 
+/// The longest body that is copied behind its head, so that one packet may carry both.
+constexpr std::size_t kCopied = 65536;
+
 const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The client left, so there is nobody to answer.
@@ -131,7 +134,9 @@ bool HttpConnection::send_whole(const Reply& reply) {
   Headers headers = headers_of(reply);
   headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
   const std::string head = response_head(reply.status, headers);
-  return write(head_.method == "HEAD" ? head : head + reply.body);
+  if (head_.method == "HEAD") return write(head);
+  if (reply.body.size() > kCopied) return write(head) && write(reply.body);
+  return write(head + reply.body);
 }
 
 bool HttpConnection::still_there(const std::string& probe) {
@@ -160,10 +165,13 @@ bool HttpConnection::send_stream(Reply reply) {
   if (!write(response_head(reply.status, headers))) return false;
   if (head_.method == "HEAD") return true;
   next_probe_ = {};
+  const bool events = reply.type == "text/event-stream";
   for (bool more = true; more;) {
     std::string text;
     more = reply.stream->next(text, kLook);
-    if (!still_there(as_chunk(":\n\n"))) return false;  // a comment between events
+    // Events may have a comment between them. The parts of another body come without a pause, and
+    // sending the next one fails if the client is gone.
+    if (!(events ? still_there(as_chunk(":\n\n")) : socket_.peer() != Peer::gone)) return false;
     if (!text.empty() && !write(as_chunk(text))) return false;
   }
   return write("0\r\n\r\n");

@@ -19,6 +19,15 @@ Json shares_json(const std::vector<ExpertShare>& shares) {
   return out;
 }
 
+std::string spelt(const Tokenizer& tokenizer, TokenId token) {
+  std::string bytes;
+  tokenizer.decode(token, bytes);
+  if (find_invalid_utf8(bytes) == std::string_view::npos) return bytes;
+  std::string out = "bytes:";
+  for (const char byte : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return out;
+}
+
 std::string finish_reason(Finish finish) {
   switch (finish) {
     case Finish::end_of_document:
@@ -54,7 +63,7 @@ void ReplyWriter::echo(Text& text, const std::vector<TokenId>& prompt) const {
 
 void ReplyWriter::keep_scores(Text& text, const std::vector<TokenId>& prompt,
                               const std::vector<TokenScore>& scores) const {
-  text.logprobs["tokens"].push_back(spelt(prompt.front()));
+  text.logprobs["tokens"].push_back(spelt(tokenizer_, prompt.front()));
   text.logprobs["token_logprobs"].push_back(nullptr);
   text.logprobs["top_logprobs"].push_back(nullptr);
   text.logprobs["text_offset"].push_back(text.echo_begins.front());
@@ -92,25 +101,15 @@ Json ReplyWriter::choice(std::size_t index, Json content, Json logprobs,
   return out;
 }
 
-/// Bytes that are not valid UTF-8 by themselves, spelt as OpenAI does: "bytes:\xe2\x82".
-std::string ReplyWriter::spelt(TokenId token) const {
-  std::string bytes;
-  tokenizer_.decode(token, bytes);
-  if (find_invalid_utf8(bytes) == std::string_view::npos) return bytes;
-  std::string out = "bytes:";
-  for (const char byte : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-  return out;
-}
-
 void ReplyWriter::add_logprobs(Json& to, const GeneratedToken& token, std::int64_t behind) const {
   if (!head_.chat) {
     Json likeliest = Json::object();
     // The best of tokens that are spelt alike keeps its place, so that the largest value is that of
     // the likeliest token.
     for (const LikelyToken& one : token.score.likeliest)
-      likeliest.emplace(spelt(one.token), one.logprob);
-    likeliest.emplace(spelt(token.token), token.score.logprob);
-    to["tokens"].push_back(spelt(token.token));
+      likeliest.emplace(spelt(tokenizer_, one.token), one.logprob);
+    likeliest.emplace(spelt(tokenizer_, token.token), token.score.logprob);
+    to["tokens"].push_back(spelt(tokenizer_, token.token));
     to["token_logprobs"].push_back(token.score.logprob);
     to["top_logprobs"].push_back(std::move(likeliest));
     to["text_offset"].push_back(behind + token.offset);
@@ -121,7 +120,8 @@ void ReplyWriter::add_logprobs(Json& to, const GeneratedToken& token, std::int64
     tokenizer_.decode(id, bytes);
     Json numbers = Json::array();
     for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
-    return Json{{"token", spelt(id)}, {"logprob", logprob}, {"bytes", std::move(numbers)}};
+    return Json{
+        {"token", spelt(tokenizer_, id)}, {"logprob", logprob}, {"bytes", std::move(numbers)}};
   };
   Json own = entry(token.token, token.score.logprob);
   own["top_logprobs"] = Json::array();

@@ -74,13 +74,16 @@ class ReplyWriter {
   /// Adds the log-probabilities of an echoed prompt. Its first token has none.
   void keep_scores(Text& text, const std::vector<TokenId>& prompt,
                    const std::vector<TokenScore>& scores) const;
-  std::string spelt(TokenId token) const;
 
   ReplyHead head_;
   std::vector<Text> texts_;
   const Tokenizer& tokenizer_;
   std::int64_t written_ = 0;
 };
+
+/// The text of a token. Bytes that are not valid UTF-8 by themselves are spelt as OpenAI does:
+/// "bytes:\xe2\x82".
+std::string spelt(const Tokenizer& tokenizer, TokenId token);
 
 /// [[expert, gate], ...] of a layer.
 nlohmann::ordered_json shares_json(const std::vector<ExpertShare>& shares);

@@ -28,9 +28,7 @@ bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
 }
 
-Prompt prompt_of(ObjectReader& reader, const std::string& key, const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!is_tokens(value)) reader.refuse(key, "must be a string or an array of token ids");
+std::vector<TokenId> ids_of(ObjectReader& reader, const std::string& key, const json& value) {
   std::vector<TokenId> out;
   for (const json& id : value) {
     if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<TokenId>::max())
@@ -38,6 +36,12 @@ Prompt prompt_of(ObjectReader& reader, const std::string& key, const json& value
     out.push_back(id.get<TokenId>());
   }
   return out;
+}
+
+Prompt prompt_of(ObjectReader& reader, const std::string& key, const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!is_tokens(value)) reader.refuse(key, "must be a string or an array of token ids");
+  return ids_of(reader, key, value);
 }
 
 std::vector<Prompt> prompts_of(ObjectReader& reader, const RequestLimits& limits) {
@@ -213,6 +217,49 @@ TextRequest parse_chat(std::string_view body, const RequestLimits& limits) {
   const auto likeliest = reader.integer("top_logprobs", 0, kMostLikeliest);
   if (likeliest && !shown) reader.refuse("top_logprobs", "needs 'logprobs'");
   if (shown) out.likeliest = likeliest.value_or(0);
+  reader.finish();
+  return out;
+}
+
+TokenizeRequest parse_tokenize(std::string_view body, const RequestLimits& limits) {
+  const json object = parse_object(body, limits.depth);
+  ObjectReader reader(object);
+  TokenizeRequest out;
+  for (const char* const key : {"content", "prompt", "messages"}) {
+    if (!reader.find(key)) continue;
+    if (!out.key.empty()) reader.refuse(key, fmt::format("cannot be given beside '{}'", out.key));
+    out.key = key;
+  }
+  if (out.key.empty())
+    reader.refuse("content", "is missing; 'prompt' and 'messages' are taken too");
+  const bool chat = out.key == "messages";
+  if (chat)
+    out.messages = messages_of(reader, limits);
+  else
+    out.text = reader.text(out.key).value_or("");
+  out.model = reader.text("model").value_or("");
+  const auto special = reader.boolean("add_special"), tokens = reader.boolean("add_special_tokens");
+  if (special && tokens && *special != *tokens)
+    reader.refuse("add_special_tokens", "must be the value of 'add_special'");
+  out.begins_document = special.value_or(tokens.value_or(out.key == "prompt"));
+  if (chat && out.begins_document)
+    reader.refuse(special ? "add_special" : "add_special_tokens",
+                  "must be false: the form of chats says how a chat begins");
+  out.has_controls = reader.boolean("parse_special").value_or(out.key == "content");
+  out.with_pieces = reader.boolean("with_pieces").value_or(false);
+  out.with_strings = reader.boolean("return_token_strs").value_or(false);
+  refuse_missing_features(reader);
+  reader.finish();
+  return out;
+}
+
+DetokenizeRequest parse_detokenize(std::string_view body, const RequestLimits& limits) {
+  const json object = parse_object(body, limits.depth);
+  ObjectReader reader(object);
+  const json* tokens = reader.find("tokens");
+  if (!tokens || !tokens->is_array()) reader.refuse("tokens", "must be an array of token ids");
+  DetokenizeRequest out{.tokens = ids_of(reader, "tokens", *tokens)};
+  out.model = reader.text("model").value_or("");
   reader.finish();
   return out;
 }

@@ -32,10 +32,11 @@ struct ChatMessage {
 };
 
 struct RequestLimits {
-  std::int64_t texts = 16;        ///< largest number of texts: prompts times n
-  std::int64_t messages = 1024;   ///< largest number of messages in a chat
-  std::int64_t tokens = 1 << 20;  ///< largest max_tokens
-  int depth = 16;                 ///< deepest nesting of the JSON
+  std::int64_t texts = 16;           ///< largest number of texts: prompts times n
+  std::int64_t messages = 1024;      ///< largest number of messages in a chat
+  std::int64_t tokens = 1 << 20;     ///< largest max_tokens
+  int depth = 16;                    ///< deepest nesting of the JSON
+  std::size_t text_bytes = 1 << 20;  ///< longest text of POST /detokenize
 };
 
 /// A request for texts. A completion has prompts; a chat has messages.
@@ -73,5 +74,29 @@ struct RoutingRequest {
   RoutingChoice choice;
 };
 RoutingRequest parse_routing(std::string_view body, const RequestLimits& limits = {});
+
+/// The body of POST /tokenize. A text is called "content", as by llama.cpp's clients, or "prompt",
+/// as by vLLM's, or it is a chat of "messages". The further keys are those of both servers:
+/// "add_special" or "add_special_tokens", "parse_special", "with_pieces", "return_token_strs".
+struct TokenizeRequest {
+  std::string key;   ///< "content", "prompt" or "messages"
+  std::string text;  ///< unless `key` is "messages"
+  std::vector<ChatMessage> messages;
+  std::string model;
+  bool begins_document = false;  ///< the token that begins documents comes first
+  bool has_controls = false;     ///< the text of a control piece is that piece
+  bool with_pieces = false;      ///< each token has its text beside its id
+  bool with_strings = false;     ///< the texts of the tokens are a further list
+};
+/// A prompt is read as by /v1/completions unless the request says otherwise: it begins a document,
+/// and it has no control pieces. Content is read as by llama.cpp: the other way round.
+TokenizeRequest parse_tokenize(std::string_view body, const RequestLimits& limits = {});
+
+/// The body of POST /detokenize: {"tokens": ids, "model"}.
+struct DetokenizeRequest {
+  std::vector<TokenId> tokens;
+  std::string model;
+};
+DetokenizeRequest parse_detokenize(std::string_view body, const RequestLimits& limits = {});
 
 }  // namespace penstock::serve

@@ -13,10 +13,7 @@ using Json = nlohmann::ordered_json;
 
 std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const TextRequest& request) {
   const Tokenizer& tokenizer = model.service->tokenizer();
-  if (request.chat) {
-    if (!model.chat_form) throw RequestError(400, model.no_chat, "messages");
-    return {chat_tokens(*model.chat_form, request.messages, tokenizer)};
-  }
+  if (request.chat) return {tokens_of_chat(model, request.messages)};
   std::vector<std::vector<TokenId>> out;
   for (const Prompt& prompt : request.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
@@ -75,6 +72,12 @@ TextOrder order_of(const ServedModel& model, const TextRequest& request,
 }
 
 }  // namespace
+
+std::vector<TokenId> tokens_of_chat(const ServedModel& model,
+                                    const std::vector<ChatMessage>& messages) {
+  if (!model.chat_form) throw RequestError(400, model.no_chat, "messages");
+  return chat_tokens(*model.chat_form, messages, model.service->tokenizer());
+}
 
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head) {

@@ -25,18 +25,16 @@ struct ServedModel {
 /// The model's entry in GET /v1/models.
 nlohmann::ordered_json model_json(const ServedModel& model, std::int64_t created);
 
+/// The tokens that the model reads for a chat. Throws RequestError for a model without a form of
+/// chats, and as chat_tokens() does.
+std::vector<TokenId> tokens_of_chat(const ServedModel& model,
+                                    const std::vector<ChatMessage>& messages);
+
 /// The texts that a request asks for: n for each prompt, or n for the chat. Sets the number of
 /// prompt tokens and the echoed tokens in `head`.  Throws Error and RequestError for prompts that
 /// the tokenizer or the chat form does not accept.
 std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
                                    ReplyHead& head);
-
-/// The body of the answer to POST /v1/routing: the experts, the gates and, if requested, the logits
-/// of each token in each MoE layer. One forward pass over all tokens computes them.
-/// @param most  the largest number of tokens
-/// Throws RequestError for a request that the model does not accept.
-std::string routing_answer(const ServedModel& model, const RoutingRequest& request,
-                           std::int64_t most);
 
 /// Throws RequestError with the key for a routing choice that the model does not accept.
 void check_choice(const ServedModel& model, const RoutingChoice& choice);

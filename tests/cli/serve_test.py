@@ -88,6 +88,11 @@ def answers(shell):
         status, routing = server.post("/v1/routing", {"input": "the gate"})
         shell.expect("routing", status == 200 and len(routing["layers"]) == 6 and
                      len(routing["layers"][0]["experts"]) == len(routing["tokens"]) == 8, routing)
+        status, got = server.post("/tokenize", {"prompt": "the gate"})
+        ids = json.loads(shell.ok("tokenize", "model", "--text", "the gate", "--json"))["ids"]
+        shell.expect("tokens", status == 200 and got["tokens"] == ids and got["count"] == len(ids), got)
+        status, got = server.post("/detokenize", {"tokens": ids})
+        shell.expect("their text", status == 200 and got == {"content": "the gate", "prompt": "the gate"}, got)
         models = json.loads(server.ask("GET", "/v1/models")[1])
         shell.expect("models", models["data"][0]["id"] == "model", models)
         shell.expect("a page", server.ask("GET", "/")[1].startswith("<!DOCTYPE html>"))

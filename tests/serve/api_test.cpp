@@ -250,12 +250,41 @@ TEST(Api, LogitsComeWhereTheyAreAskedFor) {
   }
 }
 
+TEST(Api, AnswersWithRoutingHaveALimitTogether) {
+  ApiOptions options;
+  options.routing_numbers = 2 * 8 * 2 * 4;  // logits and gates, tokens, layers, experts
+  Server server(Server::usual(), options);
+  const std::string logits = R"({"input": "the gate", "routing": "logits"})";
+  Reply first = server.ask("/v1/routing", logits);
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(answer(server, "/v1/routing", R"({"input": "a"})", 429)["error"]["type"],
+            "rate_limit_error");
+  EXPECT_EQ(json::parse(all_of(first))["layers"].size(), 2u);
+  EXPECT_EQ(server.ask("/v1/routing", R"({"input": "a"})").status, 429);
+  first = {};  // its answer is sent
+  const Reply half = server.ask("/v1/routing", R"({"input": "the gate"})");
+  const Reply other_half = server.ask("/v1/routing", R"({"input": "the gate"})");
+  EXPECT_EQ(half.status, 200);
+  EXPECT_EQ(other_half.status, 200);
+  EXPECT_EQ(server.ask("/v1/routing", R"({"input": "a"})").status, 429);
+}
+
+TEST(Api, RoutingEndsAtTheTimeLimit) {
+  ApiOptions options;
+  options.timeout = -1ms;
+  Server server(Server::usual(), options);
+  Reply reply = server.ask("/v1/routing", R"({"input": "a"})");
+  std::string out;
+  EXPECT_THROW(reply.stream->next(out, 0ms), std::exception);
+}
+
 TEST(Api, FurtherEndpointsGiveTheirBodies) {
   ApiOptions options;
   options.endpoints["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
   Server server(Server::usual(), options);
   EXPECT_EQ(server.get("/v1/corpus").body, "{}");
-  EXPECT_EQ(json::parse(server.get("/v1/models").body)["endpoints"], json::array({"/v1/corpus"}));
+  EXPECT_EQ(json::parse(server.get("/v1/models").body)["endpoints"],
+            json({"/v1/corpus", "/tokenize", "/detokenize"}));
   EXPECT_EQ(server.ask("/v1/corpus", "{}").status, 405);
   EXPECT_EQ(Server().get("/v1/corpus").status, 404);
 }

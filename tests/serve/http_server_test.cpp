@@ -18,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Echoes each request. /wait and /stream last until `go_on` is false or the client has left.
+/// Echoes each request. /wait, /stream and /parts last until `go_on` is false or the client has
+/// left.
 class Echo : public Responder {
  public:
   std::atomic<bool> go_on = true;
@@ -29,6 +30,8 @@ class Echo : public Responder {
       return {.type = "text/event-stream",
               .stream = std::make_unique<Waiting>(*this),
               .as_it_comes = request.path == "/stream"};
+    if (request.path == "/parts")
+      return {.stream = std::make_unique<Waiting>(*this), .as_it_comes = true};
     if (request.path == "/fails") return {.stream = std::make_unique<Failing>()};
     return {.body = request.method + " " + request.path + " " + request.body};
   }
@@ -218,6 +221,17 @@ TEST_F(HttpServerTest, AClientThatOnlyStopsSendingGetsItsAnswer) {
     echo.go_on = false;
     EXPECT_NE(client.read("done").find("done"), std::string::npos) << path;
   }
+}
+
+TEST_F(HttpServerTest, PartsOfJsonHaveNoCommentsBetweenThem) {
+  const Client client(server);
+  client.send(get("/parts"));
+  client.end_of_sending();
+  EXPECT_TRUE(echo.settles(1));
+  std::this_thread::sleep_for(300ms);  // the server has checked the connection by now
+  echo.go_on = false;
+  const std::string seen = client.read("0\r\n\r\n");
+  EXPECT_TRUE(seen.ends_with("\r\n\r\n4\r\ndone\r\n0\r\n\r\n")) << seen;
 }
 
 TEST_F(HttpServerTest, AClientThatLeavesIsNoticedWhileItsAnswerIsWaitedFor) {
