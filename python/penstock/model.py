@@ -1,4 +1,5 @@
 """Trained models: logits, text, losses, routing."""
+import operator
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
@@ -142,7 +143,7 @@ class Model:
 
         For a list of prompts, or with `samples` above 1, it returns a list of them. It calls
         `on_text(prompt, sample, piece)` for each piece of text as soon as the piece is generated."""
-        several = isinstance(prompt, (list, tuple)) and len(prompt) > 0 and not isinstance(prompt[0], int)
+        several = isinstance(prompt, (list, tuple)) and len(prompt) > 0 and not _is_id(prompt[0])
         prompts = [p if isinstance(p, str) else _ids(p) for p in (prompt if several else [prompt])]
         options = {"max_tokens": max_tokens, "samples": samples, "temperature": temperature, "top_k": top_k,
                    "top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty,
@@ -157,9 +158,10 @@ class Model:
         """Loss, perplexity and bits per byte, as a dict, on a corpus directory (`data`) or on a text.
 
         A corpus takes `split` (default: "validation") and `max_tokens` (0: all). A text takes `protocol`: "windows"
-        (default) or "llama-perplexity". On a corpus, settings that are not given are those of the evaluation at the end of the model's run. A
-        `sequence_length` of 0 means the model's context length. For a text this is also the default. For a text, the
-        dict also has `tokens`, the number N of scored tokens, and their `log_probabilities` [N] and `ids` [N]."""
+        (default) or "llama-perplexity". On a corpus, settings that are not given are those of the evaluation at the
+        end of the model's run. A `sequence_length` of 0 means the model's context length. For a text this is also the
+        default. For a text, the dict also has `tokens`, the number N of scored tokens, and their `log_probabilities`
+        [N] and `ids` [N]."""
         if (data is None) == (text is None):
             raise TypeError("give either data, a corpus directory, or text")
         of_corpora, of_texts = {"split": split, "max_tokens": max_tokens}, {"protocol": protocol}
@@ -173,5 +175,16 @@ class Model:
         return self._loaded.eval_text(text, options, protocol or "windows")
 
 
+def _is_id(value):
+    """Whether the value is one whole number, of Python, NumPy or torch."""
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
 def _ids(ids):
-    return [int(i) for i in (ids.tolist() if hasattr(ids, "tolist") else ids)]
+    values = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise _core.Error(f"token ids are a list or a tensor [T] of whole numbers, not {ids!r}")
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise _core.Error(f"token ids are whole numbers, one for each token; found {values!r:.100}") from None

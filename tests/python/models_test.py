@@ -11,6 +11,7 @@ import pickle
 import subprocess
 
 from fixture import BUILD, Fixture, main, read_tensors, run_program
+import numpy as np
 import penstock
 import torch
 
@@ -100,6 +101,22 @@ class Models(Fixture):
             self.assertEqual(len(set(tokens)), len(tokens))
         self.assertIn("remoe", repr(model))
         self.assertIn("4 tokens", repr(model.generate("line", max_tokens=4)))
+
+    def test_ids_are_whole_numbers_of_any_library(self):
+        model, ids = penstock.load("run"), [65, 66]
+        wanted = model.generate(ids, max_tokens=4).tokens
+        for same in (tuple(ids), np.array(ids), list(np.array(ids)), torch.tensor(ids), list(torch.tensor(ids))):
+            self.assertEqual(model.generate(same, max_tokens=4).tokens, wanted)
+            self.assertEqual(model.decode(same), "AB")
+        self.assertEqual(len(model.generate([np.array(ids), torch.tensor([65])], max_tokens=1)), 2)
+        for wrong in ([65.5], torch.tensor([65.0]), [[65]], torch.tensor([[65]]), b"AB", None, 65, {"a": 1}):
+            with self.assertRaisesRegex(penstock.Error, "token ids are"):
+                model.trace(wrong)
+        for call in (model.decode, lambda given: model.generate([[65], given])):
+            with self.assertRaisesRegex(penstock.Error, "^token ids are whole numbers"):
+                call([65.5])
+        with self.assertRaisesRegex(penstock.Error, "token ids are a list or a tensor"):
+            model.decode("65")
 
     def test_mistakes(self):
         with self.assertRaisesRegex(penstock.Error, "no such folder"):
