@@ -32,13 +32,20 @@ bool is_version(std::string_view text) {
          is_digit(text[7]);
 }
 
+/// Cuts the host from a target in the form of requests to proxies ("http://host/path").
+/// @return the host; "" for a target of another form
+std::string_view cut_host(std::string_view& target) {
+  constexpr std::string_view kScheme = "http://";
+  if (!target.starts_with(kScheme)) return {};
+  target.remove_prefix(kScheme.size());
+  const std::string_view host = target.substr(0, target.find('/'));
+  target.remove_prefix(host.size());
+  if (target.empty()) target = "/";
+  return host;
+}
+
 /// The path of a request's target, without a query.
 std::string path_of(std::string_view target) {
-  if (target.starts_with("http://")) {  // the form of requests to proxies
-    target.remove_prefix(7);
-    target.remove_prefix(std::min(target.find('/'), target.size()));
-    if (target.empty()) target = "/";
-  }
   const bool printable = std::ranges::all_of(target, [](char c) { return c > ' ' && c < 127; });
   if (!printable || !(target.starts_with('/') || target == "*"))
     malformed("the target must be a path");
@@ -154,8 +161,10 @@ void RequestReader::refuse(const boost::system::error_code& error) const {
 
 RequestHead RequestReader::parsed_head() const {
   const auto& request = parser_->get();
+  std::string_view target(request.target().data(), request.target().size());
+  const std::string_view host = cut_host(target);
   RequestHead out{.method = std::string(request.method_string()),
-                  .path = path_of({request.target().data(), request.target().size()}),
+                  .path = path_of(target),
                   .http_1_0 = request.version() == 10,
                   .keeps_alive = request.keep_alive()};
   for (const auto& field : request) {
@@ -164,6 +173,9 @@ RequestHead RequestReader::parsed_head() const {
     out.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
   take_framing(out);
+  // Such a host replaces the header (RFC 9112, 3.2.2).
+  for (auto& [name, value] : out.headers)
+    if (!host.empty() && same_word(name, "Host")) value = host;
   return out;
 }
 

@@ -50,6 +50,12 @@ TEST(HttpMessage, AHeadIsReadToItsParts) {
   EXPECT_EQ(parse("OPTIONS * HTTP/1.1").path, "*");
 }
 
+TEST(HttpMessage, TheHostOfATargetReplacesTheHeader) {
+  EXPECT_EQ(parse("GET / HTTP/1.1").header("host"), "a");
+  EXPECT_EQ(parse("GET http://evil:80/health HTTP/1.1").header("host"), "evil:80");
+  EXPECT_EQ(parse("GET http://evil HTTP/1.1").header("host"), "evil");
+}
+
 TEST(HttpMessage, ConnectionsGoOnAsTheVersionSays) {
   EXPECT_FALSE(parse("GET / HTTP/1.1", "Connection: x, Close\r\n").keeps_alive);
   EXPECT_FALSE(parse("GET / HTTP/1.0").keeps_alive);
