@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 #include "penstock/base/lines.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
@@ -46,21 +48,43 @@ std::string json_reason(std::string_view line) {
                     " is half of a surrogate pair, which is no character; remove it or write "
                     "\\ufffd in its place");
     return concat("it is broken at byte ", error.byte);
+  } catch (const nlohmann::json::exception& error) {
+    return json_error_text(error);  // a number that is too large
   }
   return "";
 }
 
-/// Refuses a JSON list of objects. Its brackets and keys are not meant as training text.
-void check_no_list(const std::string& name, std::string_view text) {
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
+
+/// Whether the first line is an object with the field, or the first two lines are objects. Lines
+/// that are blank do not count. A single object may also be the settings of a program.
+bool has_an_object_a_line(std::string_view text, const std::string& field) {
+  const auto object_of_next_line = [&] {
+    std::string_view line;
+    while (!text.empty() && is_blank(line)) {
+      line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+    return nlohmann::json::parse(line, nullptr, false);
+  };
+  const auto first = object_of_next_line();
+  return first.is_object() && (first.contains(field) || object_of_next_line().is_object());
+}
+
+/// Refuses JSON that holds documents: one list of objects, or an object a line. Brackets and keys
+/// are not meant as training text.
+void check_no_rows(const std::string& name, std::string_view text, const std::string& field) {
   const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos || text[begin] != '[') return;
+  if (begin == text.npos) return;
+  PENSTOCK_CHECK(text[begin] != '{' || !has_an_object_a_line(text, field), "'", name,
+                 "' has a JSON object a line; give the file a name in .jsonl, so that the text of "
+                 "each object is read");
+  if (text[begin] != '[') return;
   const auto json = nlohmann::json::parse(text, nullptr, false);
   PENSTOCK_CHECK(!json.is_array() || json.empty() || !json[0].is_object(), "'", name,
                  "' is one JSON list of objects; write an object a line to a .jsonl file, for "
                  "example with 'jq -c .[]'");
 }
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
 
 class DocumentReader {
  public:
@@ -75,7 +99,7 @@ class DocumentReader {
                      "' is a Parquet file; write its text as JSONL first");
       if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
       check_utf8(name, content);
-      if (name.ends_with(".json")) check_no_list(name, content);
+      if (name.ends_with(".json")) check_no_rows(name, content, options_.field);
       if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
         read_jsonl(name, content);
       else if (options_.separator.empty())
@@ -89,8 +113,9 @@ class DocumentReader {
   std::vector<Document> take() { return std::move(documents_); }
 
  private:
-  void add(std::string text) {
-    if (!is_blank(text)) documents_.push_back({std::move(text), domain_, input_.split, source_});
+  void add(std::string text, bool separated = false) {
+    if (is_blank(text)) return;
+    documents_.push_back({std::move(text), domain_, input_.split, source_, separated});
   }
 
   void read_jsonl(const std::string& name, std::string_view content) {
@@ -144,11 +169,12 @@ class DocumentReader {
   }
 
   void split_at_separator(std::string_view content) {
+    const bool separated = content.find(options_.separator) != content.npos;
     for (;;) {
       const auto at = content.find(options_.separator);
       std::string_view part = content.substr(0, at);
       while (part.starts_with('\n')) part.remove_prefix(1);
-      add(std::string(part));
+      add(std::string(part), separated);
       if (at == content.npos) return;
       content.remove_prefix(at + options_.separator.size());
     }
@@ -160,12 +186,19 @@ class DocumentReader {
   std::vector<Document> documents_;
 };
 
-/// The regular files below a folder, sorted by path.
+/// Whether the folder holds a corpus, whose files are no text to prepare.
+bool is_corpus(const files::path& folder) {
+  return files::is_regular_file(folder / kTokensFile) &&
+         files::is_regular_file(folder / kManifestFile);
+}
+
+/// The regular files below a folder, sorted by path. Leaves out the files of corpora.
 std::vector<files::path> list_files(const files::path& root) {
   std::vector<files::path> found;
   try {
     for (auto it = files::recursive_directory_iterator(root); it != files::end(it); ++it) {
-      if (is_hidden_name(it->path().filename().string())) {
+      if (is_hidden_name(it->path().filename().string()) ||
+          (it->is_directory() && is_corpus(it->path()))) {
         it.disable_recursion_pending();
       } else if (it->is_regular_file()) {
         found.push_back(it->path());
@@ -203,6 +236,8 @@ std::vector<Document> read_documents(const DataInput& input, const ReadOptions& 
     return reader.take();
   }
   const files::path root(input.path);
+  PENSTOCK_CHECK(!is_corpus(root), "'", input.path,
+                 "' is a corpus, which holds tokens and no text; name the text itself");
   for (const auto& path : list_files(root)) {
     const auto below = path.lexically_relative(root);
     const bool direct = !below.has_parent_path();

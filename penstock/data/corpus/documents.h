@@ -17,6 +17,8 @@ struct Document {
   std::optional<Split> split;
   /// For errors: the file, with the line or member if the file holds several documents.
   std::string source = {};
+  /// Whether the document's file holds the literal separator of ReadOptions.
+  bool separated = false;
 };
 
 /// A file or folder to read.
@@ -46,7 +48,7 @@ std::string default_domain(const std::string& path);
 std::uintmax_t stored_bytes(const std::string& path);
 
 /// The documents of an input, in the order of sorted paths; empty documents are left out. A folder
-/// gives all its files except hidden ones.
+/// gives all its files except hidden ones and those of corpora; links to folders are not followed.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
 /// The same, but throws Error if the input holds no text.

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
@@ -24,6 +23,7 @@
 #include "penstock/data/prepare/most_bytes.h"
 #include "penstock/data/prepare/prepare_notes.h"
 #include "penstock/data/stage_progress.h"
+#include "penstock/data/text_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
 
 namespace penstock {
@@ -47,6 +47,43 @@ PrepareOptions with_protocol(PrepareOptions options) {
   }
   if (!traits_of(options).ends_documents) options.end_of_document = false;
   return options;
+}
+
+/// Whether reading the folder `folder` also reads `path`. Hidden files are not read. Both paths are
+/// canonical.
+bool lies_below(const files::path& path, const files::path& folder) {
+  const files::path below = path.lexically_relative(folder);
+  return !below.empty() && *below.begin() != ".." &&
+         std::ranges::none_of(
+             below, [](const files::path& part) { return is_hidden_name(part.string()); });
+}
+
+/// Refuses inputs that share files. Their text would count twice, also in training and in held-out
+/// text.
+void check_inputs_are_apart(const std::vector<DataInput>& inputs) {
+  std::vector<files::path> paths;
+  for (const DataInput& input : inputs) {
+    const files::path path = files::weakly_canonical(input.path);
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      PENSTOCK_CHECK(paths[i] != path, "'", input.path,
+                     "' is named twice: its text would stand in training and in held-out text");
+      const bool first = lies_below(paths[i], path);
+      PENSTOCK_CHECK(!first && !lies_below(path, paths[i]), "'",
+                     first ? inputs[i].path : input.path, "' lies in '",
+                     first ? input.path : inputs[i].path,
+                     "', so its text would be read twice, and held-out text would stand in "
+                     "training; move it out of that folder, or name the folder's parts");
+    }
+    paths.push_back(path);
+  }
+}
+
+/// Refuses a literal separator that no file has, because it may be misspelt.
+void check_separator(const std::string& separator, const std::vector<Document>& documents) {
+  if (separator.empty() || separator == "blank-lines") return;
+  PENSTOCK_CHECK(std::ranges::any_of(documents, &Document::separated), "no text holds '", separator,
+                 "', which options.document_separator gives; check it or leave it out (a shell "
+                 "writes a line break as $'\\n', and \"blank-lines\" divides at blank lines)");
 }
 
 class Preparation {
@@ -108,16 +145,14 @@ class Preparation {
       found_ = domain_bytes(documents_);
       return;
     }
-    std::set<files::path> read_already;
+    check_inputs_are_apart(options_.inputs);
     for (const auto& input : options_.inputs) {
       progress_.say(fmt::format("reading {}", input.path));
-      PENSTOCK_CHECK(read_already.insert(files::weakly_canonical(input.path)).second, "'",
-                     input.path,
-                     "' is named twice: its text would stand in training and in held-out text");
       auto read = read_nonempty(input, options_.read);
       documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
                         std::make_move_iterator(read.end()));
     }
+    check_separator(options_.read.separator, documents_);
   }
 
   void remove_duplicates() {

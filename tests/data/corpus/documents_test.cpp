@@ -27,6 +27,8 @@ TEST(Documents, JsonlErrorsNameTheLine) {
         {"d.jsonl:2", "the escape \\ud800", "\\ufffd"});
   fails("{\"text\":\"hi \\udc01\"}\n", {"d.jsonl:1", "the escape \\udc01"});
   fails("[\"text\"]\n", {"d.jsonl:1", "not a JSON object"});
+  fails("{\"text\":\"a\"}\n{\"text\":\"b\",\"n\":1e999}\n",
+        {"d.jsonl:2", "not a JSON object: number overflow", "1e999"});
   const std::string path = folder.write("f.jsonl", "{\"body\":\"b\"}");
   EXPECT_EQ(read_documents({.path = path}, {.field = "body"}).at(0).text, "b");
 }
@@ -73,6 +75,35 @@ TEST(Documents, FoldersAreSortedAndLabelledByTheirFirstFolder) {
   EXPECT_EQ(stored_bytes(folder / "in/z.txt"), 6U);
 }
 
+TEST(Documents, CorporaBelowAFolderAreNoText) {
+  const testing::TemporaryFolder folder;
+  folder.write("in/a.txt", "text");
+  for (const char* name : {"tokens.bin", "corpus.json", "tokenizer.json"})
+    folder.write(std::string("in/corpus/") + name, "x");
+  folder.write("in/data/corpus.json", "{}");  // without tokens this is no corpus
+  const auto documents = read_documents({.path = folder / "in"}, {});
+  ASSERT_EQ(documents.size(), 2U);
+  EXPECT_EQ(documents[0].text, "text");
+  EXPECT_EQ(documents[1].text, "{}");
+  EXPECT_EQ(stored_bytes(folder / "in"), 4U + 2);
+  expect_says(error_of([&] { read_documents({.path = folder / "in/corpus"}, {}); }),
+              {"in/corpus", "is a corpus", "no text"});
+}
+
+TEST(Documents, JsonLinesInAFileOfAnotherNameAreRefused) {
+  const testing::TemporaryFolder folder;
+  const auto read = [&](std::string_view content) {
+    return read_documents({.path = folder.write("c4.json", content)}, {});
+  };
+  // An object with the text alone, and objects with the text in another field.
+  for (const char* rows :
+       {"{\"text\": \"a\", \"url\": \"u\"}", "\n{\"text\": \"a\"}\r\n{\"text\": \"b\"}\n",
+        "{\"body\": \"a\"}\n\n{\"body\": \"b\"}"})
+    expect_says(error_of([&] { read(rows); }), {"c4.json", "a JSON object a line", ".jsonl"});
+  for (const char* settings : {"{\"name\": \"a\"}\n", "{\n  \"text\": 1\n}\n", "{}", "[1]\n[2]\n"})
+    EXPECT_EQ(read(settings).at(0).text, settings);
+}
+
 TEST(Documents, SeparatorsCutFiles) {
   const testing::TemporaryFolder folder;
   const auto texts = [&](std::string_view content, const std::string& separator) {
@@ -86,6 +117,10 @@ TEST(Documents, SeparatorsCutFiles) {
   EXPECT_EQ(texts("a\nb\n\n \t\nc\r\n\r\nd", "blank-lines"), (Texts{"a\nb\n", "c\r\n", "d"}));
   EXPECT_EQ(texts("a\n<|end|>\nb<|end|>", "<|end|>"), (Texts{"a\n", "b"}));
   EXPECT_EQ(texts("a\n\nb", ""), (Texts{"a\n\nb"}));
+  const std::string ended = folder.write("one.txt", "a<|end|>"),
+                    plain = folder.write("two.txt", "a");
+  EXPECT_TRUE(read_documents({.path = ended}, {.separator = "<|end|>"}).at(0).separated);
+  EXPECT_FALSE(read_documents({.path = plain}, {.separator = "<|end|>"}).at(0).separated);
 }
 
 TEST(Documents, OfTextThatIsNotUtf8TheErrorSaysFileByteAndRemedy) {
