@@ -38,6 +38,12 @@ def check_outputs(shell, source):
         tiny = shell.ok("info", "recipe.toml", *sizes)
         shell.expect("FLOPs of a tiny model", " 0.00 " not in next(line for line in tiny.splitlines() if
                                                                     line.startswith("FLOPs ")), tiny)
+    two = ("info", "recipe.toml", "--set", "train.micro_batch=1", "--set", "parallel.data=2", "--set")
+    for more, saves, evaluates in (("parallel.zero=0", False, False), ("parallel.zero=2", True, False),
+                                   ("parallel.pipeline=2", False, True), ("parallel.tensor=2", True, True)):
+        about = shell.ok(*two, more)
+        shell.expect("info of processes", (" more to save" in about, " more to evaluate" in about) == (saves, evaluates),
+                     about)
     shell.mistake(1, ["/dev/null: sets no key"], "info", "/dev/null")
     shell.ok("info", "/dev/null", "--set", "model.layers=2")
     for wrong in ("0", "-1", "inf", "fast"):

@@ -127,10 +127,12 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
         size(sent), unit);
     const auto saving = parallel["checkpoint_bytes"].get<std::int64_t>(),
                evaluating = parallel["evaluation_bytes"].get<std::int64_t>();
-    if (saving + evaluating > 0)
-      fmt::print("              {} {:.0f} {} more to save, rank 0 {:.0f} {} to evaluate\n",
+    if (saving > 0)
+      fmt::print("              {} {:.0f} {} more to save\n",
                  recipe.parallel.local_steps > 1 ? "rank 0 takes" : "each takes", size(saving),
-                 unit, size(evaluating), unit);
+                 unit);
+    if (evaluating > 0)
+      fmt::print("              rank 0 takes {:.0f} {} more to evaluate\n", size(evaluating), unit);
     fmt::print(
         "step          about {:.3g} s: computing {:.3g}, update {:.3g}, exchange {:.3g} (given the "
         "speeds)\n",
