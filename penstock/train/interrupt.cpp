@@ -43,9 +43,8 @@ void acknowledge() {
 }
 
 void on_signal(int number) {
-  constexpr std::int64_t second = 1'000'000'000;
   if (received != 0) {
-    if (number == SIGINT || now() - first_time >= second) _exit(130);
+    if (ends_at_once(number, std::chrono::nanoseconds(now() - first_time))) _exit(130);
     return;
   }
   first_time = now();
@@ -60,6 +59,10 @@ std::vector<int> stopping_signals() {
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler == SIG_IGN) return {SIGINT, SIGTERM};
   return {SIGINT, SIGTERM, SIGHUP};
+}
+
+bool ends_at_once(int signal, std::chrono::nanoseconds since_first) {
+  return signal == SIGINT || since_first >= std::chrono::seconds(1);
 }
 
 InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {

@@ -1,6 +1,7 @@
 // SIGINT, SIGTERM and SIGHUP as a flag that a run reads between steps and layers.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -11,9 +12,13 @@ namespace penstock {
 /// ignores it, as a program started by `nohup` does to outlive its terminal.
 std::vector<int> stopping_signals();
 
-/// While a guard is alive, the stopping signals set a flag instead of ending the process. A
-/// second SIGINT ends the process at once. So does any of these signals a second or more after
-/// the first one (some senders send a signal twice). The destructor of the last guard restores the
+/// Whether a stopping signal that follows the first one asks to end at once: SIGINT, and any signal
+/// a second or more after the first. Some senders, such as `timeout`, send a signal twice. May be
+/// called in a signal handler.
+bool ends_at_once(int signal, std::chrono::nanoseconds since_first);
+
+/// While a guard is alive, the stopping signals set a flag instead of ending the process. A later
+/// signal that ends_at_once() ends the process. The destructor of the last guard restores the
 /// earlier handlers. Guards share the flag, so an outer guard keeps a signal that an inner one
 /// received, and guards of several threads all see it.
 class InterruptGuard {

@@ -65,6 +65,10 @@ def test_refusals(trial):
                            input=open(trial.recipe).read(), capture_output=True, text=True, timeout=60)
     if piped.returncode == 0 or "is no file, and each of the 2 processes reads the recipe" not in piped.stderr:
         fail("a recipe from a pipe ended with", piped.returncode, piped.stderr)
+    impatient = start(trial, trial.new_run(), 2, env={**os.environ, "PENSTOCK_START_SECONDS": "soon"})
+    _, errors = impatient.communicate(timeout=60)
+    if impatient.returncode != 1 or errors.count("PENSTOCK_START_SECONDS = 'soon'") != 1:
+        fail("two processes with a wrong PENSTOCK_START_SECONDS ended with", impatient.returncode, errors)
     run = trial.new_run()
     finish(trial, run, 2)
     refused(["holds a run of another recipe", "train.lr"], "--set", "train.lr=0.5", run=run)

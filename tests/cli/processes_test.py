@@ -18,8 +18,10 @@ from processes import OF_RANKS, TREE, alive, finish, ranks_of, same_end, start, 
 
 
 def test_signals(trial, reference):
-    """SIGTERM to the launcher, to rank 0 or to another rank: the same step is saved, and all ranks stop."""
-    for whom in ("launcher", 0, 1):
+    """SIGTERM to the launcher, to rank 0 or to another rank: the same step is saved, and all ranks stop.
+
+    `timeout` sends the launcher the signal twice."""
+    for whom in ("launcher", "launcher twice", 0, 1):
         run = trial.new_run()
         launcher = start(trial, run, 2)
         if not wait_for(lambda: len(metrics(run)) >= 4, launcher, 60):
@@ -29,7 +31,9 @@ def test_signals(trial, reference):
             with open(f"/proc/{pid}/comm") as file:
                 if (name := file.read().strip()) != "penstock":
                     fail("ps calls process", pid, name)
-        os.kill(launcher.pid if whom == "launcher" else ranks[whom], signal.SIGTERM)
+        os.kill(ranks.get(whom, launcher.pid), signal.SIGTERM)
+        if whom == "launcher twice":
+            launcher.send_signal(signal.SIGTERM)
         _, errors = launcher.communicate(timeout=60)
         done = metrics(run)[-1]["step"]
         if launcher.returncode != 130 or f"stopped by signal 15 after step {done}" not in errors:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <optional>
 #include <thread>
@@ -48,6 +49,14 @@ TEST(Interrupt, AHangupThatIsIgnoredStaysIgnored) {
   EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM}));
   sigaction(SIGHUP, &old, nullptr);
   EXPECT_EQ(stopping_signals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
+}
+
+TEST(Interrupt, ASignalThatIsSentTwiceAtATimeIsOne) {
+  using namespace std::chrono_literals;
+  EXPECT_FALSE(ends_at_once(SIGTERM, 0ns));
+  EXPECT_FALSE(ends_at_once(SIGHUP, 999ms));
+  EXPECT_TRUE(ends_at_once(SIGTERM, 1s));
+  EXPECT_TRUE(ends_at_once(SIGINT, 0ns));  // a key was pressed twice
 }
 
 TEST(Interrupt, GuardsOfTwoThreadsMayEndInAnyOrder) {

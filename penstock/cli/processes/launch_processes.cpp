@@ -22,6 +22,7 @@
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/checkpoints/checkpoints.h"
+#include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_log.h"
 
 namespace penstock {
@@ -95,11 +96,7 @@ class Launch {
   void wait() {
     while (running() > 0) {
       const int signal = signals_.next();
-      if (signal != 0 && signal != SIGCHLD) {
-        send(signal);
-        if (handed_on_ != 0) hurry();
-        handed_on_ = signal;
-      }
+      if (signal != 0 && signal != SIGCHLD) hand_on(signal);
       reap();
       end_stopped();
       if (!ending_) continue;
@@ -136,10 +133,18 @@ class Launch {
     return {.process = start_program(std::move(arguments), std::move(environment), signals_)};
   }
 
-  /// Handles a second signal: ranks that do not end by it are killed later.
-  void hurry() {
+  /// Sends the ranks a signal that this process got. If it asks to end at once, ranks that do not
+  /// end by it are killed later.
+  void hand_on(int signal) {
+    const auto now = Clock::now();
+    if (handed_on_ == 0) first_signal_ = now;
+    const bool again = handed_on_ != 0;
+    if (again && !ends_at_once(signal, now - first_signal_)) return;
+    send(signal);
+    handed_on_ = signal;
+    if (!again) return;
     hurried_ = asked_ = true;
-    if (!ending_) ending_ = Clock::now();
+    if (!ending_) ending_ = now;
   }
   void end() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
@@ -189,7 +194,8 @@ class Launch {
   std::optional<int> dead_, stuck_, halted_;
   std::optional<Clock::time_point> ending_;  // since when the ranks must end
   bool asked_ = false, hurried_ = false;
-  int handed_on_ = 0;  // the last forwarded signal; 0: none
+  int handed_on_ = 0;               // the last forwarded signal; 0: none
+  Clock::time_point first_signal_;  // when the first signal was forwarded
 };
 
 std::string end_of(int status) {
@@ -227,6 +233,7 @@ void check_each_can_read(const std::string& path, int processes, const std::stri
 }
 
 int launch_processes(int processes, const LaunchedWork& work) {
+  check_waiting_times();  // else each rank would report them
   Launch launch(processes);
   launch.wait();
   const auto& children = launch.children();

@@ -32,6 +32,10 @@ std::chrono::seconds seconds_or(std::chrono::seconds usual, const Patience& pati
 
 }  // namespace
 
+void check_waiting_times() {
+  for (const Patience& patience : {kSilence, kStart}) seconds_or({}, patience);
+}
+
 dist::ProcessGroup join_ranks(const dist::Identity& identity, std::chrono::seconds timeout,
                               bool quiet) {
   dist::GroupOptions options{

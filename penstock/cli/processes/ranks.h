@@ -11,6 +11,10 @@ namespace penstock {
 /// The exit code of a rank that lost another rank. The launcher reports the other rank's end.
 inline constexpr int kLostRankCode = 4;
 
+/// Throws Error unless PENSTOCK_START_SECONDS and PENSTOCK_SILENT_SECONDS have values that
+/// join_ranks() takes.
+void check_waiting_times();
+
 /// Joins the group of ranks that this rank was started with. Prints which ranks are missing, unless
 /// `quiet`. PENSTOCK_START_SECONDS and PENSTOCK_SILENT_SECONDS, if they are set, replace
 /// GroupOptions::start_timeout and silence.
