@@ -9,7 +9,7 @@ namespace {
 
 struct NamedKey {
   std::size_t position;  // in the message
-  std::string path, origin;
+  std::string path, origin, text;
 };
 
 bool belongs_to_key(char c) {
@@ -29,6 +29,24 @@ std::size_t find_key(const std::string& text, const std::string& path) {
   return std::string::npos;
 }
 
+/// The value of a text, such as a path; "" for other types.
+std::string text_of(const ConfigNode& node) {
+  const auto* text = std::get_if<std::string>(&node.value());
+  return text ? *text : "";
+}
+
+/// The length of the message's opening "KEY = TEXT" where the key's origin, an override, says the
+/// same; otherwise 0.
+std::size_t repeated_opening(const NamedKey& key, const std::string& message) {
+  const std::string opening = key.path + " = " + key.text;
+  const bool overridden = key.origin.find(key.path + "=") != std::string::npos;
+  if (key.text.empty() || !overridden || !message.starts_with(opening)) return 0;
+  // The text may go on: train.init_from = RUN/checkpoints/step-9, where RUN was given.
+  const bool ends = message.size() == opening.size() || message[opening.size()] == ' ' ||
+                    message[opening.size()] == ':';
+  return ends ? opening.size() : 0;
+}
+
 /// Adds the keys below `node` that the message names. Returns true if the message begins with the
 /// origin of a key.
 bool collect(const ConfigNode& node, const std::string& path, const std::string& message,
@@ -37,7 +55,7 @@ bool collect(const ConfigNode& node, const std::string& path, const std::string&
   // One word alone ("name") could be any word of a sentence.
   if (path.find('.') != std::string::npos && !node.origin().empty())
     if (const auto position = find_key(message, path); position != std::string::npos)
-      named.push_back({position, path, node.origin()});
+      named.push_back({position, path, node.origin(), text_of(node)});
   if (!node.is_table()) return false;
   return std::ranges::any_of(node.table(), [&](const auto& entry) {
     return collect(entry.second, path.empty() ? entry.first : path + "." + entry.first, message,
@@ -51,7 +69,8 @@ std::string with_origins(const ConfigNode& root, const std::string& message) {
   std::vector<NamedKey> named;
   if (collect(root, "", message, named) || named.empty()) return message;
   std::ranges::sort(named, {}, &NamedKey::position);
-  std::string out = named[0].origin + ": " + message, others;
+  const std::size_t repeated = repeated_opening(named[0], message);
+  std::string out = named[0].origin + (repeated > 0 ? "" : ": ") + message.substr(repeated), others;
   for (const auto& key : named)
     if (key.origin != named[0].origin)
       others += (others.empty() ? "" : ", ") + key.path + ": " + key.origin;

@@ -12,6 +12,8 @@ namespace penstock {
 /// Adds origins to a message that names dotted keys ("model.heads") which `root` sets. The origin
 /// of the first key is put before the message, other origins of the other keys after it:
 ///   "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: r.toml:4)"
+/// Where the origin is an override of a text and the message opens with the same text, that is said
+/// once: "--set data.corpus=a: there is no such folder".
 /// A message that already opens with an origin, or names no key that `root` sets, is unchanged.
 std::string with_origins(const ConfigNode& root, const std::string& message);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "penstock/base/member_names.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -63,6 +64,26 @@ std::string path_with_tilde(const std::string& word) {
   return equals == std::string::npos ? "" : word.substr(equals + 1);
 }
 
+/// What to write instead of a path that begins with "~".
+std::string home_note(const std::string& path) {
+  return "; the shell puts the home directory in place of '~' only at the beginning of a word "
+         "without quotes: write $HOME" +
+         (path.starts_with("~/") ? path.substr(1) : std::string("/..."));
+}
+
+/// Where a recipe lies that --help and the documentation name by its place in the sources. An
+/// installed program has the recipes beside it: /usr/bin/penstock in /usr/share/doc.
+std::string recipe_note(const std::string& recipe) {
+  const std::filesystem::path examples = "share/doc/penstock/examples";
+  std::error_code none;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
+  const auto installed = program.parent_path().parent_path() / examples / recipe;
+  if (std::filesystem::exists(installed, none))
+    return "; the installation has it as " + installed.string();
+  return "; Penstock's own recipes are in its sources, and its packages have them in /usr/" +
+         (examples / "recipes").string();
+}
+
 }  // namespace
 
 std::string error_text(const std::string& message, const CLI::App& app,
@@ -73,12 +94,12 @@ std::string error_text(const std::string& message, const CLI::App& app,
     // In a key's value, the program itself replaces "~" by the home directory.
     const bool key =
         word.starts_with(std::string(kSetOption) + "=") || std::string(words[i - 1]) == kSetOption;
-    if (path.empty() || key || text.find(path) == std::string::npos) continue;
-    if (std::filesystem::exists(path)) continue;
-    return text +
-           "; the shell puts the home directory in place of '~' only at the beginning of a word "
-           "without quotes: write $HOME" +
-           (path.starts_with("~/") ? path.substr(1) : std::string("/..."));
+    const auto is_missing = [&](const std::string& name) {
+      return text.find(name) != std::string::npos && !std::filesystem::exists(name);
+    };
+    if (!path.empty() && !key && is_missing(path)) return text + home_note(path);
+    if (word.starts_with("recipes/") && word.ends_with(".toml") && is_missing(word))
+      return text + recipe_note(word);
   }
   return text;
 }

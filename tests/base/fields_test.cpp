@@ -226,5 +226,22 @@ TEST(WithOrigins, PutsTheFirstNamedKeysLineFirstAndTheOthersBehind) {
   EXPECT_EQ(with_origins(ConfigNode(), "model.d_model"), "model.d_model");
 }
 
+TEST(WithOrigins, SaysThePathOfAnOverrideOnce) {
+  ConfigNode root;
+  root.set("data.corpus", ConfigNode(std::string("a b"), "--set data.corpus=\"a b\""));
+  root.set("train.init_from", ConfigNode(std::string("runs/a"), "--set train.init_from=runs/a"));
+  root.set("train.device", ConfigNode(std::string("cuda"), "r.toml:3"));
+  EXPECT_EQ(with_origins(root, "data.corpus = a b: there is no such folder"),
+            "--set data.corpus=\"a b\": there is no such folder");
+  EXPECT_EQ(with_origins(root, "train.init_from = runs/a is a run"),
+            "--set train.init_from=runs/a is a run");
+  // Another path than that of the override is said, and a file's line does not say the value.
+  EXPECT_EQ(
+      with_origins(root, "train.init_from = runs/a/checkpoints/step-9: is damaged"),
+      "--set train.init_from=runs/a: train.init_from = runs/a/checkpoints/step-9: is damaged");
+  EXPECT_EQ(with_origins(root, "train.device = cuda: there is none"),
+            "r.toml:3: train.device = cuda: there is none");
+}
+
 }  // namespace
 }  // namespace penstock

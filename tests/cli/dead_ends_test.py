@@ -33,6 +33,9 @@ def check_recipes_to_begin_from(shell):
     shell.ok("train", "template.toml", *SMALL, "--out", "from-template", "--quiet")
     shell.expect("template", "#keep_best = true" in shell.ok("train", "--template", "topk"))
     shell.mistake(1, ["penstock: options.set: cannot be opened"], "info", "options.set")
+    for command in (("train",), ("info",), ("study",), ("bench", "step")):
+        shell.mistake(1, ["recipes/demo/absent.toml: cannot be opened", "Penstock's own recipes are in its sources",
+                          "/usr/share/doc/penstock/examples/recipes"], *command, "recipes/demo/absent.toml")
     shell.mistake(1, ["template.toml: is there already"], "train", "--template", "topk", "--out", "template.toml")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector"], "train", "--template", "relu")
     for wrong, right in (("zloss", "z-loss"), ("remo", "remoe"), ("liner", "linear"), ("localty", "locality")):
@@ -58,7 +61,7 @@ def check_settings_and_names(shell):
                   "model.router.method=gshard", "--set", "model.router.gshard.capacity=0", "--out", "other")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector = \"relu\""], "train", "recipe.toml",
                   "--set", "model.router.method=relu", "--out", "other")
-    shell.mistake(1, ["data.corpus = moved: there is no such folder", "name its place as data.corpus"], "train",
+    shell.mistake(1, ["penstock: --set data.corpus=moved: there is no such folder", "name its place as data.corpus"], "train",
                   "recipe.toml", "--set", "data.corpus=moved", "--out", "other")
     for arguments in (("eval", "run", "--data=~/x"), ("eval", "run", "--text=~/x"), ("eval", "~/x", "--data", "corpus"),
                       ("eval", "run", "--data", "corpus", "--tokenizer=~/x"), ("info", "~/x"), ("report", "~/x"),
