@@ -1,11 +1,12 @@
 // The page of a fine-tuning run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/finetune/beats_guessing.h"
+#include "penstock/eval/accuracy_interval.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
 #include "penstock/report/html.h"
@@ -78,20 +79,21 @@ Section test(const std::vector<nlohmann::ordered_json>& lines,
                                warning.at("remedy").get<std::string>(),
                            Tone::warning});
   if (result.is_null()) return out;
-  Table table{.columns = {"experts per token", "accuracy", "macro-F1", "loss"}};
+  Table table{.columns = {"experts per token", "accuracy", "95 % interval", "macro-F1", "loss"}};
   for (const auto& point : result.at("by_k")) {
     const double accuracy = point.at("accuracy").get<double>();
-    const double half = 100 * accuracy_error(accuracy, point.at("texts").get<double>());
+    const AccuracyInterval interval =
+        accuracy_interval(accuracy, std::max(1.0, point.at("texts").get<double>()));
     table.rows.push_back(
-        {{point.at("k").is_null() ? "–" : point.at("k").dump(),
-          percent_text(accuracy) + " ± " + fixed(2)(half),
+        {{point.at("k").is_null() ? "–" : point.at("k").dump(), percent_text(accuracy),
+          fixed(2)(100 * interval.low) + " to " + percent_text(interval.high),
           fixed(4)(point.at("macro_f1").get<double>()), fixed(4)(point.at("loss").get<double>())}});
   }
   table.rows.push_back(
-      {{"majority class", percent_text(result.at("majority_accuracy").get<double>()), "", ""}});
+      {{"majority class", percent_text(result.at("majority_accuracy").get<double>()), "", "", ""}});
   table.note =
-      "± is half of the 95 % interval over the texts. The step was chosen on other texts; the test "
-      "set was read once.";
+      "The interval is over the texts (Wilson). The step was chosen on other texts; the test set "
+      "was read once.";
   out.tables.push_back(std::move(table));
   for (const auto& note : result.at("notes"))
     out.note += (out.note.empty() ? "Note: " : " Note: ") + note.get<std::string>() + ".";

@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/eval/accuracy_interval.h"
 
 namespace penstock::tasks {
 namespace {
-
-constexpr double kNormal95 = 1.959963984540054;
 
 /// The index of the largest value, each divided by its length. Among equal values the first counts.
 int likeliest(const std::vector<double>& values, const std::vector<double>& lengths = {}) {
@@ -64,13 +63,10 @@ double choice_value(Score rule, const TokenRequest& request, const RequestScore&
 Accuracy accuracy_of(std::size_t right, std::size_t count) {
   PENSTOCK_ASSERT(count > 0);
   const auto n = static_cast<double>(count);
-  const double p = static_cast<double>(right) / n, z = kNormal95;
-  Accuracy out{.mean = p};
+  const double p = static_cast<double>(right) / n;
+  const AccuracyInterval interval = accuracy_interval(p, n);
+  Accuracy out{.mean = p, .stderr_of_mean = {}, .low = interval.low, .high = interval.high};
   if (count > 1) out.stderr_of_mean = std::sqrt(p * (1 - p) / (n - 1));
-  const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-  out.low = std::max(0.0, middle - half);
-  out.high = std::min(1.0, middle + half);
   return out;
 }
 
