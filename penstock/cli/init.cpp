@@ -8,9 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -21,11 +19,10 @@
 #include "penstock/cli/commands.h"
 #include "penstock/cli/init_files.h"
 #include "penstock/data/corpus/corpus.h"
-#include "penstock/data/corpus/documents.h"
 #include "penstock/data/prepare/assign_splits.h"
+#include "penstock/data/prepare/expected_tokens.h"
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/data/tokenizer.h"
-#include "penstock/data/utf8.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
 #include "penstock/routers/part_names.h"
@@ -104,40 +101,17 @@ StartingPurpose complete(InitOptions& options) {
   return purpose;
 }
 
-/// More text than this is not read; the sizes of its files stand for it.
-constexpr std::uintmax_t kMostRead = 32 << 20;
-
-/// The number of bytes for each of the tokenizer's tokens, at the beginning of the text.
-double bytes_per_token(const Tokenizer& tokenizer, std::string_view text) {
-  constexpr std::size_t kBeginning = 1 << 16;
-  text = text.substr(0, kBeginning);
-  text = text.substr(0, find_invalid_utf8(text));  // without a torn last character
-  const std::size_t tokens = tokenizer.encode(text).size();
-  return tokens > 0 ? static_cast<double>(text.size()) / static_cast<double>(tokens) : 1;
-}
-
-/// The tokens of all documents: about as many as the tokenizer makes, or without one their bytes.
-/// Throws Error where `penstock data prepare` will refuse the text.
-double tokens_of_documents(const std::string& place, const Tokenizer* tokenizer) {
-  double bytes = 0;
+/// About the number of training tokens that `penstock data prepare` will make of the text at
+/// `place`; without a tokenizer a token of each byte. Throws Error where that command will refuse
+/// the text.
+std::int64_t training_tokens_of(const std::string& place, const Tokenizer* tokenizer) {
   try {
-    const std::vector<Document> documents = read_nonempty({.path = place}, {});
-    for (const Document& document : documents) bytes += static_cast<double>(document.text.size());
-    return tokenizer ? bytes / bytes_per_token(*tokenizer, documents.front().text) : bytes;
+    const double share = parse_split_plan(PrepareOptions().split).shares[0];
+    return std::max<std::int64_t>(1, std::llround(expected_tokens(place, tokenizer) * share));
   } catch (const Error& error) {
     fail(error.what(), "; or make a corpus of it first (`penstock data prepare ", place,
          " --out corpora/NAME`, with the options that it needs), and name this corpus");
   }
-}
-
-/// About the number of training tokens that `penstock data prepare` will make of the text at
-/// `place`; without a tokenizer a token of each byte.
-std::int64_t training_tokens_of(const std::string& place, const Tokenizer* tokenizer) {
-  const std::uintmax_t stored = stored_bytes(place);
-  const double tokens =
-      stored > kMostRead ? static_cast<double>(stored) : tokens_of_documents(place, tokenizer);
-  const double share = parse_split_plan(PrepareOptions().split).shares[0];
-  return std::max<std::int64_t>(1, std::llround(tokens * share));
 }
 
 /// The corpus at `place`, or the corpus that the text at `place` will become.
@@ -224,7 +198,9 @@ void add_init_command(CLI::App& app) {
   command->footer(
       "On a terminal, the command asks for options that are not given; elsewhere it uses train,\n"
       "system and 30m. It trains a few steps now to measure speed, and no more. The model is the\n"
-      "largest that can see 20 tokens per active parameter in the given time.\n"
+      "largest that can see 20 tokens per active parameter in the given time. The tokens of a\n"
+      "text above 32 MB, and of any text for a model with its own tokens, are an estimate from\n"
+      "samples of it.\n"
       "Examples:\n"
       "  penstock init\n"
       "  penstock init --data text.txt --time 1h --out mine.toml\n"

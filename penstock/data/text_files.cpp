@@ -44,6 +44,8 @@ std::string without_compression_suffix(const std::string& name) {
   return name;
 }
 
+bool is_packed_name(const std::string& name) { return kind_of(name).has_value(); }
+
 void read_text_file(const std::string& path,
                     const std::function<void(const std::string&, std::string)>& visit,
                     std::uint64_t limit) {

@@ -12,6 +12,9 @@ namespace penstock {
 /// The name without a compression suffix: "a.txt.gz" gives "a.txt".
 std::string without_compression_suffix(const std::string& name);
 
+/// Whether a file of that name is compressed or an archive.
+bool is_packed_name(const std::string& name);
+
 /// Whether a file or folder of that name is skipped unless the user names it: its name begins with
 /// a dot (".DS_Store", and "._a.txt", which macOS puts beside "a.txt").
 inline bool is_hidden_name(std::string_view name) {

@@ -94,21 +94,24 @@ class DocumentReader {
   void read(const std::string& path, const std::string& domain) {
     domain_ = domain;
     read_text_file(path, [&](const std::string& name, std::string content) {
-      source_ = name;
-      PENSTOCK_CHECK(!content.starts_with("PAR1"), "'", name,
-                     "' is a Parquet file; write its text as JSONL first");
-      if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
-      check_utf8(name, content);
-      if (name.ends_with(".json")) check_no_rows(name, content, options_.field);
-      if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
-        read_jsonl(name, content);
-      else if (options_.separator.empty())
-        add(std::move(content));
-      else if (options_.separator == "blank-lines")
-        split_at_blank_lines(content);
-      else
-        split_at_separator(content);
+      read_content(name, std::move(content));
     });
+  }
+  void read_content(const std::string& name, std::string content) {
+    source_ = name;
+    PENSTOCK_CHECK(!content.starts_with("PAR1"), "'", name,
+                   "' is a Parquet file; write its text as JSONL first");
+    if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
+    check_utf8(name, content);
+    if (name.ends_with(".json")) check_no_rows(name, content, options_.field);
+    if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
+      read_jsonl(name, content);
+    else if (options_.separator.empty())
+      add(std::move(content));
+    else if (options_.separator == "blank-lines")
+      split_at_blank_lines(content);
+    else
+      split_at_separator(content);
   }
   std::vector<Document> take() { return std::move(documents_); }
 
@@ -221,11 +224,17 @@ std::string default_domain(const std::string& path) {
   return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
 }
 
-std::uintmax_t stored_bytes(const std::string& path) {
-  if (!files::is_directory(path)) return files::file_size(path);
-  std::uintmax_t out = 0;
-  for (const files::path& file : list_files(path)) out += files::file_size(file);
-  return out;
+std::vector<files::path> document_files(const std::string& path) {
+  if (files::is_directory(path)) return list_files(path);
+  return {path};
+}
+
+std::vector<Document> documents_in(const std::string& name, std::string content,
+                                   const ReadOptions& options) {
+  const DataInput input{.path = name};
+  DocumentReader reader(input, options);
+  reader.read_content(name, std::move(content));
+  return reader.take();
 }
 
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {

@@ -2,6 +2,7 @@
 // JSONL, or several per file if a separator is given.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,14 +45,18 @@ struct ReadOptions {
 /// The label that a file or folder gets from its own name: "a/wiki.txt.gz" is "wiki".
 std::string default_domain(const std::string& path);
 
-/// Bytes on disk of a file, or of those files of a folder that read_documents() reads.
-std::uintmax_t stored_bytes(const std::string& path);
+/// The files that read_documents() reads, sorted by path: the file itself, or those of a folder.
+std::vector<std::filesystem::path> document_files(const std::string& path);
 
 /// The documents of an input, in the order of sorted paths; empty documents are left out. A folder
 /// gives all its files except hidden ones and those of corpora; links to folders are not followed.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
-/// The same, but throws Error if the input holds no text.
+/// The documents of a plain file's content, which may be a part of it. Throws Error as above.
+/// @param name  the file's; it decides how the content is cut into documents
+std::vector<Document> documents_in(const std::string& name, std::string content,
+                                   const ReadOptions& options);
+/// The same as read_documents(), but throws Error if the input holds no text.
 std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options);
 
 }  // namespace penstock
