@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "penstock/base/config_node.h"
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/number_text.h"
@@ -150,15 +151,17 @@ std::string commands_for_run(const StartingQuestion& question, const Recipe& rec
   return fmt::format("  penstock generate {0} --prompt 'The '\n  penstock serve {0}\n", run);
 }
 
-/// A study over the routers, whose base is the recipe.
+/// A study over the routers, whose base is the recipe with experts.
 std::string study_text(const std::string& name, const std::string& base,
                        const std::vector<std::string>& methods) {
-  std::string out = fmt::format(
+  ConfigNode head;  // its text has the quotes and backslashes of a file's name escaped
+  head.set("name", name);
+  head.set("title", std::string("Routers compared"));
+  head.set("base", base);
+  std::string out =
       "# Routers compared on the same tokens. Made by `penstock init`; docs/studies.md has every "
-      "key.\n"
-      "name = \"{}\"\ntitle = \"Routers compared\"\nbase = \"{}\"\n"
-      "seeds = [1, 2]  # more seeds tell differences from chance\n",
-      name, base);
+      "key.\n" +
+      to_toml(head) + "seeds = [1, 2]  # more seeds tell differences from chance\n";
   for (const auto& method : methods)
     out += fmt::format("\n[variants.{}]\nset = {{\"model.router.method\" = \"{}\"{}}}\n", method,
                        method,
@@ -176,8 +179,11 @@ StartingFiles starting_files(const StartingQuestion& question) {
     for (const char* method : kBaselines)
       if (method != question.method) methods.push_back(method);
   methods.push_back(question.method);
+  // The base of a comparison has experts. The dense variant leaves them out.
+  const bool dense = RouterConfig{.method = question.method}.dense();
+  const std::string method = comparing && dense ? kBaselines[1] : question.method;
   const auto runs = comparing ? static_cast<std::int64_t>(methods.size()) * kSeeds : 1;
-  const bench::StartingRequirements requirements{.method = question.method,
+  const bench::StartingRequirements requirements{.method = method,
                                                  .seconds = question.seconds,
                                                  .runs = runs,
                                                  .vocab = question.data.vocab,
@@ -196,11 +202,10 @@ StartingFiles starting_files(const StartingQuestion& question) {
   values["model.layers"] = size.layers;
   values["model.heads"] = size.heads;
   values["model.d_ffn"] = size.d_ffn;
-  const std::string text =
-      recipe_template(question.method, values,
-                      {concat("A ", size.name, " model with router ", question.method,
-                              ", made by `penstock init`."),
-                       "A key behind '#' stands at its default; take the '#' away to change it."});
+  const std::string text = recipe_template(
+      method, values,
+      {concat("A ", size.name, " model with router ", method, ", made by `penstock init`."),
+       "A key behind '#' stands at its default; take the '#' away to change it."});
   StartingFiles out;
   std::string next = "  penstock train " + shell_quoted(question.out) + "\n";
   if (comparing) {
