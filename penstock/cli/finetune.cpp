@@ -159,8 +159,8 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
     if (options->keys) return print_fields(describe_config<FinetuneConfig>());
     ops::set_threads(static_cast<int>(options->threads));
     if (test_only->count() > 0) {
-      for (const auto* other : {model, out})
-        if (other->count() > 0) throw CLI::ExcludesError("--test-only", other->get_name());
+      for (const char* other : {"MODEL", "--out", kSetOption, "--task", "--resume", "--force"})
+        if (command->get_option(other)->count() > 0) throw CLI::ExcludesError("--test-only", other);
       return run_test_only(*options);
     }
     for (const auto* needed : {model, data, out})

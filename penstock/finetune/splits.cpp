@@ -40,7 +40,7 @@ void check_classes(const ClassificationSet& train, const ClassificationSet& othe
   for (const int label : other.labels)
     PENSTOCK_CHECK(trained[static_cast<std::size_t>(label)], path, ": class '",
                    train.class_names[static_cast<std::size_t>(label)], "' is in the ", what,
-                   " but has no training text");
+                   " but has no training text; give more texts of it, or leave it out");
 }
 
 /// At most `most` texts, drawn from the seed, in the file's order; 0: all texts.
@@ -136,6 +136,7 @@ FinetuneSplits load_finetune_splits(const std::string& path, ClassificationForma
                  "selection_share, or give more texts");
   PENSTOCK_CHECK(!out.test.empty(), path,
                  ": the test set is empty; raise test_share, or give more texts");
+  check_classes(out.train, out.test, "test set", path);  // the division may take a class's texts
   return out;
 }
 

@@ -26,7 +26,7 @@ TextOrder::TextOrder(const EncodedSet& set, std::int64_t batch, std::int64_t poo
                      std::uint64_t seed, bool drop_last)
     : lengths_(set.lengths()),
       batch_(static_cast<std::size_t>(batch)),
-      pool_(static_cast<std::size_t>(pool)),
+      pool_(std::min(static_cast<std::size_t>(pool), lengths_.size())),  // no product overflows
       seed_(seed) {
   PENSTOCK_ASSERT(!lengths_.empty() && batch >= 1 && pool >= 1);
   batches_ = drop_last ? set.size() / batch : (set.size() + batch - 1) / batch;

@@ -89,6 +89,8 @@ def check_mistakes(shell):
     shell.mistake(1, ["not of a fine-tuning"], "finetune", "--test-only", "run")
     shell.mistake(2, ["--data"], "finetune", "run", "--out", "other")
     shell.mistake(2, ["--test-only"], "finetune", "run", "--test-only", "tuned")
+    for ignored in (("--set", "test_k=[1]"), ("--task", "sst2"), ("--resume",)):
+        shell.mistake(2, ["--test-only", ignored[0]], "finetune", "--test-only", "tuned", *ignored)
     shell.mistake(2, ["--task"], *tune, "--task", "mnli")
     shell.expect("a mistake leaves no folder", not os.path.exists(os.path.join(shell.directory, "other")))
 

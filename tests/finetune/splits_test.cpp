@@ -83,6 +83,26 @@ TEST_F(Splits, AClassThatIsNeverTrainedIsNamed) {
   testing::expect_says(error(), {"'negative' is in the test set but has no training text"});
 }
 
+TEST_F(Splits, AClassWhoseTextsAllGoToTheTestIsNamed) {
+  std::string rows = "sentence\tlabel\n";
+  for (int i = 0; i < 200; ++i) rows += "text " + std::to_string(i) + "\t1\n";
+  // Equal texts stay together. With some seed the class of one text is that of the test alone.
+  write("all.tsv", rows + "bad\t0\n");
+  FinetuneConfig config = config_of("clean");
+  config.test_share = 0.5;
+  int refused = 0;
+  for (config.seed = 0; config.seed < 20; ++config.seed) {
+    const std::string said = testing::error_or("", [&] {
+      load_finetune_splits(folder_.path("all.tsv"), ClassificationFormat::kSst2, config);
+    });
+    if (said.empty()) continue;
+    testing::expect_says(said, {"'negative' is in the test set but has no training text"});
+    ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, 20);
+}
+
 TEST_F(Splits, AnotherTaskIsRefused) {
   testing::write_task(folder_.path(), 20, 5);
   EXPECT_THROW(load_finetune_splits(folder_.path().string(), ClassificationFormat::kBanking77,

@@ -115,6 +115,12 @@ TEST(TextOrder, APoolBringsTextsOfALengthTogether) {
   EXPECT_GT(passes(1), 200u);
 }
 
+TEST(TextOrder, APoolOfMoreThanAllTextsIsThatOfAll) {
+  const EncodedSet set = of_lengths({9, 3, 4, 3, 8, 2, 7});
+  TextOrder all(set, 2, 7, 3, false), more(set, 2, std::int64_t{1} << 62, 3, false);
+  for (std::int64_t step = 0; step < 8; ++step) EXPECT_EQ(more.at(step), all.at(step));
+}
+
 TEST(TextOrder, DropsTheLastBatchWhereAsked) {
   const EncodedSet set = of_lengths({1, 2, 3, 4, 5});
   TextOrder order(set, 2, 1, 7, true);
