@@ -83,7 +83,7 @@ double bytes_of_text(const std::string& text, const std::string& key) {
       {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
   const auto found = units.find(unit);
   PENSTOCK_CHECK(
-      error == std::errc() && found != units.end() && std::isfinite(number) && number >= 0, key,
+      error == std::errc() && found != units.end() && std::isfinite(number) && number > 0, key,
       " = \"", text,
       "\" is no amount of memory; write \"700 MiB\", \"12 GiB\" or a number of bytes");
   return number * found->second;

@@ -113,7 +113,8 @@ TEST(RecomputeChoice, ReadsAmountsOfMemory) {
   EXPECT_EQ(bytes("1.5GiB"), 1.5 * (1 << 30));
   EXPECT_EQ(bytes("2 GB"), 2e9);
   EXPECT_EQ(bytes("12345"), 12345);
-  for (const char* wrong : {"much", "7 gib", "-1", "nan", "inf", "7 MiB of it", "MiB"})
+  for (const char* wrong :
+       {"much", "7 gib", "-1", "0", "0 MiB", "nan", "inf", "7 MiB of it", "MiB"})
     EXPECT_THROW(bytes(wrong), Error) << wrong;
 }
 
