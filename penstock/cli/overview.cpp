@@ -16,8 +16,10 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/default_run.h"
 #include "penstock/data/corpus/corpus.h"
+#include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/train/checkpoints/chosen_checkpoint.h"
+#include "penstock/models/model_config.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock {
 namespace {
@@ -69,12 +71,37 @@ std::string kind_of_toml(const fs::path& path) {
   }
 }
 
+/// Whether the run's config.toml is that of a fine-tuning.
+bool is_tuned(const fs::path& run) {
+  try {
+    return is_finetuning(run.string());
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool has_checkpoint(const std::string& run) {
+  std::error_code unreadable;
+  return !fs::is_empty(fs::path(run) / "checkpoints", unreadable);
+}
+
+/// Whether `penstock generate` takes the run: it has a checkpoint, and by its config.toml no token
+/// depends on later ones.
+bool writes_text(const std::string& run) {
+  if (!has_checkpoint(run)) return false;
+  try {
+    return recorded_recipe(run + "/config.toml").model.traits().causal;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::string kind_of_folder(const fs::path& path) {
   std::error_code unreadable;  // what cannot be read is passed over
   const auto holds = [&](const char* name) { return fs::exists(path / name, unreadable); };
   if (holds(kManifestFile) && holds(kTokensFile)) return "corpus";
   if (holds("results.json") && fs::is_directory(path / "runs", unreadable)) return "finished study";
-  if (holds("checkpoints")) return "run";
+  if (holds("checkpoints")) return is_tuned(path) ? "fine-tuned run" : "run";
   return holds("config.json") ? "model" : "";
 }
 
@@ -162,14 +189,15 @@ std::string next_commands(const Found& found) {
   const auto add = [&](const std::string& command, const char* what) {
     out += fmt::format("  {:<49}  {}\n", command, what);
   };
-  const std::string *run = found.first("run"), *model = found.first("model"),
+  const std::string *run = found.first("run", writes_text), *model = found.first("model"),
                     *corpus = found.first("corpus"), *usable = run ? run : model;
   if (usable) {
     add("penstock generate " + as_word(*usable) + " --prompt 'The '", "write text with it");
     add("penstock serve " + as_word(*usable), "chat with it in a browser");
-    if (corpus)
-      add("penstock eval " + as_word(*usable) + " --data " + as_word(*corpus), "measure it");
   }
+  const std::string* measured = usable ? usable : found.first("run", has_checkpoint);
+  if (measured && corpus)
+    add("penstock eval " + as_word(*measured) + " --data " + as_word(*corpus), "measure it");
   std::error_code unreadable;
   const auto has_corpus = [&](const std::string& file) {
     return corpus_words(file, corpus).has_value();
@@ -207,6 +235,7 @@ std::string overview(const std::string& folder) {
   std::string out = list_of(found, "recipe", "recipes") + list_of(found, "study", "studies") +
                     list_of(found, "finished study", "finished studies") +
                     list_of(found, "corpus", "corpora") + list_of(found, "run", "runs") +
+                    list_of(found, "fine-tuned run", "fine-tuned runs") +
                     list_of(found, "model", "models");
   out = out.empty() ? "Nothing of Penstock's is in this folder yet.\n" : "In this folder:\n" + out;
   return "Penstock " PENSTOCK_VERSION ": Mixture-of-Experts language models with any router.\n\n" +

@@ -7,7 +7,7 @@
 namespace penstock {
 
 /// Lists the recipes, studies, corpora, runs and models of the folder and of the two levels below,
-/// and the next commands for them. Reads names and beginnings of files; opens no model.
+/// and the next commands for them. Reads names and TOML files; opens no model.
 std::string overview(const std::string& folder);
 
 }  // namespace penstock

@@ -168,6 +168,27 @@ def check_suggestions(shell):
                  suggested())
 
 
+def check_models_without_text(shell):
+    """The overview does not suggest to write text with what cannot."""
+    if not has_terminals():
+        return
+    folder = os.path.join(shell.directory, "silent")
+    os.makedirs(os.path.join(folder, "runs/begun/checkpoints"))
+    os.makedirs(os.path.join(folder, "runs/classes/checkpoints/step-1"))
+    with open(os.path.join(folder, "runs/classes/config.toml"), "w") as file:
+        file.write("[finetune]\n")
+    os.symlink(os.path.join(shell.directory, "corpus"), os.path.join(folder, "text"))
+    said, code = on_terminal(shell, "", folder=folder)
+    shell.expect("no model yet", code == 0 and "runs/begun" in said and "penstock generate" not in said and
+                 "penstock eval" not in said, said)
+    shell.expect("a fine-tuned run", "fine-tuned runs   runs/classes" in said, said)
+    shell.ok("train", "recipe.toml", "--set", "model.router.method=lory", "--set", "model.router.lory.segment_length=16",
+             "--out", "silent/runs/lory", "--quiet")
+    said, code = on_terminal(shell, "", folder=folder)
+    shell.expect("a model that is not causal", code == 0 and "penstock eval runs/lory --data text" in said and
+                 "penstock generate" not in said and "penstock serve" not in said, said)
+
+
 def check_unreadable(shell):
     """The overview passes over what it cannot read."""
     if not has_terminals():
@@ -188,7 +209,8 @@ def main(program):
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
         for check in (check_training, check_comparing, check_upcycling, check_text, check_upcycling_in_its_tokens, check_limits, check_mistakes,
-                      check_terminal, check_suggestions, check_unreadable):
+                      check_terminal, check_suggestions, check_models_without_text,
+                      check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
 
