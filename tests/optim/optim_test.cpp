@@ -55,9 +55,14 @@ TEST(OptimizerConfig, WhatIsOpenFollowsFromTheRest) {
   OptimizerConfig short_run{.lr = 1.0};
   short_run.complete(99, "");
   EXPECT_EQ(short_run.warmup_steps, 1);
-  for (OptimizerConfig endless :
-       {OptimizerConfig{.beta1 = 1}, OptimizerConfig{.beta2 = 1}, OptimizerConfig{.eps = 0}})
-    EXPECT_THROW(endless.complete(10, "train."), Error);
+  const auto refusal = [](OptimizerConfig endless) {
+    return testing::error_of([&] { endless.complete(10, "train."); });
+  };
+  EXPECT_EQ(refusal({.beta1 = 1}), "train.beta1 = 1 must be below 1");
+  EXPECT_EQ(refusal({.beta2 = 1}), "train.beta2 = 1 must be below 1");
+  EXPECT_EQ(refusal({.eps = 0}), "train.eps = 0 must be above 0 in f32; give 1e-8");
+  // In f32 this is 0, and the update of a weight without a gradient would be 0 / 0.
+  EXPECT_EQ(refusal({.eps = 1e-60}), "train.eps = 1e-60 must be above 0 in f32; give 1e-8");
 }
 
 class TwoTensors : public torch::nn::Module {
