@@ -147,10 +147,10 @@ void add_layer(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "layer", "Measure a single feed-forward layer, dense or MoE: forward, backward, optimizer");
   add_recipe(*command, options->recipe);
-  command
-      ->add_option("--tokens", options->bench.tokens,
-                   "number of tokens; default: the recipe's micro-batch")
-      ->check(whole_number(1));
+  auto* tokens = command
+                     ->add_option("--tokens", options->bench.tokens,
+                                  "number of tokens; default: the recipe's micro-batch")
+                     ->check(whole_number(1));
   auto* experts = command
                       ->add_option("--experts", options->experts,
                                    "number of experts before granularity, in place of the recipe's")
@@ -167,7 +167,8 @@ void add_layer(CLI::App& bench) {
                                   "one row for each of these numbers of tokens")
                      ->delimiter(',')
                      ->check(whole_number(1))
-                     ->excludes(sweep_experts));
+                     ->excludes(sweep_experts)
+                     ->excludes(tokens));
   add_timing(*command, options->bench, "passes");
   add_json(*command, options->json);
   command->footer(

@@ -51,6 +51,8 @@ def check_bench(shell):
             ("layer", "--sweep-tokens", "8,0", "must be 1 or more, not 0"),
             ("layer", "--sweep-experts", "2,x", "must be a whole number, not 'x'")):
         shell.mistake(2, [f"{option}: {why}"], "bench", command, "recipe.toml", option, wrong)
+    shell.mistake(2, ["excludes", "--sweep-tokens"], "bench", "layer", "recipe.toml", "--tokens", "8", "--sweep-tokens",
+                  "8,16")
     shell.mistake(2, ["'foo' is no command"], "bench", "foo")
     shell.mistake(2, ["subcommand is required"], "bench")
     shell.ok("train", "recipe.toml", "--out", "short", "--quiet")
