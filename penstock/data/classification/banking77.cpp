@@ -37,6 +37,7 @@ std::vector<CategoryRow> category_rows(const std::string& path) {
                    " columns where the header names ", header->size());
     classification::check_text((*fields)[text], path, csv.line());
     PENSTOCK_CHECK(!(*fields)[category].empty(), path, ":", csv.line(), ": has no category");
+    classification::check_text((*fields)[category], path, csv.line());  // checkpoints name it
     rows.push_back({std::move((*fields)[text]), std::move((*fields)[category]), csv.line()});
   }
   return rows;

@@ -117,6 +117,7 @@ TEST_F(Classification, Banking77ErrorsNameFileAndLine) {
   fails("b.csv", "text,category\n\"x\"y,a\n", {"b.csv:2", "closing quote"});
   fails("b.csv", "text,category\n\xc3,a\n", {"b.csv:2", "not UTF-8"});
   fails("b.csv", "text,category\nx,a\nfoo,\n", {"b.csv:3", "no category"});
+  fails("b.csv", "text,category\nx,caf\xe9\n", {"b.csv:2", "not UTF-8"});
   for (const char* bad : {"[", "{}", "[]", "[1]", "[\"a\",\"a\"]"}) {
     folder_.write("categories.json", bad);
     fails("b.csv", "text,category\nx,a\n", {"categories.json"});
