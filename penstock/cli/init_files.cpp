@@ -88,6 +88,13 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
                       : "");
 }
 
+/// A line about a corpus that is there already, if the user named its text.
+std::string corpus_note(const StartingData& data) {
+  if (!data.exists || data.source.empty()) return "";
+  return fmt::format("corpus      {} is there already; the recipe takes it, whatever its text\n",
+                     data.corpus);
+}
+
 /// The command that makes the corpus, if the corpus is missing.
 std::string corpus_command(const StartingData& data) {
   if (data.exists) return "";
@@ -135,6 +142,7 @@ StartingFiles upcycling(const StartingQuestion& question) {
   out.summary =
       cost_text(recipe, 1, steps, seconds, question.seconds) +
       (fits ? "" : "            not measured, for want of memory; take fewer experts\n") +
+      corpus_note(question.data) +
       fmt::format(
           "{} is written. Next:\n{}  penstock upcycle {} --method vanilla --experts {} --out {}\n"
           "  penstock train {}\n  penstock generate {} --prompt 'The '\n",
@@ -219,7 +227,7 @@ StartingFiles starting_files(const StartingQuestion& question) {
     next += commands_for_run(question, recipe);
   }
   out.summary =
-      cost_text(recipe, runs, steps, seconds, question.seconds) +
+      cost_text(recipe, runs, steps, seconds, question.seconds) + corpus_note(question.data) +
       fmt::format("{} is written. Next:\n{}{}", question.out, corpus_command(question.data), next);
   return out;
 }

@@ -79,6 +79,8 @@ def check_upcycling_in_its_tokens(shell):
     for command in commands[:2]:
         shell.ok(*command)
     shell.ok("train", "up-words.toml", *SHORT)
+    said = shell.ok("init", "--data", "text.txt", "--time", "2s", "--out", "again.toml")
+    shell.expect("a corpus of that name is there", "corpora/text is there already" in said and "data prepare" not in said, said)
 
 
 def check_text(shell):
