@@ -90,6 +90,7 @@ TEST_F(Splits, AClassWhoseTextsAllGoToTheTestIsNamed) {
   write("all.tsv", rows + "bad\t0\n");
   FinetuneConfig config = config_of("clean");
   config.test_share = 0.5;
+  config.selection_share = 0.2;
   int refused = 0;
   for (config.seed = 0; config.seed < 20; ++config.seed) {
     const std::string said = testing::error_or("", [&] {
