@@ -22,8 +22,12 @@ namespace {
 void check_device(const std::string& name) {
   try {
     const at::Device device(name);
-    PENSTOCK_CHECK(device.is_cpu() || (device.is_cuda() && torch::cuda::is_available()),
-                   "run.device = '", name, "': this libtorch sees no such device; use cpu");
+    // The processor has one name: with another, "cpu:0", memory would not be counted.
+    const bool there = device.is_cuda()
+                           ? torch::cuda::is_available() &&
+                                 device.index() < static_cast<int>(torch::cuda::device_count())
+                           : name == "cpu";
+    PENSTOCK_CHECK(there, "run.device = '", name, "': this libtorch sees no such device; use cpu");
   } catch (const c10::Error&) {
     fail("run.device = '", name, "' is not a device; use cpu, cuda or cuda:N");
   }

@@ -223,5 +223,14 @@ TEST_F(TrainerTest, SparsityAtTheTargetIsExactForAnyNumberOfLayers) {
   EXPECT_EQ(trainer.advance().report.sparsity, 1 - 1.0 / 4);
 }
 
+TEST_F(TrainerTest, ADeviceHasOneNameAndIsThere) {
+  Recipe recipe = small_recipe("topk", 8, 32);
+  for (const char* wrong : {"cpu:0", "cuda:99", "meta", "processor", "cuda:x", ""}) {
+    recipe.run.device = wrong;
+    testing::expect_says(testing::error_of([&] { Trainer trainer(recipe, *corpus_); }),
+                         {"run.device = '" + recipe.run.device + "'", "use cpu"});
+  }
+}
+
 }  // namespace
 }  // namespace penstock
