@@ -19,13 +19,22 @@ namespace {
 
 constexpr std::int64_t kWindow = 256;
 
+/// Windows [n, L] of token ids. L is a multiple of the segments of a router that blends weights by
+/// segment.
 at::Tensor sample(const ModelSource& model, const DoctorOptions& options) {
-  const std::int64_t context = model.config().context;
-  const std::int64_t length = context > 0 ? std::min(context, kWindow) : kWindow;
-  if (!options.text.empty())
-    return sample_windows(options.text, model, {.tokens = options.tokens, .length = length});
-  return at::randint(0, model.config().vocab,
-                     {std::max<std::int64_t>(1, options.tokens / length), length},
+  const ModelConfig& config = model.config();
+  const std::int64_t segment = config.traits().segment_length;
+  const std::int64_t most = config.context > 0 ? std::min(config.context, kWindow) : kWindow;
+  const std::int64_t length = std::max(segment, most / segment * segment);
+  if (!options.text.empty()) {
+    const at::Tensor windows = sample_windows(
+        options.text, model, {.tokens = std::max(options.tokens, segment), .length = length});
+    const std::int64_t whole = windows.size(1) / segment * segment;
+    PENSTOCK_CHECK(whole > 0, options.text, ": has ", windows.size(1),
+                   " tokens, and a segment of the routers has ", segment, "; give more text");
+    return windows.narrow(1, 0, whole).contiguous();
+  }
+  return at::randint(0, config.vocab, {std::max<std::int64_t>(1, options.tokens / length), length},
                      at::detail::createCPUGenerator(1), at::TensorOptions().dtype(at::kLong));
 }
 

@@ -196,5 +196,20 @@ TEST_F(Doctor, WithoutParentOrText) {
   EXPECT_TRUE(dense.layers.empty());
 }
 
+TEST_F(Doctor, TextOfNoWholeNumberOfSegments) {
+  ConfigNode segments, lory;
+  segments.set("segment_length", 16);
+  lory.set("lory", segments);
+  make({.method = "lory", .k = 1, .router_options = lory});
+  const auto write = [&](const std::string& text) {
+    write_file_atomically(real_file_system(), path("short"), std::string_view(text));
+  };
+  write("Text of 20 bytes' ..");  // a segment and a quarter
+  EXPECT_EQ(examine(path("moe"), {.text = path("short")}).layers.size(), 2U);
+  write("ten bytes.");
+  testing::expect_error([&] { examine(path("moe"), {.text = path("short")}); },
+                        {"has 10 tokens, and a segment of the routers has 16"});
+}
+
 }  // namespace
 }  // namespace penstock
