@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <filesystem>
 #include <vector>
 
@@ -159,10 +160,21 @@ std::string commands_for_run(const StartingQuestion& question, const Recipe& rec
   return fmt::format("  penstock generate {0} --prompt 'The '\n  penstock serve {0}\n", run);
 }
 
+/// The file's name as that of a study, which names a folder: characters that it may not have become
+/// '-'.
+std::string study_name(const std::string& path) {
+  constexpr std::size_t kLongest = 64;
+  std::string out = stem(path).substr(0, kLongest);
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '+') c = '-';
+  if (out.starts_with('.')) out[0] = '-';
+  return out;
+}
+
 /// A study over the routers, whose base is the recipe with experts.
 std::string study_text(const std::string& name, const std::string& base,
                        const std::vector<std::string>& methods) {
-  ConfigNode head;  // its text has the quotes and backslashes of a file's name escaped
+  ConfigNode head;  // its text has the quotes and backslashes of the base's name escaped
   head.set("name", name);
   head.set("title", std::string("Routers compared"));
   head.set("base", base);
@@ -220,7 +232,7 @@ StartingFiles starting_files(const StartingQuestion& question) {
     const std::string base = stem(question.out) + "-base.toml";
     const auto beside = std::filesystem::path(question.out).parent_path() / base;
     out.texts[beside.string()] = text;
-    out.texts[question.out] = study_text(stem(question.out), base, methods);
+    out.texts[question.out] = study_text(study_name(question.out), base, methods);
     next = "  penstock study " + shell_quoted(question.out) + "\n";
   } else {
     out.texts[question.out] = text;

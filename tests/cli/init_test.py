@@ -50,7 +50,7 @@ def check_comparing(shell):
     shell.ok("study", "all.toml", *SHORT)
     study = open(os.path.join(shell.directory, "all.toml")).read()
     shell.expect("three variants", study.count("[variants.") == 3 and "smoe" in study, study)
-    quoted = 'a"b\\c.toml'
+    quoted = 'two "words".toml'
     shell.ok("init", "--for", "compare", "--data", "corpus", "--time", "2s", "--method", "dense", "--out", quoted)
     shell.ok("study", quoted, *SHORT)
 
