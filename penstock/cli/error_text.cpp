@@ -94,12 +94,10 @@ std::string error_text(const std::string& message, const CLI::App& app,
     // In a key's value, the program itself replaces "~" by the home directory.
     const bool key =
         word.starts_with(std::string(kSetOption) + "=") || std::string(words[i - 1]) == kSetOption;
-    const auto is_missing = [&](const std::string& name) {
-      return text.find(name) != std::string::npos && !std::filesystem::exists(name);
-    };
-    if (!path.empty() && !key && is_missing(path)) return text + home_note(path);
-    if (word.starts_with("recipes/") && word.ends_with(".toml") && is_missing(word))
+    if (word.starts_with("recipes/") && text.starts_with(word + ": cannot be opened"))
       return text + recipe_note(word);
+    if (path.empty() || key || text.find(path) == std::string::npos) continue;
+    if (!std::filesystem::exists(path)) return text + home_note(path);
   }
   return text;
 }
