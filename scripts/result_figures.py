@@ -8,12 +8,13 @@ import math
 import statistics
 from xml.sax.saxutils import escape
 
-STUDENT = {2: 12.7062, 3: 4.3027, 4: 3.1824, 5: 2.7764}  # 97.5 % points for n - 1 degrees of freedom
+# 97.5 % points of Student's t by the number n of values, for n - 1 degrees of freedom
+STUDENT = {2: 12.7062, 3: 4.3027, 4: 3.1824, 5: 2.7764, 6: 2.5706, 7: 2.4469, 8: 2.3646, 9: 2.3060, 10: 2.2622}
 ROW, PLOT, RIGHT, TOP, BOTTOM, LETTER = 24, 500, 24, 50, 44, 6.9  # pixels
 
 
 def half_interval(values):
-    """Half of the 95 % interval of the mean of two to five values."""
+    """Half of the 95 % interval of the mean of two to ten values."""
     return STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 

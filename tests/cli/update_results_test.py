@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""Tests `scripts/update-results --keep`, which writes the rows of a study's runs. Usage: update_results_test.py ROOT
+"""Tests scripts/update-results: `--keep`, which writes the rows of a study's runs, and the tables of pairs in pages.
+Usage: update_results_test.py ROOT
 
-The runs and the study's results.json are made up here.
+The runs, the study's results.json, the study's file, the rows and the page are made up here.
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,6 +90,104 @@ class Keep(unittest.TestCase):
         self.finish("softmax-seed-1-aa", 1.5)
         self.report(("softmax", 1, "bb"), baseline=None, baseline_bits_per_byte=None)
         self.assertNotIn("baseline", self.kept())
+
+
+STUDY_WITH_PAIRS = """
+pairs = [
+  {label = "warm − cold", first = ["a", "b"], second = ["c", "d"]}, {first = ["a", "b"], second = ["c"]},
+  ["d", "a"], ["a", "unrun"],
+]
+[variants.a]
+label = "A"
+[variants.b]
+label = "B"
+[variants.c]
+[variants.d]
+label = "D"
+[variants.unrun]
+label = "not run"
+"""
+# Validation and test loss by variant and seed. Seed 3 of d and seed 4 of a are missing.
+ROWS = {"a": {"1": [1.0, 2.0], "2": [1.5, 2.5], "3": [9.0, 9.0]}, "b": {"1": [2.0, 3.0], "2": [3.5, 4.5], "3": [7.0, 7.0]},
+        "c": {"1": [1.0, 1.0], "2": [1.25, 1.25], "3": [6.0, 6.0]}, "d": {"1": [3.0, 1.0], "2": [2.75, 0.75], "4": [5.0, 5.0]}}
+
+
+class Pairs(unittest.TestCase):
+    """A repository of its own, with the script, one study, its rows and one page."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        for script in ("update-results", "result_figures.py", "doc_pages.py"):
+            self.write(f"scripts/{script}", "")
+            shutil.copy(os.path.join(ROOT, "scripts", script), os.path.join(self.folder.name, "scripts", script))
+        self.write("docs/results.md", "[page](results/page.md)")
+        self.write("recipes/study.toml", STUDY_WITH_PAIRS)
+        self.rows(ROWS)
+
+    def write(self, path, text):
+        path = os.path.join(self.folder.name, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def rows(self, rows, study="recipes/study.toml"):
+        self.write("docs/results/rows.json", json.dumps(
+            {"study": study, "reference": "a", "values": ["validation loss", "test loss"], "rows": rows}))
+
+    def update(self, words):
+        self.write("docs/results/page.md", f"Before.\n<!-- pairs rows.json {words} -->\nstale\n<!-- pairs end -->\nAfter.\n")
+        return subprocess.run([os.path.join(self.folder.name, "scripts/update-results")],
+                              capture_output=True, text=True, check=False)
+
+    def lines(self, words):
+        """The lines of the table with these words in its mark, without the two of its head."""
+        done = self.update(words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(self.folder.name, "docs/results/page.md"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertTrue(page.startswith("Before.\n") and page.endswith("\n<!-- pairs end -->\nAfter.\n"), page)
+        self.assertNotIn("stale", page)
+        return [line for line in page.splitlines() if line.startswith("|")][2:]
+
+    def refused(self, words, *said):
+        done = self.update(words)
+        self.assertEqual(done.returncode, 1)
+        for one in said:
+            self.assertIn(one, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+    # Halves of the 95 % intervals: 12.7062 (Student's t, one degree of freedom) times the two values' distance over 2, and
+    # 4.3027 times the standard deviation over the root of 3.
+    def test_takes_the_pairs_of_the_study(self):
+        self.assertEqual(self.lines("study"), [
+            "| warm − cold | 2 | +0.0000 ± 6.3531 | +2.0000 ± 6.3531 |",  # -0.5, 0.5; 1.5, 2.5
+            "| A, B minus c | 3 | +1.2500 ± 1.8631 | +1.9167 ± 0.9487 |",  # 0.5, 1.25, 2; 1.5, 2.25, 2
+            "| D minus A | 2 | +1.6250 ± 4.7648 | -1.3750 ± 4.7648 |",  # 2, 1.25; -1, -1.75
+            "| A minus not run | 0 | – | – |"])
+
+    def test_takes_single_variants_and_the_pairs_of_the_study(self):
+        lines = self.lines("b:a study")
+        self.assertEqual(len(lines), 5)
+        self.assertEqual(lines[0], "| B minus A | 3 | +0.3333 ± 5.1712 | +0.3333 ± 5.1712 |")  # 1, 2, -2
+        self.assertTrue(lines[1].startswith("| warm − cold | 2 |"))
+
+    def test_takes_the_pairs_of_the_study_that_the_study_is_like(self):
+        self.write("recipes/other.toml", 'like = "study.toml"\n[variants.b]\nlabel = "another B"\n')
+        self.rows(ROWS, "recipes/other.toml")
+        self.assertTrue(self.lines("study")[1].startswith("| A, another B minus c | 3 |"))
+        self.write("recipes/other.toml", 'like = "study.toml"\npairs = [["c", "d"]]\n')
+        self.assertEqual([line.split(" | ")[0] for line in self.lines("study")], ["| c minus D"])
+
+    def test_gives_no_interval_for_one_seed(self):
+        self.rows({name: {"1": runs["1"]} for name, runs in ROWS.items()})
+        self.assertEqual(self.lines("study")[0], "| warm − cold | 1 | -0.5000 | +1.5000 |")
+
+    def test_refuses_what_it_cannot_read(self):
+        self.refused("a:none", "rows.json", "'none'")
+        self.refused("studies", "rows.json", "'studies'", "FIRST:SECOND")
+        self.write("recipes/study.toml", STUDY_WITH_PAIRS[STUDY_WITH_PAIRS.index("[variants.a]"):])
+        self.refused("study", "recipes/study.toml", "no pairs")
 
 
 if __name__ == "__main__":
