@@ -79,8 +79,8 @@ void add_study(CLI::App& command, StudyArguments& options) {
 
 /// The options of which runs are trained, and how many at once.
 void add_training(CLI::App& command, StudyArguments& options) {
-  command.add_flag("--report-only", options.report_only,
-                   "train nothing; measure and report the finished runs");
+  auto* report_only = command.add_flag("--report-only", options.report_only,
+                                       "train nothing; measure and report the finished runs");
   command.add_flag("--retry-diverged", options.retry_diverged,
                    "train diverged runs (loss not finite) again from their last good step");
   auto* jobs =
@@ -95,8 +95,10 @@ void add_training(CLI::App& command, StudyArguments& options) {
                   "names, and such groups of processes run at the same time (docs/cluster.md)")
       ->check(whole_number(1, 4096))
       ->excludes(jobs);
-  command.add_option("--only", options.only,
-                     "VARIANT:SEED: train only that run; no measurement, no report");
+  command
+      .add_option("--only", options.only,
+                  "VARIANT:SEED: train only that run; no measurement, no report")
+      ->excludes(report_only);
   command.add_flag(
       "--force", options.force,
       "train even if memory seems too small, and upcycle even if memory or disk seems too small");

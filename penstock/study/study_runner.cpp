@@ -117,7 +117,8 @@ class Session {
     return ended_.is_missing({variant.name, seed});
   }
 
-  /// The variants whose runs of the same seed a variant's runs need.
+  /// The variants whose runs of the same seed a variant's run needs, for its number of steps or its
+  /// first weights.
   static std::vector<std::string> needed_variants(const Variant& variant) {
     std::vector<std::string> out;
     if (!variant.match_compute.empty()) out.push_back(variant.match_compute);
@@ -125,8 +126,7 @@ class Session {
     return out;
   }
 
-  /// Whether this run can start. The run that it needs for its number of steps or its first weights
-  /// may have diverged.
+  /// Whether this run can start. A run that it needs may have diverged.
   bool may_run(const Variant& variant, std::int64_t seed) {
     for (const std::string& needed : needed_variants(variant))
       if (!ended_.is_finished({needed, seed})) {
@@ -230,11 +230,17 @@ class Session {
                    "options.only: this study has no seed ", key.second, "; name one of its seeds");
   }
 
+  /// Throws Error if a run that this one needs has not ended.
   bool run_only(const RunKey& key) {
     const Variant& variant = variant_of(key);
-    return !is_missing(variant, key.second) || !may_run(variant, key.second) ||
-           (hooks_.train_side_by_side ? train_side_by_side({to_train(variant, key.second)})
-                                      : run(variant, key.second));
+    if (!is_missing(variant, key.second)) return true;
+    for (const std::string& needed : needed_variants(variant))
+      PENSTOCK_CHECK(!ended_.is_missing({needed, key.second}), "options.only: ", key.first,
+                     ", seed ", key.second, ": needs the run of ", needed,
+                     " with this seed, which is not finished; train that run first");
+    if (!may_run(variant, key.second)) return true;
+    return hooks_.train_side_by_side ? train_side_by_side({to_train(variant, key.second)})
+                                     : run(variant, key.second);
   }
 
   const Variant& variant_of(const RunKey& key) const {

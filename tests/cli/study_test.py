@@ -189,6 +189,7 @@ def check_reports(shell):
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
     for only in ("nobody:1", "hyper:9", "hyper", "hyper:x"):
         shell.mistake(1, ("--only",), "study", "first.toml", "--out", "new", "--only", only)
+    shell.mistake(2, ("--only", "excludes", "--report-only"), "study", "first.toml", "--out", "new", "--only", "hyper:1", "--report-only")
     for port, said in (("65536", "65535 or less"), ("-1", "0 or more"), ("x", "a whole number")):
         shell.mistake(2, ("--serve: must be " + said,), "study", "first.toml", "--out", "new", f"--serve={port}")
     shell.expect("no folder of a refused study", not os.path.exists(os.path.join(shell.directory, "new")))
@@ -196,6 +197,8 @@ def check_reports(shell):
 
 
 def check_upcycled(shell):
+    shell.mistake(1, ("--only: vanilla, seed 1: needs the run of parent", "train that run first"),
+                  "study", "upcycled.toml", "--only", "vanilla:1")
     rows = rows_of(shell, "upcycled.toml")
     shell.expect("upcycled", set(rows) == {"parent", "continued", "vanilla", "heads", "collapsed", "no-z-loss"}, rows.keys())
     for name in ("vanilla", "heads", "collapsed"):

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -184,6 +185,28 @@ TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOw
     ++tuned;
   }
   EXPECT_EQ(tuned, 3);
+}
+
+/// A program that spreads the runs over machines must not take such a call for a finished run.
+TEST_F(StudyRunner, ASingleRunIsRefusedBeforeTheRunThatItNeeds) {
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer trainer;
+  const auto only = [&](const char* variant) {
+    StudyOptions how = options;
+    how.only = RunKey{variant, 2};
+    run(trainer, how);
+  };
+  for (const auto& [variant, needed] :
+       {std::pair{"topk-matched", "remoe"}, std::pair{"vanilla", "dense"}}) {
+    penstock::testing::expect_says(
+        penstock::testing::error_of([&] { only(variant); }),
+        {"options.only", variant, std::string("the run of ") + needed, "train that run first"});
+    EXPECT_TRUE(trainer.trained.empty());
+    only(needed);
+    only(variant);
+    EXPECT_EQ(trainer.trained.size(), 2u);
+    trainer.trained.clear();
+  }
 }
 
 TEST_F(StudyRunner, AModelMayStandForTheVariantThatOthersBeginWith) {
