@@ -120,6 +120,17 @@ void check_known(const StudyConfig& study, const std::string& name, const std::s
   check_is_variant(name, names, where);
 }
 
+/// Refuses a name that is no variant, and one that `only` or the scale's model leaves out.
+/// @param variants  all tables of variants
+void check_taken(const StudyConfig& study, const ConfigNode& variants, const std::string& name,
+                 const std::string& where) {
+  const bool taken = std::ranges::count(study.variants, name, &Variant::name) > 0;
+  PENSTOCK_CHECK(taken || !variants.find(name), where, " names '", name,
+                 "', which this study leaves out (only, or the scale's from); take it in, or name "
+                 "another variant");
+  check_known(study, name, where);
+}
+
 /// Checks the `from` of each variant. If the scale names a model, it replaces the variants that
 /// others begin with.
 void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode& variants) {
@@ -129,7 +140,7 @@ void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode&
   for (const auto& variant : study.variants) {
     if (variant.from.empty()) continue;
     const std::string where = variants.find(variant.name)->origin() + ": variants." + variant.name;
-    check_known(study, variant.from, where + ".from");
+    check_taken(study, variants, variant.from, where + ".from");
     const auto other = std::ranges::find(study.variants, variant.from, &Variant::name);
     PENSTOCK_CHECK(other->from.empty() && other->match_compute.empty(), where, ".from names '",
                    variant.from, "', which itself needs another variant; name one that does not");
@@ -188,7 +199,7 @@ void check_matches(const StudyConfig& study, const ConfigNode& variants) {
     if (variant.match_compute.empty()) continue;
     const std::string where =
         variants.find(variant.name)->origin() + ": variants." + variant.name + ".match_compute";
-    check_known(study, variant.match_compute, where);
+    check_taken(study, variants, variant.match_compute, where);
     const auto other = std::ranges::find(study.variants, variant.match_compute, &Variant::name);
     PENSTOCK_CHECK(other->match_compute.empty(), where, " names '", variant.match_compute,
                    "', which itself matches another; name one with steps of its own");
@@ -342,7 +353,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   check_matches(study, variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;
-  check_known(study, reference, path + ": reference");
+  check_taken(study, variants, reference, path + ": reference");
   for (const auto& name : study.comparison.baseline.except)
     if (only.empty())  // otherwise the name may be of a removed variant
       check_known(study, name, path + ": baseline.except");

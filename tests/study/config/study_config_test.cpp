@@ -229,6 +229,23 @@ TEST(HyperRouterStudies, ReadAtBothScales) {
     }
 }
 
+TEST(StudyConfig, SaysThatAnotherKeyLeavesANeededVariantOut) {
+  const std::string study =
+      "base = 'a.toml'\nonly = ['b']\n[variants.a]\n[variants.b]\n[scale.desk]\n";
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string text = study;
+    return error_of(text.replace(text.find(from), from.size(), to));
+  };
+  EXPECT_EQ(error_of(study), "");
+  for (const std::string& key : {"match_compute", "from"})
+    penstock::testing::expect_says(error("[variants.b]\n", "[variants.b]\n" + key + " = 'a'\n"),
+                                   {"variants.b." + key, "'a', which this study leaves out"});
+  penstock::testing::expect_says(error("only", "reference = 'a'\nonly"),
+                                 {"s.toml: reference names 'a', which this study leaves out"});
+  penstock::testing::expect_says(error("only", "reference = 'c'\nonly"),
+                                 {"'c', which is not a variant"});
+}
+
 TEST_F(StudyScales, SaysWhatElseDiffers) {
   const StudyConfig desk = read(""), paper = read("paper");
   EXPECT_EQ(desk.scale, "desk");
