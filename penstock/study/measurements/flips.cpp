@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/progress.h"
@@ -128,6 +129,7 @@ class Flips : public ReportMeasurement<Report> {
   std::vector<Section> sections(std::span<const RunRow> rows, const Comparison&) const override {
     const auto variants = summarize(rows);
     std::set<std::int64_t> steps;
+    std::set<std::string> refused;  // a line for each variant, whose runs have one reason
     Section out{.title = "Flips of the routing"};
     std::int64_t tokens = 0;
     for (const RunRow& row : rows)
@@ -135,8 +137,9 @@ class Flips : public ReportMeasurement<Report> {
         tokens = std::max(tokens, report->tokens);
         for (const Flip& flip : report->flips) steps.insert(flip.step);
         if (!report->refused.empty())
-          out.remarks.push_back({row.label + ": not measured: " + report->refused});
+          refused.insert(row.label + ": not measured: " + report->refused);
       }
+    for (const std::string& one : refused) out.remarks.push_back({one});
     if (steps.empty() && out.remarks.empty()) return {};
     if (!steps.empty())
       out.tables = {flip_table(variants, steps, false), flip_table(variants, steps, true)};

@@ -53,6 +53,14 @@ TEST_F(RoutingReports, MeasureKeepAndShow) {
        {"Flip rate", "after 4", "Flip count", "Active experts by a token", "of layer 1",
         "Useful FLOPs per second", "103.49 TFLOP/s", "a dense model has no experts"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  // Another seed's run with the same reason adds no line.
+  StudyResults two_seeds = results;
+  two_seeds.rows.push_back(two_seeds.rows[1]);
+  two_seeds.rows.back().seed = 2;
+  const std::string of_two = report::results_text(two_seeds);
+  const std::string reason = "dense: not measured: a dense model has no experts";
+  ASSERT_NE(of_two.find(reason), std::string::npos);
+  EXPECT_EQ(of_two.find(reason), of_two.rfind(reason));
   // The figures are kept with the runs and not measured again.
   EXPECT_EQ(report::results_text(run()), text);
 }
