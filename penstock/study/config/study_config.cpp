@@ -160,6 +160,17 @@ void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode&
     if (!variant.from.empty()) study.comparison.begins_with[variant.name] = variant.from;
 }
 
+/// Refuses changes of recipes with train.seed, which `seeds` would override.
+void check_no_seed(const ConfigNode& changes) {
+  ConfigNode recipe{ConfigNode::Value(ConfigNode::Table())};
+  lay_over(recipe, changes);
+  const ConfigNode* const train = recipe.find("train");
+  const ConfigNode* const seed = train ? train->find("seed") : nullptr;
+  if (seed)
+    fail(seed->origin(),
+         ": train.seed: a study trains with the seeds of its key seeds; name them there");
+}
+
 /// @param beside  reads a file of the study's folder
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,
                      const Scale& scale, const TomlFiles& beside, StudyConfig& study) {
@@ -184,6 +195,9 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   ConfigNode set{ConfigNode::Value(ConfigNode::Table())};  // of this variant alone
   lay_over(set, own.changes.set);
   lay_over(set, scaled_variant(scale, name).set);
+  check_no_seed(fields.comparison.changes.set);
+  check_no_seed(scale.fields.comparison.changes.set);
+  check_no_seed(set);
   if (!variant.from.empty())
     variant.retuned = naming_origins(set, [&] { return take_retuned(name, set); });
   variant.recipe.merge(set);
@@ -282,6 +296,9 @@ std::vector<std::string> recipe_overrides(StudyConfig& study,
   apply_overrides(asked, own, option);
   FieldReader keys(asked, "");
   for (const auto& one : study.measurements) one->read_keys(keys, KeysOf::command_line);
+  ConfigNode changes;
+  apply_overrides(changes, of_recipes, option);
+  check_no_seed(changes);
   return of_recipes;
 }
 

@@ -229,6 +229,26 @@ TEST(HyperRouterStudies, ReadAtBothScales) {
     }
 }
 
+/// Of the recipe's file it is taken as the seed of runs outside of a study.
+TEST(StudyConfig, RefusesASeedThatTheStudysSeedsWouldOverride) {
+  const std::string wrong = "s.toml:2: train.seed: ", seed = "set = {\"train.seed\" = 5}\n";
+  const std::string base = "base = 'a.toml'\n";
+  for (const std::string& text :
+       {base + seed + "[variants.a]\n", base + "[set.train]\nseed = 5\n[variants.a]\n",
+        base + "[variants.a]\n" + seed, base + "[scale.desk]\n" + seed + "[variants.a]\n"})
+    penstock::testing::expect_says(
+        error_of(text), {"train.seed: a study trains with the seeds", "name them there"});
+  penstock::testing::expect_says(error_of(base + seed + "[variants.a]\n"), {wrong});
+  TemporaryDirectory folder;
+  write_text(folder.path("a.toml"), "[train]\nsteps = 1\nseed = 9\n");
+  write_text(folder.path("s.toml"), "base = 'a.toml'\n[variants.a]\n");
+  read_study(folder.path("s.toml"));
+  const std::vector<std::string> asked = {"train.seed=5"};
+  EXPECT_EQ(penstock::testing::error_of([&] { read_study(folder.path("s.toml"), asked); }),
+            "train.seed=5: train.seed: a study trains with the seeds of its key seeds; name them "
+            "there");
+}
+
 TEST(StudyConfig, SaysThatAnotherKeyLeavesANeededVariantOut) {
   const std::string study =
       "base = 'a.toml'\nonly = ['b']\n[variants.a]\n[variants.b]\n[scale.desk]\n";
