@@ -39,13 +39,13 @@ class Keep(unittest.TestCase):
         self.write("results.json", {"rows": [{"variant": variant, "seed": seed, "config_hash": recipe}
                                              for variant, seed, recipe in runs], **values})
 
-    def keep(self):
+    def keep(self, study=STUDY):
         runs = os.path.join(self.folder.name, "runs")
-        return subprocess.run([os.path.join(ROOT, "scripts/update-results"), "--keep", STUDY, runs, self.rows],
+        return subprocess.run([os.path.join(ROOT, "scripts/update-results"), "--keep", study, runs, self.rows],
                               capture_output=True, text=True, check=False)
 
-    def kept(self):
-        done = self.keep()
+    def kept(self, study=STUDY):
+        done = self.keep(study)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.rows, encoding="utf-8") as file:
             return json.load(file)
@@ -56,6 +56,13 @@ class Keep(unittest.TestCase):
         for word in words:
             self.assertIn(word, done.stderr)
         self.assertFalse(os.path.exists(self.rows))
+
+    def reference(self, text, like=""):
+        """The kept reference of a study with this text that is like a study with the text `like`."""
+        for name, content in (("study.toml", text), ("like.toml", like)):
+            with open(os.path.join(self.folder.name, name), "w", encoding="utf-8") as file:
+                file.write(content)
+        return self.kept(os.path.join(self.folder.name, "study.toml"))["reference"]
 
     def test_keeps_each_run_and_the_baseline(self):
         self.finish("softmax-seed-1-aa", 1.5)
@@ -85,6 +92,14 @@ class Keep(unittest.TestCase):
         self.refused("results.json", "softmax-seed-2-dd")
         self.report(**BASELINE)
         self.refused("results.json", "softmax-seed-1-aa")
+
+    def test_keeps_the_reference_of_the_study(self):
+        self.finish("softmax-seed-1-aa", 1.5)
+        variants = "[variants.b]\n[variants.a]\n"
+        self.assertEqual(self.reference(variants), "b")
+        self.assertEqual(self.reference("only = ['a']\n" + variants), "a")
+        self.assertEqual(self.reference("reference = 'a'\n" + variants), "a")
+        self.assertEqual(self.reference("like = 'like.toml'\n", "reference = 'a'\n" + variants), "a")
 
     def test_needs_no_baseline(self):
         self.finish("softmax-seed-1-aa", 1.5)
