@@ -94,7 +94,8 @@ std::string counted_runs(const study::StudyOutcome& outcome, std::size_t width) 
   if (results.diverged.empty()) return out + "; ";
   const std::string left_out =
       outcome.left_out > 0
-          ? fmt::format(", {} left out because it needs one that diverged", outcome.left_out)
+          ? fmt::format(", {} left out because {} one that diverged", outcome.left_out,
+                        outcome.left_out == 1 ? "it needs" : "they need")
           : "";
   return report::wrapped(
       fmt::format(
