@@ -257,7 +257,7 @@ TEST(StudyConfig, SaysThatAnotherKeyLeavesANeededVariantOut) {
     return error_of(text.replace(text.find(from), from.size(), to));
   };
   EXPECT_EQ(error_of(study), "");
-  for (const std::string& key : {"match_compute", "from"})
+  for (const std::string& key : {std::string("match_compute"), std::string("from")})
     penstock::testing::expect_says(error("[variants.b]\n", "[variants.b]\n" + key + " = 'a'\n"),
                                    {"variants.b." + key, "'a', which this study leaves out"});
   penstock::testing::expect_says(error("only", "reference = 'a'\nonly"),
