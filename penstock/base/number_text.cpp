@@ -17,9 +17,11 @@ std::string number_text(double value) {
 }
 
 std::string size_text(double bytes) {
-  constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30;
+  constexpr double kKibibyte = 1 << 10, kMebibyte = 1 << 20, kGibibyte = 1 << 30;
   std::array<char, 64> text = {};
-  if (bytes < kGibibyte)
+  if (bytes < kMebibyte)
+    std::snprintf(text.data(), text.size(), "%.0f KiB", bytes / kKibibyte);
+  else if (bytes < kGibibyte)
     std::snprintf(text.data(), text.size(), "%.0f MiB", bytes / kMebibyte);
   else
     std::snprintf(text.data(), text.size(), "%.1f GiB", bytes / kGibibyte);

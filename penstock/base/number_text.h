@@ -10,7 +10,7 @@ namespace penstock {
 /// "1048576", "0.25", "1e-05": whole numbers below 1e15 have all their digits, others have six.
 std::string number_text(double value);
 
-/// "21.3 GiB", or below one GiB "512 MiB".
+/// "21.3 GiB", below one GiB "512 MiB", below one MiB "12 KiB".
 std::string size_text(double bytes);
 
 /// "1 step", "0 steps", "1,200 steps": a count of things. `noun` is the singular of a noun whose

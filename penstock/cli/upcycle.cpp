@@ -207,8 +207,9 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
              count_text(config.moe_layers(), "layer"), config.total_experts(),
              config.expert_width(), config.active_experts(), config.router.method,
              resolve(config.router).scorer);
-  fmt::print("parameters: {} total, {} active, {} of routers; {} MiB\n", grouped(counts.total),
-             grouped(counts.active), grouped(counts.router), report.bytes >> 20);
+  fmt::print("parameters: {} total, {} active, {} of routers; {}\n", grouped(counts.total),
+             grouped(counts.active), grouped(counts.router),
+             size_text(static_cast<double>(report.bytes)));
   if (options.granularity > 1)
     fmt::print("shards: {} of each feed-forward, results scaled by a = {:g} ({})\n",
                options.granularity, report.shard_scale, word(options.scale));

@@ -86,10 +86,9 @@ std::string remedy(Recipe recipe, double available, const RunProcesses& processe
 
 std::string memory_text(const TrainingMemory& memory) {
   const auto total = static_cast<double>(memory.total());
+  const double unit = total < kMebibyte ? 1 << 10 : total < kGibibyte ? kMebibyte : kGibibyte;
   const auto part = [&](std::int64_t bytes) {
-    const double size = static_cast<double>(bytes);
-    return total < kGibibyte ? fmt::format("{:.0f}", size / kMebibyte)
-                             : fmt::format("{:.1f}", size / kGibibyte);
+    return fmt::format("{:.{}f}", static_cast<double>(bytes) / unit, unit < kGibibyte ? 0 : 1);
   };
   return fmt::format("{} (weights {}, gradients {}, AdamW {}, activations about {})",
                      size_text(total), part(memory.parameter_bytes), part(memory.gradient_bytes),

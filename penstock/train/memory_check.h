@@ -12,7 +12,7 @@
 namespace penstock {
 
 /// "78.2 GiB (weights 1.2, gradients 1.2, AdamW 2.4, activations about 73.4)", in MiB below one
-/// GiB.
+/// GiB, in KiB below one MiB.
 std::string memory_text(const TrainingMemory& memory);
 
 struct CountedTraining {

@@ -18,7 +18,10 @@ TEST(NumberText, HasAllDigitsOfWholeNumbers) {
   EXPECT_EQ(number_text(0.25), "0.25");
 }
 
-TEST(SizeText, IsInMebibytesBelowAGibibyte) {
+TEST(SizeText, HasAUnitThatSuitsTheSize) {
+  EXPECT_EQ(size_text(0), "0 KiB");
+  EXPECT_EQ(size_text(100.0 * (1 << 10)), "100 KiB");
+  EXPECT_EQ(size_text(1 << 20), "1 MiB");
   EXPECT_EQ(size_text(512.0 * (1 << 20)), "512 MiB");
   EXPECT_EQ(size_text(21.5 * (1 << 30)), "21.5 GiB");
 }

@@ -208,7 +208,7 @@ TEST(TrainingMemoryCheck, SaysWhyTrainingWaitsForCheckpoints) {
   EXPECT_EQ(why_training_waits(std::int64_t{3} << 20, 2 << 20),
             "training waits while checkpoints are written: a copy to write them from takes 3 MiB "
             "and training leaves 2 MiB");
-  testing::expect_says(why_training_waits(1, -1), {"leaves 0 MiB"});
+  testing::expect_says(why_training_waits(1, -1), {"leaves 0 KiB"});
 }
 
 TEST(TrainingMemoryCheck, SizesHaveAUnit) {
