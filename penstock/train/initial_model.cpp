@@ -39,6 +39,18 @@ std::map<std::string, std::string> checkpoint_files(const Recipe& recipe, const 
   return out;
 }
 
+std::string initial_tokenizer_note(const Recipe& recipe) {
+  const std::string& model = recipe.train.init_from;
+  if (model.empty()) return "";
+  try {
+    open_model_source(model)->tokenizer();
+    return "";
+  } catch (const Error& error) {
+    return concat("train.init_from: no tokenizer of the model opens (", error.what(),
+                  "); its ids are taken to be those of data.corpus");
+  }
+}
+
 LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model) {
   const double scale = recipe.model.router.lr_scale;
   if (scale == 1) return {};

@@ -28,6 +28,10 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
 /// generation_config.json.
 std::map<std::string, std::string> checkpoint_files(const Recipe& recipe, const Corpus& corpus);
 
+/// A sentence if the model of train.init_from has no tokenizer that opens, so that nothing shows
+/// whether its ids are the corpus's; otherwise "".
+std::string initial_tokenizer_note(const Recipe& recipe);
+
 /// Scale of the learning rate by parameter: model.router.lr_scale for the parameters that routers
 /// train, 1 for the rest; null if all scales are 1.
 LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model);

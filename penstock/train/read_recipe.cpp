@@ -10,6 +10,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/unread_settings.h"
@@ -178,6 +179,9 @@ bool may_differ_from_initial_model(const std::string& key) {
 }
 
 Recipe with_initial_hash(Recipe recipe) {
+  if (!recipe.train.init_from.empty())  // else a damaged checkpoint would train silently
+    of_initial_model(
+        recipe, [](const std::string& path) { return verify_model(real_file_system(), path); });
   ModelHashes hashes;
   return with_initial_hash(std::move(recipe), hashes);
 }

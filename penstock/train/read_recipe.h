@@ -26,10 +26,11 @@ Recipe read_recorded_recipe(const ConfigNode& node);
 Recipe recorded_recipe(const std::string& path);
 
 /// Fills train.init_hash from the content of train.init_from, or checks it if it is given, because
-/// the initial model is part of a run's identity. Reads the whole model.
+/// the initial model is part of a run's identity. Throws Error if the model is a checkpoint with a
+/// damaged file. Reads the whole model twice.
 Recipe with_initial_hash(Recipe recipe);
 /// The same for one of several recipes, which may start from the same model. `hashes` reads each
-/// model once.
+/// model once. Files are not compared with a checkpoint's manifest.
 Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes);
 
 }  // namespace penstock

@@ -89,6 +89,7 @@ RunPlan TrainTask::plan() const {
 
 std::vector<std::string> TrainTask::notes() const {
   std::vector<std::string> out = recipe().notes;
+  if (const std::string note = initial_tokenizer_note(recipe()); !note.empty()) out.push_back(note);
   if (const std::string& budget = recipe().train.memory_budget; !budget.empty())
     out.push_back(
         concat("train.memory_budget = \"", budget, "\": computed again in the backward pass: ",

@@ -67,6 +67,12 @@ struct InitFrom : ::testing::Test {
     for (const auto& [name, tensor] : file_tensors(*loaded)) out[name] = tensor.clone();
     return out;
   }
+  /// Changes the last byte of the model's weights.
+  static void damage(const fs::path& directory) {
+    std::fstream file(directory / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end).put('\1');
+  }
 
   fs::path folder = fs::temp_directory_path() / ("penstock-init-" + std::to_string(getpid()));
   fs::path model;
@@ -101,7 +107,9 @@ TEST_F(InitFrom, ACheckpointKeepsTheChatTemplate) {
   const fs::path saved = folder / "on/checkpoints/step-2";
   EXPECT_EQ(files.read(saved / "chat_template.jinja"), chat);
   EXPECT_EQ(files.read(saved / "generation_config.json"), generation);
-  // A model without a tokenizer may have had another one.
+  // A model without a tokenizer may have had another one. It is no checkpoint: that lists its
+  // files.
+  fs::remove(model / "manifest.json");
   for (const auto& [name, text] : Corpus::open(corpus).tokenizer().files())
     fs::remove(model / name);
   run(continued(2), "without");
@@ -254,6 +262,15 @@ TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
   testing::expect_error([&] { run(node, "other"); }, {"was made with another tokenizer"});
 }
 
+TEST_F(InitFrom, ATokenizerThatDoesNotOpenIsTold) {
+  const Recipe recipe = read_recipe(continued(4));
+  EXPECT_EQ(initial_tokenizer_note(recipe), "");
+  std::ofstream(model / "tokenizer.json") << "{";
+  testing::expect_says(initial_tokenizer_note(recipe),
+                       {"train.init_from: no tokenizer of the model opens (", "tokenizer.json",
+                        "its ids are taken to be those of data.corpus"});
+}
+
 TEST_F(InitFrom, WhatIsNoModelIsToldWithItsKey) {
   ConfigNode node = continued(4);
   node.set("train.init_from", (folder / "nowhere").string());
@@ -300,11 +317,17 @@ TEST_F(InitFrom, ARecordedRecipeIsReadWithoutTheModelThatItBeganWith) {
 
 TEST_F(InitFrom, ARunIsNotTakenUpWithAnotherModelInItsPlace) {
   run(continued(4), "child");
-  std::fstream file(model / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-1, std::ios::end).put('\1');
-  file.close();
+  damage(model);
+  fs::remove(model / "manifest.json");  // else the model is a damaged checkpoint
   testing::expect_error([&] { run(continued(4), "child"); },
                         {"child: began with the model of hash "});
+}
+
+TEST_F(InitFrom, ADamagedCheckpointIsToldBeforeItTrains) {
+  damage(model);
+  const std::string said = testing::error_of([&] { run(continued(4), "child"); });
+  testing::expect_says(said, {"train.init_from: ", "model.safetensors: checksum differs"});
+  EXPECT_FALSE(fs::exists(folder / "child"));
 }
 
 TEST_F(InitFrom, ARunWithoutACheckpointIsAnErrorThatNamesIt) {
@@ -322,9 +345,8 @@ TEST_F(InitFrom, ItsContentIsTheRunAndItsPlaceIsNot) {
   ConfigNode node = continued(4);
   node.set("train.init_from", moved.string());
   EXPECT_EQ(difference(before, read(node)), "");
-  std::fstream file(moved / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-1, std::ios::end).put('\1');
-  file.close();
+  damage(moved);
+  fs::remove(moved / "manifest.json");  // a model from elsewhere
   testing::expect_says(difference(before, read(node)), {"train.init_hash"});
 }
 

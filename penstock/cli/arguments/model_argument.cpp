@@ -54,10 +54,8 @@ ModelArgument model_argument(const std::string& path) {
                  fs::exists(path) ? ": is no model; " : ": no such folder; ",
                  "give a model directory, a run directory, ", kModelFiles);
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
-  // A checkpoint has a manifest that shows damage. A model from elsewhere has no manifest.
   ModelArgument model{.path = path};
-  if (fs::exists(fs::path(path) / kManifestName))
-    model.step = verify_checkpoint(real_file_system(), path, true).step;
+  if (const auto manifest = verify_model(real_file_system(), path)) model.step = manifest->step;
   return model;
 }
 

@@ -7,12 +7,14 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/base/member_names.h"
 #include "penstock/base/progress.h"
 #include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/runs/run_folder.h"
+#include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
@@ -20,11 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path of a model. For the folder of a run, it is the newest checkpoint.
+/// The path of a model. For the folder of a run, it is the newest checkpoint. Throws Error if the
+/// model is a checkpoint with a damaged file.
 std::string model_of(const std::string& path) {
-  return fs::is_directory(fs::path(path) / "checkpoints")
-             ? find_checkpoint(path, RunCheckpoint::final).directory.string()
-             : path;
+  if (fs::is_directory(fs::path(path) / "checkpoints"))
+    return find_checkpoint(path, RunCheckpoint::final).directory.string();
+  verify_model(real_file_system(), path);
+  return path;
 }
 
 /// Copies config, weights and tokenizer, but not the files of a checkpoint that only resuming

@@ -101,4 +101,9 @@ CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path
   return manifest;
 }
 
+std::optional<CheckpointManifest> verify_model(FileSystem& fs, const std::filesystem::path& model) {
+  if (!fs.exists(model / kManifestName)) return std::nullopt;
+  return verify_checkpoint(fs, model, /*contents=*/true);
+}
+
 }  // namespace penstock

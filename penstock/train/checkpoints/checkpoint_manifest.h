@@ -33,4 +33,8 @@ CheckpointManifest parse_manifest(const std::string& text);
 CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path& directory,
                                      bool contents, const std::function<void()>& meanwhile = {});
 
+/// The manifest of a model that is a checkpoint, compared with all its files as verify_checkpoint()
+/// does. Nothing for a model from elsewhere, which has no manifest.
+std::optional<CheckpointManifest> verify_model(FileSystem& fs, const std::filesystem::path& model);
+
 }  // namespace penstock

@@ -1,9 +1,12 @@
-// The study's error if a run's model cannot be upcycled as its file asks.
+// The study's errors if a run's model cannot be upcycled as its file asks, or is damaged.
 #include "penstock/study/runs/start_model.h"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "penstock/io/toml.h"
+#include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "tests/base/error_of.h"
 #include "tests/convert/tiny_parent.h"
 #include "tests/study/fixture.h"
@@ -30,6 +33,24 @@ TEST(StartModel, ErrorsOfUpcyclingNameTheKeysOfTheStudy) {
   penstock::testing::expect_says(refusal("correct_gain = true"),
                                  {"and upcycle.correct_gain are for"});
   penstock::testing::expect_says(refusal("lr_scale = 0"), {"lr_scale = 0 is out of range"});
+}
+
+TEST(StartModel, ADamagedCheckpointIsRefused) {
+  const testing::TemporaryDirectory folder;
+  const std::string model = folder.path("dense");
+  penstock::testing::write_parent(model, penstock::testing::tiny_config());
+  const CheckpointManifest manifest{
+      .step = 4,
+      .validation_loss = {},
+      .files = {{"config.json", {std::filesystem::file_size(model + "/config.json"), 1}}}};
+  testing::write_text(model + "/manifest.json", manifest_text(manifest));
+  penstock::testing::expect_error(
+      [&] {
+        begin_with(model, ConfigNode(), ConfigNode(), folder.path("start"), folder.path("keys"),
+                   /*force=*/false, nullptr);
+      },
+      {"dense/config.json: checksum differs"});
+  EXPECT_FALSE(std::filesystem::exists(folder.path("start")));
 }
 
 }  // namespace
