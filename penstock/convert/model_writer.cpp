@@ -4,7 +4,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/base/links.h"
+#include "penstock/base/new_folders.h"
 #include "penstock/models/files/chat_template.h"
 #include "penstock/models/files/generation_files.h"
 #include "penstock/models/files/model_directory.h"
@@ -60,7 +62,7 @@ WrittenModel write_model_of(
     const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
     FileSystem& fs, const std::string& out, const ConversionProgress& progress) {
   PENSTOCK_ASSERT(!fs.exists(out), "refused before anything was made");
-  create_directories(fs, parent_directory(followed(out)));
+  const NewFolders folders(fs, parent_directory(followed(out)));
   clean_leftovers_of(fs, out);
   WrittenModel written;
   AtomicDirectory directory(fs, out);

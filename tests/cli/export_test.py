@@ -123,7 +123,7 @@ def mistakes(shell):
     shell.mistake(1, ["ends in .gguf"], "export", "topk", "--format", "gguf", "--out", "new")
     shell.mistake(1, ["not portable", "penstock handoff"], "export", "run", "--format", "gguf", "--out", "new.gguf")
     shell.mistake(1, ["no such folder"], "export", "nowhere", "--format", "hf", "--out", "new")
-    shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new")
+    shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new/made/here")
     shell.mistake(1, ["--dtype q4_k: Hugging Face's files have no such type"], "export", "topk", "--format", "hf", "--dtype",
                   "q4_k", "--out", "new")
     shell.mistake(2, ["--dtype", "q4_k"], "export", "topk", "--format", "gguf", "--dtype", "q3_k", "--out", "new.gguf")

@@ -9,8 +9,10 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
+#include "penstock/base/new_folders.h"
 #include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_gguf.h"
 #include "penstock/convert/export/export_hugging_face.h"
@@ -219,7 +221,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   const ColumnWeights weights =
       importance_matrix(options, *source, target.config, windows, out.notes, progress);
   const WatchedSource portable(made_portable, "writing", progress);
-  create_directories(real_file_system(), parent_directory(followed(options.out)));
+  const NewFolders folders(real_file_system(), parent_directory(followed(options.out)));
   clean_leftovers_of(real_file_system(), options.out);
   Exported written;
   if (gguf) {

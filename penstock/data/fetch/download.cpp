@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <exception>
@@ -12,13 +11,13 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/file_system.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/links.h"
+#include "penstock/base/new_folders.h"
 #include "penstock/base/progress.h"
 
 namespace penstock {
@@ -76,26 +75,6 @@ struct ResponseHeaders {
   }
 };
 
-/// Makes a folder and its missing parents. The destructor removes those that it made and that are
-/// empty, so that a failed download leaves no folder.
-class NewFolders {
- public:
-  explicit NewFolders(const std::filesystem::path& folder) {
-    std::error_code none;
-    for (auto each = folder; !std::filesystem::exists(each, none); each = parent_directory(each))
-      made_.push_back(each);
-    create_directories(real_file_system(), folder);
-  }
-  NewFolders(const NewFolders&) = delete;
-  NewFolders& operator=(const NewFolders&) = delete;
-  ~NewFolders() {
-    for (const auto& each : made_) ::rmdir(each.c_str());  // fails for a folder that holds a file
-  }
-
- private:
-  std::vector<std::filesystem::path> made_;  // innermost first
-};
-
 class Download {
  public:
   explicit Download(const DownloadOptions& options)
@@ -105,7 +84,7 @@ class Download {
         notes_(place_ + ".part.json") {}
 
   DownloadResult run() {
-    const NewFolders folders(parent_directory(place_));
+    const NewFolders folders(fs_, parent_directory(place_));  // a failed download leaves none
     {
       const FileLock lock(part_);
       try {
