@@ -73,7 +73,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
 void check_is_new(const std::string& out);
 
 /// Rows [B, T] i64 of tokens to measure on, T at most the model's context. They are from
-/// `options.sample` or a built-in sentence, or drawn uniformly if the model has no tokenizer.
+/// `options.sample` or a built-in sentence, or drawn uniformly if no tokenizer encodes that one.
 /// `what` gets a description. Throws as sample_windows does.
 at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& source,
                            const Tokenizer* tokenizer, std::string& what);

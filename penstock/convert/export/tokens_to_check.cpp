@@ -5,8 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/data/tokenizer.h"
 
 namespace penstock {
 namespace {
@@ -28,6 +30,16 @@ std::vector<std::int64_t> drawn(const ModelConfig& config, std::int64_t count) {
   return {ids.data_ptr<std::int64_t>(), ids.data_ptr<std::int64_t>() + count};
 }
 
+/// The ids of the built-in sentence; none if the tokenizer has no tokens for it, as one of words or
+/// of some bytes may.
+std::vector<TokenId> sentence_ids(const Tokenizer& tokenizer) {
+  try {
+    return tokenizer.encode(kSentence);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& source,
@@ -40,14 +52,14 @@ at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& sour
     return sample_windows(options.sample, source,
                           {.tokens = options.check_tokens, .length = longest});
   }
-  std::vector<std::int64_t> ids;
-  if (tokenizer) {
-    const std::vector<TokenId> encoded = tokenizer->encode(kSentence);
-    ids.assign(encoded.begin(), encoded.end());
-    what = "a short story of our own";
-  } else {
+  const std::vector<TokenId> encoded =
+      tokenizer ? sentence_ids(*tokenizer) : std::vector<TokenId>();
+  std::vector<std::int64_t> ids(encoded.begin(), encoded.end());
+  what = "a short story of our own";
+  if (ids.empty()) {
     ids = drawn(config, options.check_tokens);
-    what = "token ids drawn evenly, as the model has no tokenizer";
+    what = concat("token ids drawn evenly, as the model has no tokenizer",
+                  tokenizer ? " with tokens for a story" : "");
   }
   const std::int64_t count = std::min(std::ssize(ids), options.check_tokens);
   const std::int64_t length = std::min(longest, count), rows = count / length;
