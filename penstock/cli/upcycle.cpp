@@ -116,8 +116,13 @@ std::string doctor_text(const std::string& calibration) {
          shell_quoted(calibration);
 }
 
-/// Prints how a model starts whose gates need not sum to one, or whose experts may refuse tokens.
-void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
+/// Prints how a model starts that has a copy of the feed-forward beside its experts, whose gates
+/// need not sum to one, or whose experts may refuse tokens.
+void print_start(const UpcycleOptions& options, const UpcycleReport& report) {
+  if (options.start == UpcycleStart::parent && options.shared_copy)
+    fmt::print(
+        "start: this model does not begin as its parent: the shared copy adds the whole "
+        "feed-forward to what the experts add\n");
   if (!measures_gate_sums(report.config, options)) {
     if (options.start == UpcycleStart::parent && report.config.traits().drops)
       fmt::print(
@@ -223,7 +228,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
     fmt::print("layer {}: logits times {:.4g}; entropy {:.3f} to {:.3f} nats\n", l,
                report.logit_scales[l].factor, report.logit_scales[l].entropy_before,
                options.start_entropy);
-  print_gates(options, report);
+  print_start(options, report);
   if (report.lr_scale != 1)
     fmt::print("routers learn at {:g} times the learning rate\n", report.lr_scale);
   if (!report.without_tokenizer.empty())

@@ -38,6 +38,8 @@ def upcycling(shell):
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--out", "one")
     shell.expect("a note says that the MoE does not begin as its parent", one.count("does not begin as its parent") == 1, one)
     full = shell.ok("upcycle", "dense", "--method", "gshard", "--experts", "4", "--out", "full")
+    beside = shell.ok("upcycle", "dense", "--method", "vanilla", "--experts", "4", "--shared-expert", "copy", "--out", "beside")
+    shell.expect("a note says that the shared copy is added", beside.count("the shared copy adds the whole feed-forward") == 1, beside)
     shell.expect("a note says that full experts refuse tokens", full.count("where an expert is full") == 1, full)
     one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--calibration", "text.txt", "--out",
                    "one-measured")
