@@ -20,6 +20,13 @@ const std::string& text_of(const Json& value) {
   return value.get_ref<const std::string&>();
 }
 
+/// A text that is sought in another. An empty one would be found at every place.
+const std::string& mark_of(const Json& value) {
+  const std::string& mark = text_of(value);
+  PENSTOCK_CHECK(!mark.empty(), "a mark is empty; give the text to look for");
+  return mark;
+}
+
 std::int64_t number_of(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   if (value.is_number_integer()) return value.get<std::int64_t>();
@@ -103,7 +110,7 @@ std::vector<Filter> text_filters() {
        }},
       {"cut", 2, 2, true, "cut(OPEN, CLOSE): without what stands between the marks on one line",
        [](const Json& v, const Arguments& a) -> Json {
-         return cut_between(text_of(v), text_of(a[0]), text_of(a[1]));
+         return cut_between(text_of(v), mark_of(a[0]), mark_of(a[1]));
        }},
       {"drop_last", 1, 1, true, "drop_last(N): without the last N characters",
        [](const Json& v, const Arguments& a) -> Json {
@@ -111,27 +118,27 @@ std::vector<Filter> text_filters() {
        }},
       {"before", 1, 1, true, "before(MARK): what stands before the first mark, which there must be",
        [](const Json& v, const Arguments& a) -> Json {
-         const std::string &text = text_of(v), &mark = text_of(a[0]);
+         const std::string &text = text_of(v), &mark = mark_of(a[0]);
          return text.substr(0, place_of(text, mark, text.find(mark)));
        }},
       {"after", 1, 1, true, "after(MARK): what follows the first mark, which there must be",
        [](const Json& v, const Arguments& a) -> Json {
-         const std::string &text = text_of(v), &mark = text_of(a[0]);
+         const std::string &text = text_of(v), &mark = mark_of(a[0]);
          return text.substr(place_of(text, mark, text.find(mark)) + mark.size());
        }},
       {"before_last", 1, 1, true, "before_last(MARK): what stands before the last mark",
        [](const Json& v, const Arguments& a) -> Json {
-         const std::string &text = text_of(v), &mark = text_of(a[0]);
+         const std::string &text = text_of(v), &mark = mark_of(a[0]);
          return text.substr(0, place_of(text, mark, text.rfind(mark)));
        }},
       {"after_last", 1, 1, true, "after_last(MARK): what follows the last mark",
        [](const Json& v, const Arguments& a) -> Json {
-         const std::string &text = text_of(v), &mark = text_of(a[0]);
+         const std::string &text = text_of(v), &mark = mark_of(a[0]);
          return text.substr(place_of(text, mark, text.rfind(mark)) + mark.size());
        }},
       {"after_up_to", 2, 2, true, "after_up_to(MARK, N): what follows the first N marks, or fewer",
        [](const Json& v, const Arguments& a) -> Json {
-         return after_up_to(text_of(v), text_of(a[0]), number_of(a[1]));
+         return after_up_to(text_of(v), mark_of(a[0]), number_of(a[1]));
        }},
   };
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/base/error.h"
 #include "tests/tasks/support.h"
 
 namespace penstock::tasks {
@@ -68,6 +69,12 @@ TEST(Template, SaysWhatIsWrongAndWhere) {
             "first mark, which there must be");
   EXPECT_EQ(error_of([] { text("{{question | before('_')}}"); }),
             "t.toml:1: there is no '_' in '  Why? '");
+  for (const char* filter :
+       {"cut('', '')", "cut('', ']')", "cut('[', '')", "before('')", "after('')", "before_last('')",
+        "after_last('')", "after_up_to('', 2)"})
+    EXPECT_EQ(error_of([&] { text(concat("{{question | ", filter, "}}")); }),
+              "t.toml:1: a mark is empty; give the text to look for")
+        << filter;
   EXPECT_EQ(error_of([] { text("{{choices.text}}"); }),
             "t.toml:1: a text is wanted, and the value is [\"a b\",\"c\"]");
   EXPECT_EQ(error_of([] { text("{{choices.text.7}}"); }), "t.toml:1: place 7 of a list of 2");
