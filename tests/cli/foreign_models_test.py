@@ -173,6 +173,9 @@ def check_damage(shell, tensors):
     shell.mistake(1, ["extra.bias", "unknown"], "trace", "damaged", "--text", "a", "--out", "x.safetensors")
     write_model(os.path.join(shell.directory, "damaged"), tensors, {**CONFIG, "sliding_window": 8})
     shell.mistake(1, ["sliding_window"], "info", "damaged")
+    write_model(os.path.join(shell.directory, "damaged"), tensors, {"penstock": {"model": {}}})
+    said = shell.ok("info", "damaged")
+    shell.expect("info of a model without a context", "nan" not in said and "sequence of 256" in said, said)
     broken = {**tensors, name: (tensors[name][0], [float("nan")] + tensors[name][1][1:])}
     write_model(os.path.join(shell.directory, "damaged"), broken)
     shutil.copy(os.path.join(shell.directory, "corpus/tokenizer.json"), os.path.join(shell.directory, "damaged"))

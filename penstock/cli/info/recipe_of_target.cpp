@@ -65,7 +65,7 @@ Recipe recipe_of_model(const std::string& target) {
   if (trained) recipe = read_recorded_recipe(read_toml(run));
   recipe.model = read_model_config(directory);
   if (!trained) {
-    recipe.train.sequence_length = recipe.model.context;
+    if (recipe.model.context > 0) recipe.train.sequence_length = recipe.model.context;
     recipe.train.micro_batch = 1;
   }
   if (is_finetuning(target)) return recipe;  // its folder also holds a classification head
