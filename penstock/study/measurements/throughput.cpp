@@ -6,18 +6,15 @@
 #include <algorithm>
 
 #include "penstock/eval/by_k.h"
-#include "penstock/study/measurement.h"
+#include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/results.h"
-#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::throughput {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kFile = "throughput.json";
 
 struct Inference {
   RunCheckpoint checkpoint = RunCheckpoint::final;
@@ -31,9 +28,7 @@ struct Inference {
 };
 
 std::optional<Inference> inference_of(const RunRow& row) {
-  const auto it = row.measured.find("throughput");
-  if (it == row.measured.end()) return std::nullopt;
-  return read_json<Inference>(*it, row.variant + ": throughput");
+  return report_under<Inference>("throughput", row);
 }
 
 Inference measured_inference(const FinishedRun& run) {
@@ -46,7 +41,7 @@ Inference measured_inference(const FinishedRun& run) {
           .flops_per_token = figures.flops_per_token};
 }
 
-class Throughput : public Measurement {
+class Throughput : public ReportMeasurement<Inference> {
  public:
   std::vector<std::string_view> report_words() const override { return {"throughput"}; }
   void settle(std::span<const std::string> report, const std::string&) override {
@@ -66,20 +61,6 @@ class Throughput : public Measurement {
   std::optional<json> measure(const FinishedRun& run, const Work&,
                               const TrainControl&) const override {
     return write_json(measured_inference(run));
-  }
-  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
-    write_kept_object(result, run.directory, kFile);
-    row.measured["throughput"] = result;
-  }
-  json read_row(const json& row, const std::string& where) const override {
-    const auto it = row.find("throughput");
-    if (it == row.end()) return json::object();
-    return {{"throughput", write_json(read_json<Inference>(*it, where + ": throughput"))}};
-  }
-  json read_folder(const std::string& run_directory) const override {
-    const auto object = read_kept_object(run_directory, kFile);
-    return object ? read_row({{"throughput", *object}}, run_directory + "/" + kFile)
-                  : json::object();
   }
 
   std::vector<Section> sections(std::span<const RunRow> rows,
