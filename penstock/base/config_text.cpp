@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "penstock/base/config_node.h"
+#include "penstock/base/joined.h"
 
 namespace penstock {
 namespace {
@@ -46,14 +47,12 @@ std::string inline_text(const ConfigNode& node) {
     return text;
   }
   if (const auto* value = std::get_if<std::string>(&node.value())) return quoted(*value);
-  std::string out;
-  if (const auto* items = std::get_if<ConfigNode::Array>(&node.value())) {
-    for (const auto& item : *items) out += (out.empty() ? "" : ", ") + inline_text(item);
-    return "[" + out + "]";
-  }
-  for (const auto& [key, item] : node.table())
-    out += (out.empty() ? "" : ", ") + key_text(key) + " = " + inline_text(item);
-  return "{" + out + "}";
+  if (const auto* items = std::get_if<ConfigNode::Array>(&node.value()))
+    return "[" + joined(*items, ", ", inline_text) + "]";
+  const auto entry = [](const auto& each) {
+    return key_text(each.first) + " = " + inline_text(each.second);
+  };
+  return "{" + joined(node.table(), ", ", entry) + "}";
 }
 
 void write_table(const ConfigNode& node, const std::string& path, std::string& out) {

@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/home.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/number_text.h"
 
 namespace penstock {
@@ -31,9 +32,7 @@ std::string where(const ConfigNode& node, const std::string& path) {
 }
 
 std::string choices_text(std::span<const std::string_view> choices) {
-  std::string out;
-  for (const auto& choice : choices) out += (out.empty() ? "" : " | ") + std::string(choice);
-  return out;
+  return joined(choices, " | ");
 }
 
 std::string range_text(const FieldInfo& info) {

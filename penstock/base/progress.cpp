@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "penstock/base/joined.h"
+
 namespace penstock {
 namespace {
 
@@ -76,8 +78,7 @@ std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns) 
     return field.shorter.empty() ? field.rank : field.shorter_rank;
   };
   while (true) {
-    std::string line;
-    for (const auto& field : fields) line += (line.empty() ? "" : "  ") + field.text;
+    std::string line = joined(fields, "  ", &ProgressField::text);
     auto least = fields.end();
     for (auto field = fields.begin(); field != fields.end(); ++field)
       if (rank(*field) > 0 && (least == fields.end() || rank(*field) >= rank(*least)))

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -137,7 +138,7 @@ void run_fetch(const FetchArguments& arguments) {
   const std::vector<std::string> sets = chosen_datasets(arguments);
   const bool given = !arguments.fetch.url.empty() || !arguments.fetch.sha256.empty();
   PENSTOCK_CHECK(!given || sets.size() == 1, "options.url and options.sha256 are of one data set, ",
-                 "and these are ", fmt::format("{}", fmt::join(sets, ", ")), "; name one of them");
+                 "and these are ", joined(sets), "; name one of them");
   std::string json;
   for (const std::string& set : sets) {
     const FetchResult result = fetch_one(arguments, set);

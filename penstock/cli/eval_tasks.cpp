@@ -11,6 +11,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
@@ -89,7 +90,7 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   for (tasks::Task& task : tasks::find_tasks(options.tasks, options.protocol)) {
     PENSTOCK_CHECK(!options.data.empty(), "task ", task.name,
                    ": say where its data is: --task-data DIR, a folder with one of ",
-                   fmt::format("{}", fmt::join(task.files, ", ")), how_to_fetch(task, "DIR"));
+                   joined(task.files), how_to_fetch(task, "DIR"));
     load(std::move(task), options.data);
   }
   for (const std::string& file : options.files) {
@@ -303,11 +304,11 @@ void list_tasks(bool json) {
     for (const tasks::Task& task : tasks::all_tasks(protocol)) {
       std::vector<std::string_view> metrics;
       for (const tasks::Metric metric : task.metrics) metrics.push_back(word(metric));
-      fmt::print("  {:<28} {:<20} {}\n", task.name + "@" + task.version,
-                 fmt::format("{}", fmt::join(metrics, ", ")), task.source);
+      fmt::print("  {:<28} {:<20} {}\n", task.name + "@" + task.version, joined(metrics),
+                 task.source);
     }
     for (const tasks::Group& group : tasks::all_groups(protocol))
-      fmt::print("  {:<28} {}\n", group.name, fmt::format("{}", fmt::join(group.tasks, ", ")));
+      fmt::print("  {:<28} {}\n", group.name, joined(group.tasks));
   }
 }
 

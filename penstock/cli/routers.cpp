@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/io/config_json.h"
@@ -23,12 +24,7 @@ struct RoutersOptions {
   bool json = false, markdown = false;
 };
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out.empty() ? "–" : out;
-}
-
+/// The name of a method's part, or the names of several; a dash if the method has none.
 std::string part(const std::string& name) { return name.empty() ? "–" : name; }
 
 void print_causality(bool causal) {
@@ -48,7 +44,7 @@ std::string properties(const RouterTraits& traits) {
   if (traits.forward_passes > 1)
     words.push_back(fmt::format("meant for {} passes over a batch", traits.forward_passes));
   if (traits.distillation > 0) words.push_back("learns from a pass with all experts");
-  return words.empty() ? "" : joined(words);
+  return joined(words);
 }
 
 void print_properties(const RouterTraits& traits) {
@@ -110,7 +106,7 @@ bool print_part(const char* kind, const std::string& name,
 void print_method(const std::string& name, const Method& method) {
   fmt::print("# method {}\n#   {}\n#   source: {}\n#   scorer: {}   selector: {}   balancers: {}\n",
              name, method.summary, method.source, part(method.scorer), part(method.selector),
-             joined(method.balancers));
+             part(joined(method.balancers)));
   print_properties(resolve(RouterConfig{.method = name}).traits);
 }
 
@@ -131,7 +127,8 @@ void print_markdown() {
       "|---|---|---|---|---|---|\n");
   for (const auto& [name, method] : method_registry().entries())
     fmt::print("| `{}` | {} | {} | {} | {} | {} |\n", name, part(method.scorer),
-               part(method.selector), joined(method.balancers), method.summary, method.source);
+               part(method.selector), part(joined(method.balancers)), method.summary,
+               method.source);
 }
 
 /// A method with every option of its parts, and the parts' traits under these options.

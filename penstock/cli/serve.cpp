@@ -7,6 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/loopback.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
@@ -60,10 +61,8 @@ int run_serve(const ServeArguments& arguments) {
   if (key.empty() && is_loopback(serving.http.host)) options.hosts = own_names(serving.http.host);
   serve::Api api(served.models, std::move(options));
   serve::HttpServer server(api, serving.http);
-  std::string names;
-  for (const serve::ServedModel& model : served.models)
-    names += (names.empty() ? "" : ", ") + model.name;
-  fmt::print("{} at {}\n", names, address_of(server, serving.http.host));
+  fmt::print("{} at {}\n", joined(served.models, ", ", &serve::ServedModel::name),
+             address_of(server, serving.http.host));
   std::fflush(stdout);
   serve_until_signal(served.models, server, serving.grace);
   return 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/model_config.h"
 #include "penstock/report/html.h"
@@ -21,13 +22,6 @@ namespace penstock::report {
 using namespace study;
 
 namespace {
-
-template <class T>
-std::string joined(const std::set<T>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : ", ") + fmt::format("{}", word);
-  return out;
-}
 
 std::string header(const StudyResults& results) {
   std::set<std::string> corpora, machines, dates;
@@ -50,7 +44,7 @@ std::string header(const StudyResults& results) {
   if (!results.diverged.empty()) runs += fmt::format(", {} diverged", results.diverged.size());
   return heading(results.title, results.claim,
                  {{"Data", joined(corpora)},
-                  {"Seeds", joined(seeds)},
+                  {"Seeds", fmt::format("{}", fmt::join(seeds, ", "))},
                   {"Scale", results.scale},
                   {"Runs", planned == 0 ? "" : runs},
                   {"Training time", seconds > 0 ? duration_text(seconds) : ""},

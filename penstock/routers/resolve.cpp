@@ -4,6 +4,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/routers/compatible.h"
 #include "penstock/routers/part_names.h"
 #include "penstock/routers/registry.h"
@@ -51,13 +52,11 @@ void check_option_tables(const RouterConfig& config, const ResolvedRouter& route
   used.insert(router.balancers.begin(), router.balancers.end());
   for (const auto& [name, node] : config.parts) {
     if (used.contains(name) || (known_part(name) && sets_nothing(node))) continue;
-    std::string list;
-    for (const auto& part : used) list += (list.empty() ? "" : ", ") + part;
     const std::string nearest = nearest_name(name, {used.begin(), used.end()});
     fail(at_origin(node), "model.router.", name, ": ",
          known_part(name) ? "this part is not in use" : "unknown key",
          !known_part(name) && !nearest.empty() ? "; did you mean '" + nearest + "'?" : "",
-         " (parts in use: ", list, ")");
+         " (parts in use: ", joined(used), ")");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
+#include "penstock/base/joined.h"
 #include "penstock/io/toml.h"
 #include "penstock/tasks/embedded_files.h"
 
@@ -43,10 +44,8 @@ bool is_named(const Task& task, const std::string& name) {
                    "' here; protocol ", word(other), " has");
   std::ranges::sort(names);
   const std::string nearest = nearest_name(name, names);
-  std::string all;
-  for (const std::string& one : names) all += (all.empty() ? "" : ", ") + one;
   fail("there is no task '", name, "'",
-       nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?");
+       nearest.empty() ? "; there are " + joined(names) : "; did you mean '" + nearest + "'?");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/tasks/prepare.h"
 #include "penstock/tasks/text.h"
 
@@ -20,22 +21,13 @@ bool has_path(const Row& row, const std::string& path) {
   return true;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 const Form& form_of(const Task& task, const Row& row) {
   for (const Form& form : task.forms)
     if (std::ranges::all_of(form.has, [&](const auto& path) { return has_path(row, path); }))
       return form;
-  std::string known, fields;
-  for (const Form& form : task.forms)
-    known += (known.empty() ? "{" : ", or {") + joined(form.has) + "}";
-  for (const auto& [name, value] : row.items()) fields += (fields.empty() ? "" : ", ") + name;
-  fail("the row fits no form of task ", task.name, ": it has {", fields, "}, and a form has ",
-       known);
+  const auto braced = [](const Form& form) { return "{" + joined(form.has) + "}"; };
+  fail("the row fits no form of task ", task.name, ": it has {", field_names(row),
+       "}, and a form has ", joined(task.forms, ", or ", braced));
 }
 
 /// The texts of the templates. Each template gives a text or a list of texts.

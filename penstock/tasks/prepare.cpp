@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/data/text/unicode.h"
 #include "penstock/tasks/python_literal.h"
 #include "penstock/tasks/text.h"
@@ -107,10 +108,8 @@ Row prepared(const std::string& preparation, Row row) {
 
 void check_preparation(const std::string& name, const std::string& origin) {
   if (find_preparation(name)) return;
-  std::string known;
-  for (const Preparation& each : kPreparations)
-    known += concat(known.empty() ? "" : ", ", each.name);
-  fail(origin, ": there is no preparation '", name, "'; there are ", known);
+  fail(origin, ": there is no preparation '", name, "'; there are ",
+       joined(kPreparations, ", ", &Preparation::name));
 }
 
 }  // namespace penstock::tasks

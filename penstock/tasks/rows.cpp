@@ -4,6 +4,7 @@
 #include <span>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_error.h"
 #include "penstock/base/lines.h"
 #include "penstock/base/shell_quoted.h"
@@ -75,9 +76,7 @@ std::string find_file(const Task& task, const std::vector<std::string>& files,
   PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
                  "' does not exist", how_to_fetch(task, directory));
   if (std::string path = first_there(files, directory); !path.empty()) return path;
-  std::string names;
-  for (const std::string& file : files) names += (names.empty() ? "" : ", ") + file;
-  fail("task ", task.name, ": ", what, " not in ", directory, "; looked for ", names,
+  fail("task ", task.name, ": ", what, " not in ", directory, "; looked for ", joined(files),
        " (each also with .gz)", how_to_fetch(task, directory));
 }
 

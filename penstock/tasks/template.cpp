@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/parse_number.h"
 
 namespace penstock::tasks {
@@ -76,17 +77,11 @@ FilterCall filter_call(std::string_view text, const std::string& origin) {
   return out;
 }
 
-std::string names_of(const Row& row) {
-  std::string out;
-  for (const auto& [name, value] : row.items()) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 Row one_step(const Row& value, const std::string& key) {
   if (value.is_object()) {
     const auto found = value.find(key);
     PENSTOCK_CHECK(found != value.end(), "there is no field '", key,
-                   "'; there are: ", names_of(value));
+                   "'; there are: ", field_names(value));
     return *found;
   }
   PENSTOCK_CHECK(value.is_array(), "'", key,
@@ -109,6 +104,10 @@ std::string as_text(const Row& value) {
 }
 
 }  // namespace
+
+std::string field_names(const Row& row) {
+  return joined(row.items(), ", ", [](const auto& field) { return field.key(); });
+}
 
 std::vector<std::string> split_path(std::string_view text) {
   std::vector<std::string> out;

@@ -45,6 +45,8 @@ class Template {
   std::vector<Part> parts_;
 };
 
+/// The row's fields in their order: "question, choices, answer".
+std::string field_names(const Row& row);
 /// The value at a path of table keys and list indices. A key applied to a list of tables gives the
 /// list of each table's value. Throws Error that names the missing field and the existing ones.
 Row at_path(const Row& row, const std::vector<std::string>& path);

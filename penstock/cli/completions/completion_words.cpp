@@ -41,15 +41,6 @@ std::vector<std::string> words_of_range(const std::string& range) {
 
 }  // namespace
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  std::string out;
-  for (const auto& word : words) {
-    if (!out.empty()) out += between;
-    out += word;
-  }
-  return out;
-}
-
 std::string single_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

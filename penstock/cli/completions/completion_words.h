@@ -3,14 +3,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "penstock/cli/completions/command_tree.h"
 
 namespace penstock {
-
-std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 /// `text` between single quotes, as bash, zsh and fish read it.
 std::string single_quoted(const std::string& text);

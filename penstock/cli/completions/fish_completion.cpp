@@ -1,6 +1,7 @@
 // fish_completion() of completions.h.
 #include <fmt/format.h>
 
+#include "penstock/base/joined.h"
 #include "penstock/cli/completions/completion_words.h"
 #include "penstock/cli/completions/completions.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "penstock/base/joined.h"
 #include "penstock/routers/registry.h"
 #include "penstock/train/recipe.h"
 
@@ -81,15 +82,11 @@ std::string heading(std::string name, int number, const std::string& date) {
 }
 
 std::string described(const CommandOption& option) {
-  std::string label;
-  for (const auto& name : option.names)
-    label += (label.empty() ? "" : ", ") + (option.positional ? italic(name) : bold(name));
+  std::string label = joined(option.names, ", ", option.positional ? italic : bold);
   if (option.takes_value() && !option.positional) label += " " + italic(option.value);
   std::string text = option.help;
-  std::string choices;
-  for (const auto& choice : option.choices) choices += (choices.empty() ? "" : ", ") + choice;
   if (!text.empty() && !text.ends_with('.')) text += ".";
-  if (!choices.empty()) text += " One of: " + choices + ".";
+  if (!option.choices.empty()) text += " One of: " + joined(option.choices) + ".";
   if (!option.default_value.empty()) text += " Default: " + option.default_value + ".";
   if (option.required) text += " Required.";
   return ".TP\n" + label + "\n" + (text.empty() ? "\\&\n" : lines(text));

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 
 namespace penstock {
 namespace {
@@ -41,12 +42,9 @@ std::optional<Split> split_of_name(std::string_view source) {
 std::span<const Protocol> protocols() { return kProtocols; }
 
 const Protocol& protocol(std::string_view name) {
-  std::string known;
-  for (const auto& entry : kProtocols) {
-    if (entry.name == name) return entry;
-    known += concat(known.empty() ? "" : ", ", entry.name);
-  }
-  fail("no protocol '", name, "'; there are ", known);
+  const auto found = std::ranges::find(kProtocols, name, &Protocol::name);
+  if (found != kProtocols.end()) return *found;
+  fail("no protocol '", name, "'; there are ", joined(kProtocols, ", ", &Protocol::name));
 }
 
 void assign_splits_by_name(std::vector<Document>& documents, std::vector<std::string>& notes) {

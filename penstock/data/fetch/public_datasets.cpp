@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 
 namespace penstock {
 namespace {
@@ -284,12 +285,10 @@ bool is_public_dataset(std::string_view name) {
 }
 
 const PublicDataset& public_dataset(std::string_view name) {
-  std::string known;
-  for (const auto& dataset : dataset_table()) {
-    if (dataset.name == name) return dataset;
-    known += concat(known.empty() ? "" : ", ", dataset.name);
-  }
-  fail("no data set '", name, "' is known; there are ", known);
+  const auto found = std::ranges::find(dataset_table(), name, &PublicDataset::name);
+  if (found != dataset_table().end()) return *found;
+  fail("no data set '", name, "' is known; there are ",
+       joined(dataset_table(), ", ", &PublicDataset::name));
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/home.h"
+#include "penstock/base/joined.h"
 #include "penstock/data/packages/apt.h"
 #include "penstock/data/sha.h"
 
@@ -108,11 +109,9 @@ class Fetch {
   }
 
   void note_failed() {
-    std::string names;
-    for (const auto& name : failed_) names += (names.empty() ? "" : ", ") + name;
-    if (!names.empty())
+    if (!failed_.empty())
       out_.notes.push_back(
-          fmt::format("these packages could not be had: {} (apt: {})", names, why_));
+          fmt::format("these packages could not be had: {} (apt: {})", joined(failed_), why_));
   }
 
   files::path folder_;

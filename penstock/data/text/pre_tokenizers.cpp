@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/data/text/unicode.h"
 
 namespace penstock {
@@ -109,11 +110,8 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
 std::vector<std::string> pre_tokenizer_patterns(std::string_view name) {
   const PreTokenizer* const rule = find_pre_tokenizer(name);
   if (rule) return rule->patterns;
-  std::string known;
-  for (const auto& one : pre_tokenizer_rules())
-    known += concat(known.empty() ? "" : ", ", one.name);
-  fail("the pre-tokenizer '", std::string(name.substr(0, 60)), "' is not implemented; ", known,
-       " are");
+  fail("the pre-tokenizer '", std::string(name.substr(0, 60)), "' is not implemented; ",
+       joined(pre_tokenizer_rules(), ", ", &PreTokenizer::name), " are");
 }
 
 std::string pre_tokenizer_name(const std::vector<std::string>& patterns,

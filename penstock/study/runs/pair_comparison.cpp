@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "penstock/base/joined.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/runs/equal_compute.h"
 
@@ -25,12 +26,10 @@ const VariantSummary* summary_of(Variants variants, const std::string& name) {
 
 /// The variants' labels; the names of those without rows.
 std::string labels_of(Variants variants, const VariantGroup& group) {
-  std::string out;
-  for (const std::string& name : group.names) {
+  return penstock::joined(group.names, ", ", [&](const std::string& name) {
     const VariantSummary* const variant = summary_of(variants, name);
-    out += (out.empty() ? "" : ", ") + (variant ? variant->label : name);
-  }
-  return out;
+    return variant ? variant->label : name;
+  });
 }
 
 std::string label_of(Variants variants, const ChosenPair& names) {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "penstock/base/joined.h"
 #include "penstock/study/runs/equal_compute.h"
 #include "penstock/study/runs/pair_comparison.h"
 #include "penstock/study/tables/by_k_summary.h"
@@ -28,9 +29,7 @@ std::string measured_on(Variants variants) {
     for (const RunRow* row : variant.rows)
       if (const auto by_k = measured_k(*row))
         places.insert(concat(by_k->split, " split, ", word(by_k->checkpoint), " checkpoint"));
-  std::string out;
-  for (const auto& place : places) out += (out.empty() ? "" : "; ") + place;
-  return out;
+  return penstock::joined(places, "; ");  // not study::joined() of measurements
 }
 
 Table quality_table(Variants variants, const Comparison& comparison, Ks ks) {
