@@ -2,7 +2,6 @@
 // (paper_cells.txt). tables/closed_figures_test.cpp tests HyperRouter's Tables A3 and A4.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>

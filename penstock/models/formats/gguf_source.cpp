@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <functional>
 #include <set>
 
