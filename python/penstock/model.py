@@ -167,7 +167,7 @@ class Model:
         of_corpora, of_texts = {"split": split, "max_tokens": max_tokens}, {"protocol": protocol}
         for name, value in (of_corpora if data is None else of_texts).items():
             if value is not None:
-                raise TypeError(f"{name} is for {'a corpus' if data is None else 'a text'}; leave it away")
+                raise TypeError(f"{name} is for {'a corpus' if data is None else 'a text'}; leave it out")
         options = {**of_corpora, "sequence_length": sequence_length}
         options = {name: value for name, value in options.items() if value is not None}
         if data is not None:

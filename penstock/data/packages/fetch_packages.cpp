@@ -65,7 +65,8 @@ class Fetch {
     for (std::size_t i = 0; i < packages.size(); ++i)
       get(packages[i], fmt::format("{} of {}", i + 1, packages.size()));
     note_failed();
-    PENSTOCK_CHECK(!out_.files.empty(), "no package with more text can be had: ", why_, kRemedy);
+    PENSTOCK_CHECK(!out_.files.empty(), "no package with more text could be downloaded: ", why_,
+                   kRemedy);
     return std::move(out_);
   }
 
@@ -110,8 +111,8 @@ class Fetch {
 
   void note_failed() {
     if (!failed_.empty())
-      out_.notes.push_back(
-          fmt::format("these packages could not be had: {} (apt: {})", joined(failed_), why_));
+      out_.notes.push_back(fmt::format("these packages could not be downloaded: {} (apt: {})",
+                                       joined(failed_), why_));
   }
 
   files::path folder_;

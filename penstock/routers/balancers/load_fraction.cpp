@@ -11,7 +11,7 @@ namespace penstock {
 void LoadScope::check(const std::string& part, std::int64_t experts) const {
   const std::string key = "model.router." + part + ".devices";
   PENSTOCK_CHECK(scope == Scope::device || devices == 0, key, " = ", devices,
-                 " is for scope = \"device\"; leave it away");
+                 " is for scope = \"device\"; leave it out");
   PENSTOCK_CHECK(scope != Scope::device || (devices > 0 && experts % devices == 0), key, " = ",
                  devices, " cannot divide ", experts,
                  " experts into groups of equal size; set it to the number of devices that are to "

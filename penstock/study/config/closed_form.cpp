@@ -31,12 +31,13 @@ ClosedForm read_closed_form(const std::string& name, const ConfigNode& node,
   const bool flops = form.count != ClosedCount::parameters;
   if (form.unit.empty()) form.unit = flops ? "FLOPs" : "parameters";
   const ConfigNode* const work = node.find("work");
-  PENSTOCK_CHECK(flops || !work, work->origin(), ": ", path,
-                 ".work: parameters depend on no work; leave it away, or give count = \"flops\"");
+  PENSTOCK_CHECK(
+      flops || !work, work->origin(), ": ", path,
+      ".work: parameters do not depend on work; leave it out, or give count = \"flops\"");
   PENSTOCK_CHECK(form.count != ClosedCount::training_flops ||
                      (form.work.memory == 0 && !form.work.queries_of_memory),
                  work->origin(), ": ", path,
-                 ".work: the formula of training-flops knows no memory; leave it away");
+                 ".work: the formula of training-flops has no memory; leave it out");
   PENSTOCK_CHECK(!form.cells.empty(), node.origin(), ": ", path,
                  ": has no cells; give at least one");
   const auto& nodes = std::get<ConfigNode::Array>(node.find("cells")->value());

@@ -38,7 +38,7 @@ Fields read_with(const ConfigNode& node, const std::string& path, StudyConfig& s
 Scale read_scale(const StudyFields& fields, const std::string& asked, StudyConfig& study) {
   if (fields.scale.empty()) {
     PENSTOCK_CHECK(asked.empty(), study.path, ": options.scale ", asked,
-                   ": this study has one scale only; leave it away");
+                   ": this study has one scale only; leave it out");
     return {};
   }
   std::string names;

@@ -239,9 +239,8 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
                  "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");
   PENSTOCK_CHECK(recipe.run.on_cpu(), "run.device = '", recipe.run.device,
                  "': several processes train on the CPU only; start one");
-  PENSTOCK_CHECK(
-      recipe.train.gradient_sum != GradientOrder::in_turn,
-      "train.gradient_sum = \"in-turn\" is for one process; leave it away, or start one");
+  PENSTOCK_CHECK(recipe.train.gradient_sum != GradientOrder::in_turn,
+                 "train.gradient_sum = \"in-turn\" is for one process; leave it out, or start one");
   return out;
 }
 

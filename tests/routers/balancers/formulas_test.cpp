@@ -49,7 +49,7 @@ TEST(LoadBalance, TakesDevicesThatDivideTheExpertsAndOnlyWithTheirScope) {
             "size; set it to the number of devices that are to hold them (parallel.expert)");
   EXPECT_TRUE(refusal("device", 0).starts_with("model.router.load-balance.devices = 0"));
   EXPECT_EQ(refusal("global", 2),
-            "model.router.load-balance.devices = 2 is for scope = \"device\"; leave it away");
+            "model.router.load-balance.devices = 2 is for scope = \"device\"; leave it out");
 }
 
 TEST(ZLoss, MeanSquaredLogSumExp) {
