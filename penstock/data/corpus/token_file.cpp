@@ -18,31 +18,27 @@ namespace penstock {
 
 static_assert(sizeof(DocumentRecord) == sizeof(token_file::Document));
 
-namespace {
-
-/// Tokens [begin, end) and their bytes, which lie in the file `path`.
-struct TokenPart {
-  std::uint64_t begin = 0, end = 0;
-  std::span<const std::byte> bytes;
-  std::filesystem::path path;
-  mutable FileStamp stamp;  // guarded by Mapped::stamps
-
-  /// Whether `now`, the stamp of the file at `path`, says that someone wrote to the mapped file, or
-  /// set its time.
-  bool touched(const std::optional<FileStamp>& now) const {
-    return now && *now != stamp && now->same_file(stamp);
-  }
-};
-
-}  // namespace
-
 struct TokenFile::Mapped {
+  /// Tokens [begin, end) and their bytes, which lie in the file `path`.
+  struct Part {
+    std::uint64_t begin = 0, end = 0;
+    std::span<const std::byte> bytes;
+    std::filesystem::path path;
+    mutable FileStamp stamp;  // guarded by `stamps`
+
+    /// Whether `now`, the stamp of the file at `path`, says that someone wrote to the mapped file,
+    /// or set its time.
+    bool touched(const std::optional<FileStamp>& now) const {
+      return now && *now != stamp && now->same_file(stamp);
+    }
+  };
+
   std::string path;
   MappedFile file;
   token_file::Header header;
   std::vector<MappedFile> shards;
   mutable std::mutex stamps;
-  std::vector<TokenPart> parts;  // parts with all tokens, in order
+  std::vector<Part> parts;  // parts with all tokens, in order
   std::vector<DocumentRecord> documents;
   std::vector<std::string> domains;
   std::array<Range, kSplits> ranges;
@@ -78,7 +74,7 @@ struct TokenFile::Mapped {
   void read_documents();
   void read_domains();
   bool holds_its_content() const;
-  void check_unchanged(const TokenPart& part) const;
+  void check_unchanged(const Part& part) const;
 };
 
 void TokenFile::Mapped::check_header() {
@@ -182,7 +178,7 @@ void TokenFile::Mapped::read_domains() {
 
 bool TokenFile::Mapped::holds_its_content() const {
   Xxh64 hash;
-  for (const TokenPart& part : parts) hash.update(part.bytes);
+  for (const Part& part : parts) hash.update(part.bytes);
   return token_file::content_hash(hash, header.tables_hash) == header.content_hash;
 }
 
@@ -190,13 +186,13 @@ bool TokenFile::Mapped::holds_its_content() const {
 /// deleted or replaced by another file stays mapped as it was. Only the time of a file changes
 /// where it is touched, or where a file system over a network learns the server's time. That mostly
 /// happens to all files at once, so one hash of the content checks all of them.
-void TokenFile::Mapped::check_unchanged(const TokenPart& part) const {
+void TokenFile::Mapped::check_unchanged(const Part& part) const {
   const std::optional<FileStamp> seen = file_stamp(part.path);
   const std::scoped_lock lock(stamps);
   if (!part.touched(seen)) return;
   // The stamps are taken before the hash: a later write gives a file another stamp.
-  std::vector<std::pair<const TokenPart*, FileStamp>> touched;
-  for (const TokenPart& each : parts) {
+  std::vector<std::pair<const Part*, FileStamp>> touched;
+  for (const Part& each : parts) {
     const std::optional<FileStamp> now = file_stamp(each.path);
     if (!each.touched(now)) continue;
     check(now->size == each.stamp.size, each.path.filename().string(), " had ", each.stamp.size,
@@ -205,7 +201,7 @@ void TokenFile::Mapped::check_unchanged(const TokenPart& part) const {
   }
   if (touched.empty()) return;  // another thread has checked the content since `seen`
   // The hash does not tell which of several files has other content.
-  const TokenPart& first = *touched.front().first;
+  const Part& first = *touched.front().first;
   check(holds_its_content(), touched.size() == 1 ? first.path.filename().string() : "its content",
         " was changed while it was in use");
   for (const auto& [each, now] : touched) each->stamp = now;
@@ -259,7 +255,7 @@ void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
   };
   const auto& parts = mapped_->parts;
   auto next = static_cast<std::uint64_t>(begin);
-  auto part = std::ranges::upper_bound(parts, next, {}, &TokenPart::end);
+  auto part = std::ranges::upper_bound(parts, next, {}, &Mapped::Part::end);
   for (; !out.empty(); ++part) {
     mapped_->check_unchanged(*part);
     const auto some = out.first(std::min<std::uint64_t>(out.size(), part->end - next));
