@@ -89,7 +89,7 @@ def check_settings_and_names(shell):
 
 def check_runs_that_go_on(shell):
     begun = shell.run("train", "recipe.toml", "--set", "train.init_from=run", "--out", "child")
-    shell.expect("init_from a run", begun.returncode == 0 and "train.init_from = run is a run; training begins with "
+    shell.expect("init_from a run", begun.returncode == 0 and "--set train.init_from=run is a run; training begins with "
                  "its best checkpoint, run/checkpoints/step-" in begun.stderr, begun.stderr)
     begin = ("--set", "train.init_from=run", "--set", "train.init_hash=0123456789abcdef")
     for command in (("train", "recipe.toml", "--out", "other"), ("info", "recipe.toml")):
