@@ -17,8 +17,6 @@
 namespace penstock {
 namespace {
 
-std::string named(const study::RunKey& run) { return concat(run.first, ", seed ", run.second); }
-
 class Pool {
  public:
   Pool(const StudyJobs& options, const std::vector<study::RunToTrain>& runs,
@@ -55,7 +53,7 @@ class Pool {
     }
     auto command = options_.command;
     command.insert(command.end(), {"--only", concat(run.first, ":", run.second)});
-    say(fmt::format("[{}/{}] {}: begun", all_ - queue_.waiting(), all_, named(run)));
+    say(fmt::format("[{}/{}] {}: begun", all_ - queue_.waiting(), all_, study::named(run)));
     running_[start_program(std::move(command), own_environment(), signals_)] = run;
     return true;
   }
@@ -75,7 +73,7 @@ class Pool {
   void end(const study::RunKey& run, int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 0) {
-      say(named(run) + ": done");
+      say(study::named(run) + ": done");
       queue_.ended(run);
       return publish(run);
     }
@@ -84,8 +82,8 @@ class Pool {
       return;
     }
     if (!failed_.empty()) return;
-    failed_ = code > 0 ? concat("the run of ", named(run), " failed, as said above")
-                       : concat("the run of ", named(run), " was ended by signal ",
+    failed_ = code > 0 ? concat("the run of ", study::named(run), " failed, as said above")
+                       : concat("the run of ", study::named(run), " was ended by signal ",
                                 WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")");
     failed_ += "; the same command goes on with what is missing";
   }

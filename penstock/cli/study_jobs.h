@@ -18,8 +18,8 @@ struct StudyJobs {
 };
 
 /// Trains the runs, at most `jobs` at a time. A run begins as soon as those that it waits for have
-/// ended. SIGINT, SIGTERM and SIGHUP stop the running
-/// ones, which save their state. After such a signal or a failed run, no further run begins.
+/// ended. SIGINT, SIGTERM and SIGHUP stop the running ones, which save their state. After such a
+/// signal or a failed run, no further run begins.
 /// @return false if interrupted. Throws Error that names the first failed run.
 bool train_side_by_side(const StudyJobs& options, const std::vector<study::RunToTrain>& runs,
                         const study::SideBySide& study);

@@ -195,8 +195,6 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   ConfigNode set{ConfigNode::Value(ConfigNode::Table())};  // of this variant alone
   lay_over(set, own.changes.set);
   lay_over(set, scaled_variant(scale, name).set);
-  check_no_seed(fields.comparison.changes.set);
-  check_no_seed(scale.fields.comparison.changes.set);
   check_no_seed(set);
   if (!variant.from.empty())
     variant.retuned = naming_origins(set, [&] { return take_retuned(name, set); });
@@ -356,6 +354,8 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   const auto beside = [&](const std::string& file) {
     return read((std::filesystem::path(path).parent_path() / file).string());
   };
+  check_no_seed(fields.comparison.changes.set);
+  check_no_seed(over.changes.set);
   for (const auto& name : names) {
     study.variants.push_back(
         read_variant(name, *variants.find(name), fields, scale, beside, study));

@@ -107,7 +107,7 @@ class ByK : public Measurement {
             RunRow& row) const override {
     const bool folded = work.asked["folded"].get<bool>();
     const json whole =
-        to_json(joined(measured_k(row, folded), *measured_k_from_json(result, "by k")));
+        to_json(merged(measured_k(row, folded), *measured_k_from_json(result, "by k")));
     write_kept_object(whole, run.directory, folded ? kFoldedFile : kFile);
     row.measured.update(folded ? json{{"folded", whole}} : whole);
   }

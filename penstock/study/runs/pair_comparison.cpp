@@ -26,7 +26,7 @@ const VariantSummary* summary_of(Variants variants, const std::string& name) {
 
 /// The variants' labels; the names of those without rows.
 std::string labels_of(Variants variants, const VariantGroup& group) {
-  return penstock::joined(group.names, ", ", [&](const std::string& name) {
+  return joined(group.names, ", ", [&](const std::string& name) {
     const VariantSummary* const variant = summary_of(variants, name);
     return variant ? variant->label : name;
   });

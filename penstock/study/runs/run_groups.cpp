@@ -35,8 +35,6 @@ std::vector<RunToTrain> runs_from(const std::string& text) {
   return out;
 }
 
-std::string named(const RunKey& run) { return concat(run.first, ", seed ", run.second); }
-
 std::string ranks_of(const dist::ProcessGroup& group) {
   if (group.size() == 1) return "on " + group.name(0);
   return concat("on ", group.size(), " ranks from ", group.name(0));

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "penstock/base/error.h"
+
 namespace penstock::study {
+
+std::string named(const RunKey& run) { return concat(run.first, ", seed ", run.second); }
 
 RunQueue::RunQueue(const std::vector<RunToTrain>& runs) : waiting_(runs) {
   for (const RunToTrain& run : runs) open_.insert(run.key);

@@ -12,6 +12,8 @@
 namespace penstock::study {
 
 using RunKey = std::pair<std::string, std::int64_t>;  ///< variant and seed
+/// The run in messages: "topk, seed 1".
+std::string named(const RunKey& run);
 
 /// A run that may be trained side by side with others.
 struct RunToTrain {
@@ -20,6 +22,7 @@ struct RunToTrain {
   std::vector<RunKey> after = {};  ///< runs that have to end before it begins
 };
 
+/// The runs that have not ended. It gives each run once, when the runs that it needs have ended.
 class RunQueue {
  public:
   /// A run waits for those of its `after` that are among `runs`. REQUIRES: no run waits for itself,
@@ -35,7 +38,7 @@ class RunQueue {
 
  private:
   std::vector<RunToTrain> waiting_;
-  std::set<RunKey> open_;  // runs that have not ended
+  std::set<RunKey> open_;  // keys of the runs that have not ended
 };
 
 }  // namespace penstock::study

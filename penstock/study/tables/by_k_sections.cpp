@@ -29,7 +29,7 @@ std::string measured_on(Variants variants) {
     for (const RunRow* row : variant.rows)
       if (const auto by_k = measured_k(*row))
         places.insert(concat(by_k->split, " split, ", word(by_k->checkpoint), " checkpoint"));
-  return penstock::joined(places, "; ");  // not study::joined() of measurements
+  return joined(places, "; ");
 }
 
 Table quality_table(Variants variants, const Comparison& comparison, Ks ks) {

@@ -19,7 +19,7 @@ std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
   return out;
 }
 
-MeasuredK joined(const std::optional<MeasuredK>& have, MeasuredK more) {
+MeasuredK merged(const std::optional<MeasuredK>& have, MeasuredK more) {
   if (have && have->checkpoint == more.checkpoint && have->step == more.step &&
       have->split == more.split)
     for (const KFigures& point : have->points)

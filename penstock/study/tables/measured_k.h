@@ -39,7 +39,7 @@ struct MeasuredK {
 std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
                                     std::span<const std::int64_t> wanted, RunCheckpoint checkpoint);
 /// The points of both, by k, if both have the same checkpoint and split; otherwise `more` alone.
-MeasuredK joined(const std::optional<MeasuredK>& have, MeasuredK more);
+MeasuredK merged(const std::optional<MeasuredK>& have, MeasuredK more);
 
 /// {"by_k": [...], "by_k_of": {"checkpoint", "step", "split", "trained_k"}}.
 nlohmann::json to_json(const MeasuredK& measured);
