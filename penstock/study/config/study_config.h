@@ -61,11 +61,11 @@ using TomlFiles = std::function<ConfigNode(const std::string& path)>;
 
 /// Reads a study and the recipes it names (relative to the study's folder). With `like`, the file
 /// overrides that study's file.
-///   recipe = the scale's base, variant's own or base, then [set], then the scale's set, then the
-///   variant's set, then
-///            the scale's set for the variant, then `overrides` (k=v)
+///   recipe = the scale's base, the variant's own recipe or the study's base, then the study's set,
+///            the scale's set, the variant's set, the scale's set for the variant, `overrides`
+///            (k=v)
+/// Overrides that a measurement takes ("finetune.NAME.data=DIR") go to the measurement.
 /// @param scale  one of the file's [scale.NAME] tables; "": "desk", if the file has scales
-///   Overrides that a measurement takes ("finetune.NAME.data=DIR") go to the measurement.
 /// @param read  reads the study's file and its recipes
 /// @param option  the option that gave the overrides, for errors (apply_overrides)
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,

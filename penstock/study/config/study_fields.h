@@ -115,6 +115,7 @@ struct VariantFields {
 };
 
 struct ScaleFields {
+  std::string name = {};  ///< the table's key; empty: the study has no scales
   ComparisonFields comparison;
   std::string from;
   template <class V>
