@@ -7,15 +7,14 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
+#include "penstock/base/joined.h"
 
 namespace penstock {
 
 /// The enum's words, separated by commas: "high, low".
 template <Worded E>
 std::string word_list() {
-  std::string out;
-  for (const std::string_view each : words(E())) out.append(out.empty() ? "" : ", ").append(each);
-  return out;
+  return joined(words(E()));
 }
 
 /// The value of the word `text`. Throws Error if it is not a word of the enum; the message begins

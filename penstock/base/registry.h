@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
+#include "penstock/base/joined.h"
 
 namespace penstock {
 
@@ -29,10 +30,9 @@ class Registry {
     const auto it = entries_.find(name);
     if (it != entries_.end()) return it->second;
     const std::string nearest = nearest_name(name, names());
-    std::string list;
-    for (const auto& known : names()) list += (list.empty() ? "" : ", ") + known;
     fail(key.empty() ? "" : key + ": ", "unknown ", kind_, " '", name, "'",
-         nearest.empty() ? "" : "; did you mean '" + nearest + "'?", " (known: ", list, ")");
+         nearest.empty() ? "" : "; did you mean '" + nearest + "'?", " (known: ", joined(names()),
+         ")");
   }
   std::vector<std::string> names() const {
     std::vector<std::string> out;

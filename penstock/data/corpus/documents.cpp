@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_error.h"
 #include "penstock/base/lines.h"
 #include "penstock/data/corpus/corpus.h"
@@ -129,8 +130,8 @@ class DocumentReader {
                      json.is_discarded() ? ": " + json_reason(line) : "");
       const auto field = json.find(options_.field);
       if (field == json.end()) {
-        std::string known;
-        for (const auto& item : json.items()) known += (known.empty() ? "" : ", ") + item.key();
+        const std::string known =
+            joined(json.items(), ", ", [](const auto& item) { return item.key(); });
         fail(name, ":", number, ": no field '", options_.field,
              "'; name the text's as options.field (here: ", known.empty() ? "none" : known, ")");
       }

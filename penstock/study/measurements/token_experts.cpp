@@ -10,6 +10,7 @@
 
 #include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/study/report_measurement.h"
@@ -162,12 +163,10 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
 }
 
 std::string list_text(const std::vector<ShownToken>& tokens, bool percent) {
-  std::string out;
-  for (const ShownToken& one : tokens)
-    out += fmt::format(
-        "{}{} ({})", out.empty() ? "" : "  ", one.text,
-        percent ? fmt::format("{:.1f}%", 100 * one.value) : fmt::format("{:.2f}", one.value));
-  return out;
+  return joined(tokens, "  ", [&](const ShownToken& one) {
+    return one.text + (percent ? fmt::format(" ({:.1f}%)", 100 * one.value)
+                               : fmt::format(" ({:.2f})", one.value));
+  });
 }
 
 /// Mean active experts of the tokens of each frequency, for each variant's first run.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "penstock/base/joined.h"
 #include "penstock/study/table.h"
 
 namespace penstock::study {
@@ -47,18 +48,16 @@ std::string uncounted_compute(std::span<const VariantSummary> variants,
     if (const auto it = comparison.begins_with.find(variant.name);
         it != comparison.begins_with.end())
       ++followers[it->second];
-  std::string out;
-  for (const auto& [name, count] : followers) {
+  return joined(followers, "; ", [&](const auto& follower) {
+    const auto& [name, count] = follower;
     const auto parent = std::ranges::find(variants, name, &VariantSummary::name);
     const bool known = parent != variants.end() && parent->total_flops.count > 0;
-    out += fmt::format("{}{} with {}, whose training {}is not counted with {}",
-                       out.empty() ? "" : "; ",
+    return fmt::format("{} with {}, whose training {}is not counted with {}",
                        count == 1 ? "1 variant begins" : fmt::format("{} variants begin", count),
                        parent == variants.end() ? name : parent->label,
                        known ? "(" + with_prefix(parent->total_flops.mean, "") + " FLOPs) " : "",
                        count == 1 ? "its own" : "theirs");
-  }
-  return out;
+  });
 }
 
 }  // namespace penstock::study
