@@ -1,6 +1,5 @@
 #include "penstock/base/failure_text.h"
 
-#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <system_error>

@@ -3,8 +3,6 @@
 #include <cstring>
 #include <limits>
 
-#include "penstock/base/error.h"
-
 namespace penstock {
 namespace {
 

@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
