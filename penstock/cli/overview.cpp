@@ -7,12 +7,14 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <system_error>
 #include <variant>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/default_run.h"
 #include "penstock/data/corpus/corpus.h"
@@ -142,9 +144,7 @@ void look(const fs::path& folder, const fs::path& shown, int depth, Found& found
 std::string list_of(const Found& found, const char* kind, const char* title) {
   const auto at = found.kinds.find(kind);
   if (at == found.kinds.end()) return "";
-  std::string out;
-  for (std::size_t i = 0; i < std::min(at->second.size(), kMostShown); ++i)
-    out += (out.empty() ? "" : ", ") + at->second[i];
+  std::string out = joined(std::views::take(at->second, kMostShown));
   std::ranges::replace_if(out, is_control, '?');
   if (at->second.size() > kMostShown)
     out += fmt::format(" and {} more", at->second.size() - kMostShown);

@@ -1,6 +1,7 @@
 #include "penstock/ops/stored_rows.h"
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 
 namespace penstock::ops {
 
@@ -78,10 +79,8 @@ std::int64_t StoredMatrix::bytes() const {
 }
 
 std::string describe(const StoredMatrix& matrix) {
-  std::string types;
-  for (const StoredRows& piece : matrix.pieces)
-    types += concat(types.empty() ? "" : "+", row_type_name(piece.type));
-  return concat(types, "[", matrix.rows(), ", ", matrix.depth, "]");
+  const auto type = [](const StoredRows& piece) { return row_type_name(piece.type); };
+  return concat(joined(matrix.pieces, "+", type), "[", matrix.rows(), ", ", matrix.depth, "]");
 }
 
 double bytes_of(const StoredMatrix& matrix) { return static_cast<double>(matrix.bytes()); }

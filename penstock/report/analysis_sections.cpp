@@ -8,6 +8,8 @@
 #include <numeric>
 #include <set>
 
+#include "penstock/base/joined.h"
+
 namespace penstock::report {
 
 using namespace study;
@@ -159,10 +161,9 @@ Section frequency_section(const Analysis& a) {
 }
 
 std::string list_text(const std::vector<analysis::ListedToken>& tokens) {
-  std::string out;
-  for (const auto& one : tokens)
-    out += fmt::format("{}{} ({:.1f}%)", out.empty() ? "" : "  ", one.text, 100 * one.value);
-  return out;
+  return joined(tokens, "  ", [](const analysis::ListedToken& one) {
+    return fmt::format("{} ({:.1f}%)", one.text, 100 * one.value);
+  });
 }
 
 Section tokens_section(const Analysis& a) {

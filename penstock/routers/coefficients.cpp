@@ -1,5 +1,6 @@
 #include "penstock/routers/coefficients.h"
 
+#include "penstock/base/joined.h"
 #include "penstock/routers/registry.h"
 #include "penstock/routers/resolve.h"
 #include "penstock/routers/written_out.h"
@@ -48,12 +49,10 @@ RouterConfig with_coefficients(const RouterConfig& router, const RouterConfig& a
 }
 
 std::string remedy_for_loss(const std::string& part) {
-  std::string out;
-  for (const std::string& option : coefficients(part)) {
+  std::string out = joined(coefficients(part), "; or ", [&](const std::string& option) {
     const std::string key = concat("model.router.", part, ".", option);
-    out += concat(out.empty() ? "" : "; or ", "train with a lower ", key, " (", key,
-                  " = 0 leaves the loss out)");
-  }
+    return concat("train with a lower ", key, " (", key, " = 0 leaves the loss out)");
+  });
   if (out.empty()) out = concat("look at its options (`penstock routers ", part, "`)");
   return acts_on_logits(part) ? out + ", or start from smaller logits" : out;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/serve/page.h"
 #include "penstock/serve/request_error.h"
@@ -196,9 +197,8 @@ const ServedModel& Api::named(const std::string& model) const {
   if (model.empty() && !models_.empty()) return models_.front();
   const auto found = std::ranges::find(models_, model, &ServedModel::name);
   if (found != models_.end()) return *found;
-  std::string names;
-  for (const ServedModel& one : models_)
-    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", one.name);
+  const std::string names =
+      joined(models_, ", ", [](const ServedModel& one) { return "'" + one.name + "'"; });
   throw RequestError(
       404,
       fmt::format("there is no model '{}', only {}", model, names.empty() ? "a report" : names),

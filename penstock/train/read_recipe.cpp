@@ -5,6 +5,7 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/io/toml.h"
@@ -61,8 +62,7 @@ void take_checkpoint_of_run(Recipe& recipe) {
 
 /// For errors: a list of the keys that may change.
 std::string coefficients_text(const RouterConfig& router) {
-  std::string keys;
-  for (const std::string& key : coefficient_keys(router)) keys += (keys.empty() ? "" : ", ") + key;
+  const std::string keys = joined(coefficient_keys(router));
   return keys.empty() ? "" : "; of this model's keys only these may change: " + keys;
 }
 

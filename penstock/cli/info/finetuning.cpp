@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "penstock/base/joined.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/finetune/test_result.h"
 
@@ -29,11 +30,10 @@ void print_finetuning(const std::string& run_directory) {
     fmt::print("              not finished yet\n");
     return;
   }
-  std::string accuracies;
-  for (const auto& point : about["by_k"])
-    accuracies += fmt::format("{}{:.2f} %{}", accuracies.empty() ? "" : ", ",
-                              100 * point["accuracy"].get<double>(),
-                              point["k"].is_null() ? "" : " at k=" + point["k"].dump());
+  const std::string accuracies = joined(about["by_k"], ", ", [](const auto& point) {
+    return fmt::format("{:.2f} %{}", 100 * point["accuracy"].template get<double>(),
+                       point["k"].is_null() ? "" : " at k=" + point["k"].dump());
+  });
   fmt::print("              accuracy {}; majority class {:.2f} %; step {}\n", accuracies,
              100 * about["majority_accuracy"].get<double>(), about["best_step"].dump());
 }

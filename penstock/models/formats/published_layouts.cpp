@@ -7,9 +7,11 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/embedding_and_head_names.h"
 #include "penstock/models/formats/architectures.h"
@@ -107,9 +109,9 @@ void check_plausible(const ModelConfig& config, const SafetensorsModel& files,
 /// The only place that the files have. Throws Error if they have none, or more than one.
 TensorPlace found_place(const std::string& name, std::vector<TensorPlace> places,
                         const SafetensorsModel& files, const std::string& origin) {
-  std::string others;
-  for (std::size_t i = 1; i < places.size(); ++i)
-    others += (i > 1 ? ", '" : "") + std::string(i > 1 ? "" : "'") + places[i].stored + "'";
+  const std::string others =
+      joined(std::span(places).subspan(1), ", ",
+             [](const TensorPlace& place) { return "'" + place.stored + "'"; });
   std::erase_if(places, [&](const TensorPlace& place) { return !files.find(place.stored); });
   PENSTOCK_CHECK(!places.empty(), origin, ": tensor '", name, "' is missing",
                  others.empty() ? "" : ", also under ", others);
