@@ -12,6 +12,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/failure_text.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/mapped_file_fault.h"
 #include "penstock/cli/arguments/utf8_words.h"
 #include "penstock/cli/commands.h"
@@ -79,11 +80,9 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
     }
   if (help) return app.exit(error);
   if (dynamic_cast<const CLI::ExtrasError*>(&error)) {  // CLI11 tells the words in reverse
-    std::string words;
-    for (const auto& word : app.remaining(true)) words += (words.empty() ? "" : " ") + word;
     std::fprintf(stderr,
                  "'%s' is nothing that this command takes; run with --help for what it takes\n",
-                 words.c_str());
+                 penstock::joined(app.remaining(true), " ").c_str());
     return 2;
   }
   return app.exit(error) == 0 ? 0 : 2;

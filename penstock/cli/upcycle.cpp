@@ -11,6 +11,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
@@ -60,10 +61,9 @@ ConfigNode router_overrides(const std::vector<std::string>& overrides) {
 }
 
 std::string group_text(const std::vector<HeadGroup>& groups) {
-  std::string out;
-  for (const HeadGroup& group : groups)
-    out += fmt::format("{}{{{}}}", out.empty() ? "" : " ", fmt::join(group, " "));
-  return out;
+  return joined(groups, " ", [](const HeadGroup& group) {
+    return fmt::format("{{{}}}", fmt::join(group, " "));
+  });
 }
 
 /// Refuses options of the calibration text if no step of the upcycling reads a text.

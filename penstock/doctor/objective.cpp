@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/base/joined.h"
 #include "penstock/doctor/doctor.h"
 #include "penstock/train/step/objective_watch.h"
 
@@ -63,11 +64,10 @@ using Figure = double TermFigures::*;
 std::string shares(const std::vector<TermFigures>& terms, Figure figure) {
   double sum = 0;
   for (const TermFigures& term : terms) sum += term.*figure;
-  std::string out;
-  for (const TermFigures& term : terms)
-    out += fmt::format("{}{} {:.3g} ({:.0f} %)", out.empty() ? "" : ", ", term.name, term.*figure,
+  return joined(terms, ", ", [&](const TermFigures& term) {
+    return fmt::format("{} {:.3g} ({:.0f} %)", term.name, term.*figure,
                        sum > 0 ? 100 * term.*figure / sum : 0);
-  return out;
+  });
 }
 
 /// Warns if a term's figure is above that of the cross-entropy, which is the first term.
