@@ -13,6 +13,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_stamp.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/links.h"
 
 namespace penstock {
 namespace {
@@ -24,6 +25,22 @@ bool leads_to(const std::filesystem::path& path, int descriptor) {
   if (::fstat(descriptor, &held) != 0) return true;
   if (::stat(path.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
   return file_stamp(held).same_file(file_stamp(there));
+}
+
+/// Creates the file that holds the turn at `path`, or opens it if another process has the turn.
+int open_turn(const std::string& lock, const std::string& path) {
+  const int file = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file >= 0) return file;
+  const int code = errno;
+  const std::string what = concat("cannot write ", path, ": ", lock, " cannot be created (");
+  if (code == ENOSPC || code == EDQUOT)
+    throw DiskFullError(what + "disk full); free some space, nothing there was changed");
+  fail(what, std::strerror(code), ")");
+}
+
+/// Waits for the lock. Where the file system has no locks, there is nothing to wait for.
+void wait_for_lock(int file) {
+  while (::flock(file, LOCK_EX) != 0 && errno == EINTR) continue;
 }
 
 }  // namespace
@@ -60,6 +77,24 @@ bool FileLock::keep() {
       "was deleted, and another process has made it again and is working in this directory");
   ::close(std::exchange(descriptor_, anew));
   return true;
+}
+
+FileTurn::FileTurn(const std::string& path) {
+  const std::filesystem::path place = followed(path);
+  lock_ = parent_directory(place) / concat(".", place.filename().string(), ".lock");
+  descriptor_ = open_turn(lock_, path);
+  wait_for_lock(descriptor_);
+  // The earlier holder has removed its file: a lock on that keeps nobody away.
+  while (!leads_to(lock_, descriptor_)) {
+    ::close(std::exchange(descriptor_, -1));
+    descriptor_ = open_turn(lock_, path);
+    wait_for_lock(descriptor_);
+  }
+}
+
+FileTurn::~FileTurn() {
+  ::unlink(lock_.c_str());  // before the release: afterwards it may be the next holder's
+  ::close(descriptor_);
 }
 
 }  // namespace penstock

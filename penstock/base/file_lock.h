@@ -1,5 +1,5 @@
-// An advisory lock on a file, for one process at a time. The system releases it when its holder
-// ends in any way.
+// Advisory locks for one process at a time: on a file, and for a change of a file. The system
+// releases them when their holder ends in any way.
 #pragma once
 
 #include <string>
@@ -27,6 +27,23 @@ class FileLock {
   std::string path_;
   // Both stay open: the system gives the inode of an open file or folder to no other one.
   int folder_ = -1, descriptor_ = -1;
+};
+
+/// A turn at changing a file that several processes read, change and replace: from construction to
+/// destruction no other process has a turn at the same file. Waits for the other's turn to end. The
+/// turn is a lock on `.NAME.lock` beside the file, or beside the target of a link, and removes it.
+/// A file system without locks gives every process its turn at once.
+/// Throws Error, or DiskFullError, if the lock's file cannot be created.
+class FileTurn {
+ public:
+  explicit FileTurn(const std::string& path);
+  ~FileTurn();
+  FileTurn(const FileTurn&) = delete;
+  FileTurn& operator=(const FileTurn&) = delete;
+
+ private:
+  std::string lock_;
+  int descriptor_ = -1;
 };
 
 }  // namespace penstock

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "tests/base/error_of.h"
@@ -67,6 +70,45 @@ TEST(FileLock, LocksAnewWhereOnlyItsFileIsGone) {
 
 TEST(FileLock, NamesAPathThatCannotBeCreated) {
   testing::expect_error([&] { FileLock lock("/nowhere/at/all/.lock"); }, {"/nowhere/at/all/.lock"});
+}
+
+/// The number in the file, 0 if there is none.
+int number_in(const std::string& path) {
+  int number = 0;
+  std::ifstream(path) >> number;
+  return number;
+}
+
+TEST(FileTurn, LosesNoChangeOfAFileThatSeveralReplace) {
+  const testing::TempDirectory directory;
+  const std::string path = directory.path("count"), link = directory.path("link");
+  std::filesystem::create_symlink(path, link);
+  const auto count = [&](const std::string& name) {
+    for (int i = 0; i < 100; ++i) {
+      const FileTurn turn(name);
+      const int before = number_in(name);
+      std::this_thread::yield();
+      std::ofstream(name) << before + 1;
+    }
+  };
+  // Each turn has a descriptor of its own, and so counts as a holder also within one process.
+  std::vector<std::thread> all;
+  for (int i = 0; i < 4; ++i) all.emplace_back(count, i % 2 == 0 ? path : link);
+  for (auto& each : all) each.join();
+  EXPECT_EQ(number_in(path), 400);
+  EXPECT_FALSE(std::filesystem::exists(directory.path(".count.lock")));
+}
+
+TEST(FileTurn, TakesOverAFileThatAKilledHolderLeft) {
+  const testing::TempDirectory directory;
+  std::ofstream(directory.path(".count.lock")).flush();
+  { const FileTurn turn(directory.path("count")); }
+  EXPECT_FALSE(std::filesystem::exists(directory.path(".count.lock")));
+}
+
+TEST(FileTurn, NamesAPathThatCannotBeWritten) {
+  testing::expect_error([] { FileTurn turn("/nowhere/at/all/count"); },
+                        {"cannot write /nowhere/at/all/count", "/nowhere/at/all/.count.lock"});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_lock.h"
 #include "penstock/io/readable_json.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
@@ -120,6 +121,7 @@ KeptRuns read_kept_runs(const std::string& path) {
 }
 
 void merge_kept_runs(const std::string& path, const KeptRuns& runs) {
+  const FileTurn turn(path);  // other studies may add to the file
   KeptRuns kept = read_kept_runs(path);
   const auto forget = [&](const auto& run) {
     const auto same = [&](const auto& old) { return key_of(old) == key_of(run); };

@@ -30,7 +30,7 @@ struct KeptRuns {
 /// Reads the file; none if it is missing.
 KeptRuns read_kept_runs(const std::string& path);
 /// Adds finished rows and diverged runs to the file and replaces entries with equal keys. Writes a
-/// temporary file and renames it.
+/// temporary file and renames it. Several processes may merge into one file at the same time.
 void merge_kept_runs(const std::string& path, const KeptRuns& runs);
 
 }  // namespace penstock::study

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/models/model_config.h"
@@ -45,6 +48,19 @@ TEST(KeptRows, MergeByVariantSeedAndHash) {
   EXPECT_EQ(rows[0].validation->loss, 5.0);  // replaced
   EXPECT_EQ(rows[1].config_hash, "other");   // added beside it
   EXPECT_EQ(rows[2].seed, 2);                // untouched
+}
+
+TEST(KeptRows, OfStudiesThatWriteAtTheSameTimeAreAllKept) {
+  TemporaryDirectory folder;
+  const std::string path = folder.path("rows.json");
+  std::vector<std::thread> studies;
+  for (int study = 0; study < 4; ++study)
+    studies.emplace_back([&, study] {
+      for (int seed = 0; seed < 20; ++seed)
+        merge_kept_runs(path, {.rows = {row(std::to_string(study), seed, "h", 1.0)}});
+    });
+  for (auto& each : studies) each.join();
+  EXPECT_EQ(read_kept_runs(path).rows.size(), 80u);
 }
 
 TEST(KeptRows, HoldDivergedRunsUntilTheyFinish) {
