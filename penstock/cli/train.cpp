@@ -10,6 +10,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/broken_pipe.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
@@ -38,6 +39,17 @@ struct TrainOptions {
   bool resume = false, quiet = false, force = false, keys = false;
   int processes = 0;
 };
+
+/// The run directory: --out, or the folder of a run's own config.toml that is to be resumed, or the
+/// recipe's default.
+std::string run_directory(const TrainOptions& options) {
+  if (!options.out.empty()) return options.out;
+  const std::filesystem::path recipe = options.recipe, folder = parent_directory(recipe);
+  const bool of_a_run =
+      recipe.filename() == "config.toml" && (std::filesystem::exists(folder / "metrics.jsonl") ||
+                                             std::filesystem::exists(folder / "checkpoints"));
+  return options.resume && of_a_run ? folder.string() : default_run(options.recipe);
+}
 
 /// Writes to a file, which must not exist yet, or to standard output.
 void write_template(const TrainOptions& options) {
@@ -107,7 +119,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   add_overrides(*command, options->overrides, "override a key: --set train.steps=100");
   command
       ->add_option("--out", options->out,
-                   "run directory; default runs/<recipe's file name>; with --template: a file")
+                   "run directory; default runs/<recipe's file name>, or with --resume of "
+                   "RUN/config.toml that RUN; with --template: a file")
       ->transform(output_path());
   command->add_flag("--resume", options->resume,
                     "continue the run in the run directory, or start a new one");
@@ -140,7 +153,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
     ignore_broken_pipes();  // a run goes on without the reader of its messages
     ConfigNode node = read_toml(options->recipe);
     apply_overrides(node, options->overrides, kSetOption);
-    const std::string out = options->out.empty() ? default_run(options->recipe) : options->out;
+    const std::string out = run_directory(*options);
     const dist::Identity identity = dist::identity_from(dist::process_environment());
     if (options->processes > 0) {
       PENSTOCK_CHECK(identity.size == 1, "--processes beside ", identity.source,

@@ -200,6 +200,9 @@ def check_mistakes(shell):
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
     shell.mistake(1, ["train.steps: 6 -> 7", "it cannot go on to more steps", "train.init_from = run"], "train", "recipe.toml", "--out",
                   "run", "--resume", "--set", "train.steps=7", "--set", "train.warmup_steps=1")
+    # The recipe in a run's folder resumes that run. Without --resume it is a recipe like any other.
+    said = shell.run("train", "run/config.toml", "--resume").stderr
+    shell.expect("a run's config.toml with --resume", "run: already finished" in said and "runs/config" not in said, said)
     # A run, a study and a corpus keep folders of their own.
     with open(os.path.join(shell.directory, "study.toml"), "w") as file:
         file.write('name = "one"\ntitle = "one"\nbase = "recipe.toml"\nseeds = [1]\n[variants.a]\n')
