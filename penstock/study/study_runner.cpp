@@ -294,9 +294,11 @@ class Session {
       plans_.begin(variant, seed, *planned);
       planned = plans_.plan(variant, seed);
     }
+    // The folder of a run that begins with a model has this model before the first step.
+    const bool begun = fs::exists(fs::path(planned->directory) / "config.toml");
     say(fmt::format("[{}/{}] {}, seed {}{}", ended_.count() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
-                    fs::exists(planned->directory) ? " (resuming)" : ""));
+                    begun ? " (resuming)" : ""));
     EndedRuns::forget_divergence(*planned);
     try {
       if (!hooks_.train(planned->recipe, planned->directory)) return false;

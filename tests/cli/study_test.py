@@ -199,7 +199,9 @@ def check_reports(shell):
 def check_upcycled(shell):
     shell.mistake(1, ("--only: vanilla, seed 1: needs the run of parent", "train that run first"),
                   "study", "upcycled.toml", "--only", "vanilla:1")
-    rows = rows_of(shell, "upcycled.toml")
+    done = shell.run("study", "upcycled.toml", "--json")
+    shell.expect("no new run is resumed", "] heads, seed 1\n" in done.stderr and "(resuming)" not in done.stderr, done.stderr)
+    rows = {row["variant"]: row for row in json.loads(done.stdout)["rows"]}
     shell.expect("upcycled", set(rows) == {"parent", "continued", "vanilla", "heads", "collapsed", "no-z-loss"}, rows.keys())
     for name in ("vanilla", "heads", "collapsed"):
         shell.expect("an upcycled model has more parameters", rows[name]["total_parameters"] > 1.5 * rows["parent"]["total_parameters"])
