@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/file_lock.h"
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/runs/run_queue.h"
 #include "penstock/study/study_runner.h"
@@ -165,6 +166,23 @@ TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
   FakeTrainer fourth;
   run(fourth);
   EXPECT_EQ(fourth.trained.size(), 3u);
+}
+
+TEST_F(StudyRunner, TheFolderIsLockedWhileTheModelThatARunBeginsWithIsMade) {
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer trainer;
+  StudyHooks hooks = trainer.hooks();
+  int made = 0;
+  hooks.begin = [&](const std::string&, const ConfigNode&, const ConfigNode&,
+                    const std::string& directory) {
+    const auto run = std::filesystem::path(directory).parent_path();
+    penstock::testing::expect_error([&] { FileLock lock((run / ".lock").string()); },
+                                    {"another process is working in this directory"});
+    std::filesystem::create_directories(directory);
+    ++made;
+  };
+  run_study(read_study(file), options, hooks);
+  EXPECT_EQ(made, 6);
 }
 
 TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOwn) {

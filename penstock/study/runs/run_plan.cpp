@@ -8,6 +8,8 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/file_lock.h"
+#include "penstock/base/file_system.h"
 #include "penstock/study/config/config_hash.h"
 
 namespace penstock::study {
@@ -108,8 +110,11 @@ fs::path RunPlans::folder() const {
 
 void RunPlans::begin(const Variant& variant, std::int64_t seed, const PlannedRun& planned) const {
   const std::string start = planned.start(), aside = start + ".partial";
-  fs::remove_all(aside);
   create_directories(real_file_system(), planned.directory);
+  // Another process may be making the same model. Training locks the folder in the same way.
+  const FileLock lock(planned.directory + "/.lock");
+  if (fs::exists(start)) return;  // the other process has made it meanwhile
+  fs::remove_all(aside);
   hooks_.begin(beginning(variant, seed).model, variant.upcycle, planned.recipe, aside);
   fs::rename(aside, start);
 }

@@ -46,7 +46,8 @@ class RunPlans {
   /// runs/ in the output folder, or in the output folder of the study that has these runs.
   std::filesystem::path folder() const;
 
-  /// Makes the model that the run begins with, atomically.
+  /// Makes the model that the run begins with, atomically. Throws Error if another process is
+  /// working in the run's folder.
   void begin(const Variant& variant, std::int64_t seed, const PlannedRun& planned) const;
 
  private:
