@@ -1,10 +1,15 @@
 // Keys are untrusted: a number is used only if the file's tensors confirm it.
 #include "penstock/models/formats/gguf_config.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/member_names.h"
 #include "penstock/models/formats/architectures.h"
 #include "penstock/routers/plain_router.h"
 
@@ -45,10 +50,10 @@ class ModelKeys {
   std::string where(std::string_view name) const {
     return file_.origin() + ": key '" + key(name) + "'";
   }
-
- private:
+  /// The name in the file.
   std::string key(std::string_view name) const { return prefix_ + std::string(name); }
 
+ private:
   const GgufFile& file_;
   std::string prefix_;
 };
@@ -141,15 +146,8 @@ void read_experts(const ModelKeys& keys, const Architecture& architecture, Model
                  ": only 1 is computed");
 }
 
-void read_heads(const ModelKeys& keys, ModelConfig& c) {
-  c.heads = bounded(keys, "attention.head_count", 1 << 16);
-  c.kv_heads = bounded(keys, "attention.head_count_kv", c.heads, c.heads);
-  c.head_dim = keys.integer_or("attention.key_length", c.d_model / c.heads);
-  PENSTOCK_CHECK(c.head_dim >= 2 && c.head_dim <= 1 << 16, keys.where("attention.key_length"),
-                 " makes heads ", c.head_dim, " wide");
-  for (const char* const name : {"attention.value_length", "rope.dimension_count"})
-    PENSTOCK_CHECK(keys.integer_or(name, c.head_dim) == c.head_dim, keys.where(name), " is not ",
-                   c.head_dim, ", the width of a head; other models are not supported");
+/// Throws Error if the file's positions are scaled.
+void check_plain_positions(const GgufFile& file, const ModelKeys& keys) {
   const GgufValue* const scaling = keys.find("rope.scaling.type");
   PENSTOCK_CHECK(!scaling || (scaling->as_string() && *scaling->as_string() == "none"),
                  keys.where("rope.scaling.type"), ": scaled positions are not supported");
@@ -161,6 +159,21 @@ void read_heads(const ModelKeys& keys, ModelConfig& c) {
       PENSTOCK_CHECK(factor == 0 || factor == 1, keys.where(name), " is ", factor,
                      ": scaled positions are not supported");
     }
+  // Llama 3.1 and later have a factor for each frequency, and no key that says so.
+  constexpr const char* kFactors = "rope_freqs.weight";
+  PENSTOCK_CHECK(!file.find(kFactors), file.origin(), ": tensor '", kFactors,
+                 "' scales positions, which is not supported");
+}
+
+void read_heads(const ModelKeys& keys, ModelConfig& c) {
+  c.heads = bounded(keys, "attention.head_count", 1 << 16);
+  c.kv_heads = bounded(keys, "attention.head_count_kv", c.heads, c.heads);
+  c.head_dim = keys.integer_or("attention.key_length", c.d_model / c.heads);
+  PENSTOCK_CHECK(c.head_dim >= 2 && c.head_dim <= 1 << 16, keys.where("attention.key_length"),
+                 " makes heads ", c.head_dim, " wide");
+  for (const char* const name : {"attention.value_length", "rope.dimension_count"})
+    PENSTOCK_CHECK(keys.integer_or(name, c.head_dim) == c.head_dim, keys.where(name), " is not ",
+                   c.head_dim, ", the width of a head; other models are not supported");
   c.rope_base = keys.number_or("rope.freq_base", 1e4);
   PENSTOCK_CHECK(c.rope_base >= 1, keys.where("rope.freq_base"), " is ", c.rope_base);
 }
@@ -171,6 +184,34 @@ void check_is_whole(const GgufFile& file) {
   const std::int64_t count = parts ? parts->as_integer().value_or(1) : 1;
   PENSTOCK_CHECK(count <= 1, file.origin(), ": is one of the ", count,
                  " files of a model; llama.cpp's llama-gguf-split joins them");
+}
+
+/// The file's key for a key of ModelConfig; "" if the file has no such key.
+std::string gguf_key_of(const ModelKeys& keys, const std::string& key) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNames = {
+      {{"model.d_model", "embedding_length"},
+       {"model.layers", "block_count"},
+       {"model.heads", "attention.head_count"},
+       {"model.kv_heads", "attention.head_count_kv"},
+       {"model.head_dim", "attention.key_length"},
+       {"model.d_ffn", "feed_forward_length"},
+       {"model.moe.experts", "expert_count"},
+       {"model.moe.shared_width", "expert_shared_feed_forward_length"},
+       {"model.router.k", "expert_used_count"}}};
+  const auto* const found =
+      std::ranges::find(kNames, key, &std::pair<std::string_view, std::string_view>::first);
+  return found == kNames.end() ? "" : keys.key(found->second);
+}
+
+/// The config with its derived values. Errors name the file and its keys.
+ModelConfig resolved_of(const ModelConfig& config, const GgufFile& file, const ModelKeys& keys) {
+  try {
+    return config.resolved();
+  } catch (const Error& error) {
+    fail(file.origin(), ": ", with_model_keys(error.what(), [&](const std::string& key) {
+           return gguf_key_of(keys, key);
+         }));
+  }
 }
 
 }  // namespace
@@ -187,6 +228,7 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   c.layers = bounded(keys, "block_count", 10000);
   c.d_ffn = bounded(keys, "feed_forward_length", kWidest);
   c.context = bounded(keys, "context_length", kLongestContext);
+  check_plain_positions(file, keys);
   read_heads(keys, c);
   c.norm_eps = keys.number_or("attention.layer_norm_rms_epsilon", -1);
   PENSTOCK_CHECK(c.norm_eps >= 0 && c.norm_eps <= 1, keys.where("attention.layer_norm_rms_epsilon"),
@@ -199,7 +241,7 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   c.tie_embeddings = file.find("output.weight") == nullptr;
   check_borne_out(file, c);
   c.vocab = sizes_of(file, "token_embd.weight", 2)[0];
-  return c.resolved();
+  return resolved_of(c, file, keys);
 }
 
 }  // namespace penstock

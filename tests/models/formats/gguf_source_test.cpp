@@ -1,11 +1,13 @@
-// What a GGUF file may not hold: keys that contradict its tensors, and factors for positions
-// without a type of scaling. What quantised tensors are read as.
+// What a GGUF file may not hold: keys that contradict its tensors or each other, and scaled
+// positions. What quantised tensors are read as.
 #include "penstock/models/formats/gguf_source.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf_writer.h"
@@ -54,6 +56,21 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
         EXPECT_NE(error.find(concat("'", key, "'")), std::string::npos) << error;
       }
     }
+}
+
+/// small_moe() has 4 heads. Three heads of keys agree with the tensors' rank, and not with 4 heads.
+TEST(GgufSource, KeysThatDoNotFitTogetherAreNamedAsInTheFile) {
+  const TempDirectory temp;
+  const std::string path = moe_file(temp);
+  std::string file = real_file_system().read(path);
+  const std::string key = "qwen2moe.attention.head_count_kv";
+  const std::uint32_t value = 3;
+  std::memcpy(file.data() + file.find(key) + key.size() + 4, &value, sizeof value);
+  write_file_atomically(real_file_system(), path, file);
+  const std::string error = testing::error_or("", [&] { open_model_source(path); });
+  testing::expect_says(error, {"m.gguf: ", "qwen2moe.attention.head_count = 4",
+                               "qwen2moe.attention.head_count_kv = 3"});
+  EXPECT_EQ(error.find("model.heads"), std::string::npos) << error;
 }
 
 TEST(GgufSource, SaysTheFilesNamesOfTensors) {
@@ -188,6 +205,23 @@ TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
     EXPECT_FALSE(opens(key, 4)) << key;
     EXPECT_TRUE(opens(key, 1)) << key;
   }
+}
+
+/// Files of Llama 3.1 and later say with a tensor alone that their positions are scaled.
+TEST(GgufSource, RefusesATensorThatScalesPositions) {
+  const TempDirectory temp;
+  const GgufFile file(moe_file(temp));
+  std::vector<GgufPlanned> planned = {{"rope_freqs.weight", GgmlType::kF32, {8}}};
+  for (const GgufTensor& tensor : file.tensors())
+    planned.push_back({tensor.name, tensor.type, tensor.shape});
+  const std::string path = temp.path("scaled.gguf");
+  GgufWriter writer(real_file_system(), path, file.metadata(), planned);
+  const std::vector<float> factors(8, 1.0f);
+  writer.write("rope_freqs.weight", std::as_bytes(std::span(factors)));
+  for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
+  writer.commit();
+  testing::expect_says(testing::error_or("", [&] { open_model_source(path); }),
+                       {"scaled.gguf: ", "'rope_freqs.weight'", "scales positions"});
 }
 
 }  // namespace
