@@ -38,6 +38,8 @@ const ExportRow& export_row(ExportDtype dtype) {
   return *std::ranges::find(kExportTypes, dtype, &ExportRow::dtype);
 }
 
+bool all_finite(const at::Tensor& numbers) { return numbers.isfinite().all().item<bool>(); }
+
 /// Quantises values that begin at number `begin` of a matrix. `weights` are those of the matrix's
 /// columns.
 void weighted_blocks(const ExportRow& row, std::span<const float> values,
@@ -94,8 +96,9 @@ ExportedNumbers::ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype,
   }
   held_ = tensor.to(export_row(dtype).type).contiguous();
   if (held_.scalar_type() == tensor.scalar_type()) return;
-  PENSTOCK_CHECK(held_.isfinite().all().item<bool>(), "tensor '", name,
-                 "' has numbers that are too large for ", word(dtype), "; take bf16 or f32");
+  PENSTOCK_CHECK(all_finite(held_), "tensor '", name, "' has numbers that are too large for ",
+                 word(dtype), "; take ",
+                 all_finite(tensor.to(at::kBFloat16)) ? "bf16 or f32" : "f32");
   rounded_ = !held_.to(at::kDouble).equal(tensor.to(at::kDouble));
 }
 
