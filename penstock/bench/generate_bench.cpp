@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
@@ -17,6 +18,21 @@
 
 namespace penstock::bench {
 namespace {
+
+constexpr std::int64_t kMostPrompt = 512, kMostSteps = 128;
+
+/// Puts a length that the context has room for in place of each length that is 0.
+GenerateBenchOptions with_lengths(GenerateBenchOptions options, const ModelConfig& config) {
+  const bool bounded = !config.has_memory() && config.context > 0;
+  const std::int64_t room = bounded ? config.context : std::numeric_limits<std::int64_t>::max();
+  if (options.tokens == 0) {
+    const std::int64_t rest = options.prompt > 0 ? room - options.prompt : room / 2;
+    options.tokens = std::clamp<std::int64_t>(rest, 1, kMostSteps);
+  }
+  if (options.prompt == 0)
+    options.prompt = std::clamp<std::int64_t>(room - options.tokens, 1, kMostPrompt);
+  return options;
+}
 
 /// One repetition. Reads every sequence's prompt and calls after(true), then runs the steps and
 /// calls after(false) after each step.
@@ -57,8 +73,9 @@ std::string peak_text(const MachineLimits& machine) {
 }  // namespace
 
 GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
-                               const GenerateBenchOptions& options) {
+                               const GenerateBenchOptions& asked) {
   const ModelConfig& config = model->config();
+  const GenerateBenchOptions options = with_lengths(asked, config);
   PENSTOCK_CHECK(
       options.prompt > 0 && options.tokens > 0 && options.batch > 0 && options.repetitions > 0,
       "prompt, tokens, batch and repetitions must be 1 or more");

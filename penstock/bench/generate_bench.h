@@ -11,16 +11,16 @@
 namespace penstock::bench {
 
 struct GenerateBenchOptions {
-  std::int64_t prompt = 512;  ///< tokens in the prompt
-  std::int64_t tokens = 128;  ///< steps after the prompt
-  std::int64_t batch = 1;     ///< number of sequences
+  std::int64_t prompt = 0;  ///< tokens in the prompt; 0: 512, fewer in a shorter context
+  std::int64_t tokens = 0;  ///< steps after the prompt; 0: 128, fewer in a shorter context
+  std::int64_t batch = 1;   ///< number of sequences
   std::int64_t repetitions = 5;
   int threads = 1;              ///< as ops::set_threads() returned
   double memory_bandwidth = 0;  ///< bytes per second; 0: it is measured
 };
 
 struct GenerateBench {
-  GenerateBenchOptions options;
+  GenerateBenchOptions options;         ///< with the lengths that were measured
   double prompt_tokens_per_second = 0;  ///< median over the repetitions
   double tokens_per_second = 0;         ///< of the steps, over all sequences; median
   double bytes_per_step = 0;            ///< least bytes that a step's operators read and write
@@ -42,9 +42,9 @@ struct GenerateBench {
 };
 
 /// Measures with random tokens. Throws Error for a router that is not causal, and if prompt and
-/// tokens exceed the model's context.
+/// tokens as given exceed the model's context.
 GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
-                               const GenerateBenchOptions& options);
+                               const GenerateBenchOptions& asked);
 
 /// Everything measured, as `penstock bench generate --json` prints it.
 nlohmann::ordered_json to_json(const GenerateBench& bench);

@@ -198,13 +198,18 @@ void add_generate(CLI::App& bench) {
       "generate", "Measure the speed of prompt processing and generation, and what limits it");
   command->add_option("MODEL", options->model, "model of any format, or run directory")->required();
   const auto count = [&](const char* name, std::int64_t& value, const char* help) {
-    command->add_option(name, value, help)->check(whole_number(1))->capture_default_str();
+    return command->add_option(name, value, help)->check(whole_number(1));
   };
-  count("--prompt", options->bench.prompt, "number of tokens in the prompt");
-  count("--tokens", options->bench.tokens, "number of tokens generated after the prompt");
-  count("--batch", options->bench.batch, "number of sequences generated together");
+  count("--prompt", options->bench.prompt,
+        "number of tokens in the prompt; not given: 512, or what a shorter context leaves");
+  count("--tokens", options->bench.tokens,
+        "number of tokens generated after the prompt; not given: 128, or what a shorter context "
+        "leaves");
+  count("--batch", options->bench.batch, "number of sequences generated together")
+      ->capture_default_str();
   count("--repetitions", options->bench.repetitions,
-        "number of repetitions, whose median is printed");
+        "number of repetitions, whose median is printed")
+      ->capture_default_str();
   add_threads(*command, options->threads);
   command->add_flag("--fold", options->fold,
                     "fold each router into one matrix and bias before generation");

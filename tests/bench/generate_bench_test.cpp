@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
@@ -68,7 +69,22 @@ TEST(GenerateBench, ReportsEachFigure) {
 
 TEST(GenerateBench, NoMoreThanTheContext) {
   EXPECT_THROW(measure_generate(model_of(32), {.prompt = 30, .tokens = 3}), Error);
-  EXPECT_THROW(measure_generate(model_of(32), {.prompt = 0, .tokens = 3}), Error);
+  EXPECT_THROW(measure_generate(model_of(32), {.prompt = -1, .tokens = 3}), Error);
+}
+
+TEST(GenerateBench, TakesWhatTheContextLeaves) {
+  const auto lengths = [](std::int64_t prompt, std::int64_t tokens) {
+    const GenerateBenchOptions measured =
+        measure_generate(model_of(32), {.prompt = prompt,
+                                        .tokens = tokens,
+                                        .repetitions = 1,
+                                        .memory_bandwidth = testing::kBandwidth})
+            .options;
+    return std::pair(measured.prompt, measured.tokens);
+  };
+  EXPECT_EQ(lengths(0, 0), std::pair(std::int64_t{16}, std::int64_t{16}));
+  EXPECT_EQ(lengths(30, 0), std::pair(std::int64_t{30}, std::int64_t{2}));
+  EXPECT_EQ(lengths(0, 3), std::pair(std::int64_t{29}, std::int64_t{3}));
 }
 
 }  // namespace

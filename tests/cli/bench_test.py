@@ -58,6 +58,8 @@ def check_bench(shell):
     shell.ok("train", "recipe.toml", "--out", "short", "--quiet")
     shell.mistake(1, ["--prompt 9 and --tokens 8 are together more than the model's context of 16"], "bench", "generate",
                   "short", "--prompt", "9", "--tokens", "8")
+    fitted = json.loads(shell.ok("bench", "generate", "short", "--repetitions", "1", "--json"))
+    shell.expect("bench generate in a short context", (fitted["prompt"], fitted["tokens"]) == (8, 8), fitted)
 
 
 def check_reference_blas(shell):
