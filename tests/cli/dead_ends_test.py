@@ -219,6 +219,8 @@ def check_folders_with_names_of_files(shell):
                               f"model or a run directory{more}\n"], *command)
         shell.mistake(1, [f"train.init_from: {folder}: has no config.json; give a model directory"], "train", "recipe.toml",
                       "--set", f"train.init_from={folder}", "--out", "other")
+    for command in (("generate", "corpus", "--prompt", "a"), ("info", "corpus")):
+        shell.mistake(1, ["penstock: corpus: is a corpus, not a model; give a model or a run directory\n"], *command)
     shell.mistake(1, ["train.init_from: nowhere: no such folder"], "train", "recipe.toml", "--set",
                   "train.init_from=nowhere", "--out", "other")
 

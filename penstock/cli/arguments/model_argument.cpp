@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/stored_model.h"
@@ -26,6 +27,8 @@ std::string or_its_file(const fs::path& folder) {
 }
 
 ModelArgument from_run(const std::string& path) {
+  PENSTOCK_CHECK(!fs::exists(fs::path(path) / kManifestFile), path,
+                 ": is a corpus, not a model; give a model or a run directory");
   PENSTOCK_CHECK(is_run_directory(path), path,
                  ": is a folder that holds neither config.json nor checkpoints; give a model or a "
                  "run directory",
