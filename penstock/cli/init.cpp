@@ -13,6 +13,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/named_word.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/ask.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -109,7 +110,8 @@ std::int64_t training_tokens_of(const std::string& place, const Tokenizer* token
     const double share = parse_split_plan(PrepareOptions().split).shares[0];
     return std::max<std::int64_t>(1, std::llround(expected_tokens(place, tokenizer) * share));
   } catch (const Error& error) {
-    fail(error.what(), "; or make a corpus of it first (`penstock data prepare ", place,
+    fail(error.what(), "; or make a corpus of it first (`penstock data prepare ",
+         shell_quoted(place),
          " --out corpora/NAME`, with the options that it needs), and name this corpus");
   }
 }

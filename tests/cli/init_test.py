@@ -105,7 +105,8 @@ def check_limits(shell):
 def check_mistakes(shell):
     open(os.path.join(shell.directory, "empty.txt"), "w").close()
     os.makedirs(os.path.join(shell.directory, "hollow"))
-    for name, content in (("binary", b"\x7fELF\x02\x01\x01\x00\xff\xfe" * 100), ("short.txt", b"gate " * 40)):
+    binary = b"\x7fELF\x02\x01\x01\x00\xff\xfe" * 100
+    for name, content in (("binary", binary), ("a binary", binary), ("short.txt", b"gate " * 40)):
         with open(os.path.join(shell.directory, name), "wb") as file:
             file.write(content)
     for parts, arguments in ((("--time: 'soon' is no time", "90s"), ("--time", "soon")),
@@ -116,6 +117,7 @@ def check_mistakes(shell):
                              (("'empty.txt' is empty: it holds no text",), ("--data", "empty.txt")),
                              (("'hollow' is empty: it holds no text",), ("--data", "hollow")),
                              (("'binary' is not UTF-8",), ("--data", "binary")),
+                             (("`penstock data prepare 'a binary' --out",), ("--data", "a binary")),
                              (("short.txt: has 180 tokens to train on", "sequences of 256"), ("--data", "short.txt")),
                              (("--model",), ("--for", "upcycle", "--data", "corpus")),
                              (("--model: runs/mine has experts already",),
