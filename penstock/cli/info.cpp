@@ -34,6 +34,29 @@ struct InfoOptions {
   LayoutQuestion layouts;
 };
 
+/// Adds what is to be known of the figures: the recipe's notes, and a vocabulary that was assumed.
+void add_notes(nlohmann::ordered_json& figures, const Recipe& recipe, bool assumed) {
+  if (!recipe.notes.empty()) figures["notes"] = recipe.notes;
+  if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
+}
+
+/// The same for people.
+void print_notes(const Recipe& recipe, bool assumed) {
+  for (const auto& note : recipe.notes) fmt::print("note: {}\n", note);
+  if (assumed) print_assumed_vocabulary();
+}
+
+/// Answers `--ranks`.
+void answer_layouts(const Recipe& recipe, const InfoOptions& options, bool assumed) {
+  if (!options.json) {
+    print_layouts(recipe, options.layouts, options.speeds);
+    return print_notes(recipe, assumed);
+  }
+  auto out = layouts_json(recipe, options.layouts, options.speeds);
+  add_notes(out, recipe, assumed);
+  fmt::print("{}\n", json_text(out, 2));
+}
+
 void print_info(const InfoOptions& options) {
   const LayoutQuestion& layouts = options.layouts;
   PENSTOCK_CHECK(layouts.ranks > 0 || layouts.memory == 0,
@@ -64,11 +87,7 @@ void print_info(const InfoOptions& options) {
     CountableRecipe counted = countable(node, hashes);
     recipe = std::move(counted.recipe);
     assumed = counted.assumed;
-    if (layouts.ranks > 0) {
-      print_layouts(recipe, layouts, options.speeds, options.json);
-      if (assumed && !options.json) print_assumed_vocabulary();
-      return;
-    }
+    if (layouts.ranks > 0) return answer_layouts(recipe, options, assumed);
     layout_of(recipe, processes_of(recipe));
   }
   if (const auto lost = export_lost_by_training(recipe.model); !lost.empty())
@@ -78,8 +97,7 @@ void print_info(const InfoOptions& options) {
   if (options.json) {
     auto figures = figures_json(recipe);
     if (finetuned) figures["finetuning"] = finetuning_json(options.target);
-    if (!recipe.notes.empty()) figures["notes"] = recipe.notes;
-    if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
+    add_notes(figures, recipe, assumed);
     if (auto parallel = parallel_json(recipe, options.speeds); !parallel.is_null())
       figures["parallel"] = std::move(parallel);
     fmt::print("{}\n", json_text(figures, 2));
@@ -87,8 +105,7 @@ void print_info(const InfoOptions& options) {
   }
   print_figures(recipe, options.speeds);
   if (finetuned) print_finetuning(options.target);
-  for (const auto& note : recipe.notes) fmt::print("note: {}\n", note);
-  if (assumed) print_assumed_vocabulary();
+  print_notes(recipe, assumed);
 }
 
 CLI::Option* add_number(CLI::App& command, const char* name, double& value, const char* help) {

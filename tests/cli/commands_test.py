@@ -30,6 +30,12 @@ def check_outputs(shell, source):
     told = shell.ok(*asked, "--memory", "1000")
     shell.expect("layouts", " 0 fit;" in told and "none fits 1.0 KB" in told and " 0.0 " not in told and " KB  " in told, told)
     shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5, "two lines above five")
+    noted = (*asked, "--set", "data.corpus=lost", "--set", "train.warmup_steps=1000")
+    plan = json.loads(shell.ok(*noted, "--json"))
+    shell.expect("layouts with notes", plan["assumed_vocabulary"] == 256 and len(plan["notes"]) == 1, plan)
+    told = shell.ok(*noted)
+    shell.expect("layouts with notes", "note: --set train.warmup_steps=1000: " in told and
+                 "note: counted with a vocabulary of 256" in told, told)
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
     shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
     shell.expect("FLOPs of a large model", "FLOPs         995.36 GFLOP per sequence of 1024 " in

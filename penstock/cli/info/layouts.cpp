@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "penstock/base/json_text.h"
+#include <utility>
+
 #include "penstock/train/layouts/layout_search.h"
 
 namespace penstock {
@@ -17,16 +18,6 @@ nlohmann::ordered_json layout_json(const PlannedLayout& planned) {
   };
   out.update(estimate_json(planned.estimate));
   return out;
-}
-
-void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
-  nlohmann::ordered_json layouts = nlohmann::ordered_json::array();
-  for (const PlannedLayout& planned : plan.fastest) layouts.push_back(layout_json(planned));
-  const nlohmann::ordered_json out = {
-      {"ranks", question.ranks},       {"memory", question.memory},
-      {"taken", plan.taken},           {"fitting", plan.fitting},
-      {"layouts", std::move(layouts)}, {"least_memory", layout_json(*plan.least)}};
-  fmt::print("{}\n", json_text(out, 2));
 }
 
 /// The value with a unit in which it does not round to zero.
@@ -69,11 +60,21 @@ nlohmann::ordered_json estimate_json(const RankEstimate& rank) {
           {"efficiency", rank.efficiency()}};
 }
 
-void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
-                   const MachineSpeeds& speeds, bool json) {
+nlohmann::ordered_json layouts_json(const Recipe& recipe, const LayoutQuestion& question,
+                                    const MachineSpeeds& speeds) {
   const LayoutPlan plan =
       search_layouts(recipe, question.ranks, question.memory, speeds, question.shown);
-  if (json) return print_json(plan, question);
+  nlohmann::ordered_json layouts = nlohmann::ordered_json::array();
+  for (const PlannedLayout& planned : plan.fastest) layouts.push_back(layout_json(planned));
+  return {{"ranks", question.ranks},       {"memory", question.memory},
+          {"taken", plan.taken},           {"fitting", plan.fitting},
+          {"layouts", std::move(layouts)}, {"least_memory", layout_json(*plan.least)}};
+}
+
+void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
+                   const MachineSpeeds& speeds) {
+  const LayoutPlan plan =
+      search_layouts(recipe, question.ranks, question.memory, speeds, question.shown);
   fmt::print("{} layouts of {} ranks are taken, of which {} fit; estimated from the speeds given\n",
              plan.taken, question.ranks, plan.fitting);
   fmt::print("{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>11} {:>16} {:>12} {:>11}\n", "data",

@@ -18,8 +18,12 @@ struct LayoutQuestion {
 /// An estimate's figures, with the keys of `parallel` in `penstock info --json`.
 nlohmann::ordered_json estimate_json(const RankEstimate& rank);
 
-/// Prints the fastest layouts that fit, as a table or one JSON object.
+/// The fastest layouts that fit, as `penstock info --ranks --json` prints them.
+nlohmann::ordered_json layouts_json(const Recipe& recipe, const LayoutQuestion& question,
+                                    const MachineSpeeds& speeds);
+
+/// Prints them as a table.
 void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
-                   const MachineSpeeds& speeds, bool json);
+                   const MachineSpeeds& speeds);
 
 }  // namespace penstock
