@@ -6,6 +6,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/joined.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/io/toml.h"
@@ -149,9 +150,21 @@ void complete(Recipe& recipe, const ConfigNode& node) {
                  ", the most experts that a token of this router may ask for");
 }
 
+/// Refuses a study's file.
+void check_is_recipe(const ConfigNode& node) {
+  for (const char* of_studies : {"variants", "like"}) {
+    const ConfigNode* found = node.find(of_studies);
+    if (found && !found->file().empty())
+      fail(found->origin(), ": ", of_studies,
+           " is a key of studies, not of recipes; run a study with `penstock study ",
+           shell_quoted(found->file()), "`");
+  }
+}
+
 enum class Kind { asked, recorded };
 
 Recipe read_recipe(const ConfigNode& node, Kind kind) {
+  check_is_recipe(node);
   const Recipe asked = read_config<Recipe>(node);
   Recipe recipe = asked;
   naming_origins(node, [&] {

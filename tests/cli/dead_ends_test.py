@@ -225,6 +225,19 @@ def check_folders_with_names_of_files(shell):
                   "train.init_from=nowhere", "--out", "other")
 
 
+def check_recipes_and_studies(shell):
+    """A recipe in place of a study and a study in place of a recipe are refused with the command that takes them."""
+    write(shell, "a study.toml", 'base = "recipe.toml"\nseeds = [1]\n[variants.one]\n')
+    write(shell, "like.toml", 'like = "a study.toml"\n')
+    for file, place, key in (("a study.toml", "a study.toml:3", "variants"), ("like.toml", "like.toml:1", "like")):
+        quoted = f"'{file}'" if " " in file else file
+        for command in (("train", file, "--out", "other"), ("bench", "step", file)):
+            shell.mistake(1, [f"penstock: {place}: {key} is a key of studies, not of recipes; run a study with "
+                              f"`penstock study {quoted}`\n"], *command)
+    shell.mistake(1, ["penstock: recipe.toml: is a recipe, not a study, which has [variants.NAME] tables; train it with "
+                      "`penstock train recipe.toml`\n"], "study", "recipe.toml")
+
+
 def check_interrupted_evaluation(shell):
     write(shell, "long.txt", "the gate decides how much water each turbine gets\n" * 400000)
     process = subprocess.Popen([shell.program, "eval", "run", "--text", "long.txt", "--threads", "1"],
@@ -262,6 +275,7 @@ def main():
         check_output_paths(shell)
         check_links(shell)
         check_folders_with_names_of_files(shell)
+        check_recipes_and_studies(shell)
         check_interrupted_evaluation(shell)
         check_finetuned_run(shell)
         return finish(shell)

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/base/joined.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/study/config/chosen_pairs.h"
 #include "penstock/study/config/named_tables.h"
 #include "penstock/study/config/read_variant.h"
@@ -110,6 +111,14 @@ ConfigNode read_tree(const std::string& path, std::string& runs_of, const TomlFi
   return merged;
 }
 
+/// Refuses a recipe, which has a model of its own and no variants.
+void check_is_study(const ConfigNode& root, const std::string& path) {
+  PENSTOCK_CHECK(root.find("variants") || !(root.find("model") || root.find("train")), path,
+                 ": is a recipe, not a study, which has [variants.NAME] tables; train it with "
+                 "`penstock train ",
+                 shell_quoted(path), "`");
+}
+
 /// Returns the overrides of recipes. Measurements read the overrides that they take.
 std::vector<std::string> recipe_overrides(StudyConfig& study,
                                           std::span<const std::string> overrides,
@@ -137,6 +146,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
                        const std::string& option) {
   StudyConfig study{.path = path, .measurements = make_measurements()};
   const ConfigNode root = read_tree(path, study.runs_of, read);
+  check_is_study(root, path);
   const auto fields = read_with<StudyFields>(root, "", study, KeysOf::study);
   const ScaleFields scale = read_scale(fields, asked_scale, study);
   const auto of_recipes = recipe_overrides(study, overrides, option);
