@@ -1,9 +1,10 @@
 // The events of one request's texts. The model's thread adds events; the connection's thread takes
-// them.
+// them. A client that reads slowly leaves events here.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -27,10 +28,14 @@ struct AnswerEvent {
 /// Thread-safe for one thread that adds and one that takes.
 class Answer {
  public:
-  explicit Answer(std::size_t texts) : open_(texts) {}
-  void add(AnswerEvent event);
-  /// The new events. Waits up to `patience` if there are none.
-  std::vector<AnswerEvent> take(std::chrono::milliseconds patience);
+  /// @param most_bytes  the limit of the events that are not taken
+  Answer(std::size_t texts, std::size_t most_bytes) : most_bytes_(most_bytes), open_(texts) {}
+  /// @return whether the events that are not taken keep the limit
+  bool add(AnswerEvent event);
+  /// The oldest events: as many as reach `bytes`, or all. Waits up to `patience` if there are none.
+  std::vector<AnswerEvent> take(std::chrono::milliseconds patience, std::size_t bytes);
+  /// Whether events wait to be taken.
+  bool has_events() const;
   /// Whether all texts have ended and all events were taken.
   bool over() const;
 
@@ -38,7 +43,9 @@ class Answer {
   mutable std::mutex mutex_;
   std::condition_variable event_added_;
   std::deque<AnswerEvent> events_;
-  std::size_t open_;  // texts that have not ended
+  const std::size_t most_bytes_;
+  std::size_t bytes_ = 0;  // of `events_`
+  std::size_t open_;       // texts that have not ended
 };
 
 }  // namespace penstock::serve

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -118,13 +119,13 @@ RequestLimits limits_of(RequestLimits limits, const std::vector<ServedModel>& mo
 
 /// Starts the request's texts.
 std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& request,
-                                  ReplyHead& head, std::size_t& texts) {
+                                  std::size_t unread_bytes, ReplyHead& head, std::size_t& texts) {
   // The error names the prompt for any mistake in its tokens.
   const char* const key = request.chat ? "messages" : "prompt";
   try {
     std::vector<TextOrder> orders = text_orders(model, request, head);
     texts = orders.size();
-    return model.service->submit(std::move(orders));
+    return model.service->submit(std::move(orders), unread_bytes);
   } catch (const RequestError& error) {
     if (error.status() != 400 || !error.parameter().empty()) throw;
     throw RequestError(400, error.message(), key);
@@ -262,9 +263,13 @@ Reply Api::texts(TextRequest request) {
   const TextReply::Form form{.path = request.chat ? "/v1/chat/completions" : "/v1/completions",
                              .stream = request.stream,
                              .begun = begun,
-                             .deadline = begun + options_.timeout};
+                             .deadline = begun + options_.timeout,
+                             .reading_end = begun + options_.timeout + options_.reading_time};
   std::size_t texts = 0;
-  std::unique_ptr<Ticket> ticket = submitted(model, request, head, texts);
+  // The parts of a whole answer are taken as they come.
+  const std::size_t unread =
+      request.stream ? options_.unread_bytes : std::numeric_limits<std::size_t>::max();
+  std::unique_ptr<Ticket> ticket = submitted(model, request, unread, head, texts);
   auto reply = std::make_unique<TextReply>(
       std::move(ticket), ReplyWriter(head, texts, model.service->tokenizer()), form, metrics_);
   return {.type = request.stream ? "text/event-stream" : "application/json",

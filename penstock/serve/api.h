@@ -23,7 +23,11 @@ struct ApiOptions {
   /// Further bodies to GET, by path; "/" replaces the page.
   std::map<std::string, std::function<Reply()>> endpoints;
   std::chrono::milliseconds timeout{600'000};  ///< limit of one answer
-  std::int64_t routing_tokens = 2048;          ///< largest number of tokens of POST /v1/routing
+  /// The time after `timeout` in which a client may read what was written of its stream.
+  std::chrono::milliseconds reading_time{10'000};
+  /// Memory for the part of a stream that its client has not read. A text beyond it is interrupted.
+  std::size_t unread_bytes = 8 << 20;
+  std::int64_t routing_tokens = 2048;  ///< largest number of tokens of POST /v1/routing
   /// Largest number of gates and logits that the answers to POST /v1/routing hold together. An
   /// answer that is alone may hold more.
   std::int64_t routing_numbers = 1 << 25;

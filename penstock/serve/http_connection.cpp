@@ -126,8 +126,7 @@ Headers HttpConnection::headers_of(const Reply& reply) const {
 
 bool HttpConnection::send(Reply reply) {
   if (!reply.stream) return send_whole(reply);
-  return reply.as_it_comes && !head_.http_1_0 ? send_stream(std::move(reply))
-                                              : wait_and_send(std::move(reply));
+  return reply.as_it_comes ? send_stream(std::move(reply)) : wait_and_send(std::move(reply));
 }
 
 bool HttpConnection::send_whole(const Reply& reply) {
@@ -145,23 +144,27 @@ bool HttpConnection::still_there(const std::string& probe) {
   // A probe tells a client that only sends no more from a client that is gone: the system of a
   // client that is gone answers with a reset.
   const auto now = Clock::now();
-  if (now < next_probe_ || head_.http_1_0) return true;
+  if (now < next_probe_ || probe.empty()) return true;
   next_probe_ = now + kProbe;
   return write(probe);
 }
 
 bool HttpConnection::wait_and_send(Reply reply) {
   next_probe_ = {};
+  const std::string probe = head_.http_1_0 ? std::string() : kContinue;
   while (reply.stream->next(reply.body, kLook))
-    if (!still_there(kContinue)) return false;
+    if (!still_there(probe)) return false;
   reply.status = reply.stream->status();
   return send_whole(reply);
 }
 
 bool HttpConnection::send_stream(Reply reply) {
+  const bool chunked = !head_.http_1_0;  // in HTTP/1.0 the end of the connection ends the answer
+  if (!chunked) head_.keeps_alive = false;
+  const auto framed = [&](std::string text) { return chunked ? as_chunk(text) : text; };
   Headers headers = headers_of(reply);
   headers.emplace_back("Cache-Control", "no-store");
-  headers.emplace_back("Transfer-Encoding", "chunked");
+  if (chunked) headers.emplace_back("Transfer-Encoding", "chunked");
   if (!write(response_head(reply.status, headers))) return false;
   if (head_.method == "HEAD") return true;
   next_probe_ = {};
@@ -171,10 +174,10 @@ bool HttpConnection::send_stream(Reply reply) {
     more = reply.stream->next(text, kLook);
     // Events may have a comment between them. The parts of another body come without a pause, and
     // sending the next one fails if the client is gone.
-    if (!(events ? still_there(as_chunk(":\n\n")) : socket_.peer() != Peer::gone)) return false;
-    if (!text.empty() && !write(as_chunk(text))) return false;
+    if (!(events ? still_there(framed(":\n\n")) : socket_.peer() != Peer::gone)) return false;
+    if (!text.empty() && !write(framed(std::move(text)))) return false;
   }
-  return write("0\r\n\r\n");
+  return !chunked || write("0\r\n\r\n");
 }
 
 void HttpConnection::refuse(const RequestError& error, const Headers& headers) {

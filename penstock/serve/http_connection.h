@@ -51,10 +51,11 @@ class HttpConnection {
   bool send_whole(const Reply& reply);
   /// Collects the whole answer, then sends it.
   bool wait_and_send(Reply reply);
+  /// Sends each part as it comes: in chunks, or in HTTP/1.0 up to the connection's end.
   bool send_stream(Reply reply);
   void refuse(const RequestError& error, const Headers& headers = {});
-  /// Whether the client is still there. To find out, it sends `probe` to a client that has closed
-  /// its sending side.
+  /// Whether the client is still there. To find out, it sends `probe`, unless that is empty, to a
+  /// client that has closed its sending side.
   bool still_there(const std::string& probe);
   Headers headers_of(const Reply& reply) const;
   bool write(std::string_view text) { return socket_.write(text, limits_.write_time); }

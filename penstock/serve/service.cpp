@@ -77,8 +77,14 @@ void Service::run() {
   commands_.clear();
 }
 
+void Service::cancel(const Ids& ids) {
+  post([this, ids] {
+    for (const Batcher::Id id : *ids) batcher_.cancel(id);
+  });
+}
+
 void Service::add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<Answer>& answer,
-                        std::vector<Batcher::Id>& ids) {
+                        const Ids& ids) {
   if (stopping_) throw stops();
   if (batcher_.waiting() + std::ssize(orders) > queue_)
     throw RequestError(429, "too many requests wait; try again later");
@@ -88,8 +94,8 @@ void Service::add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<An
       order.prompt_scores = [answer, i](const std::vector<TokenScore>& scores) {
         answer->add({.text = i, .prompt_scores = scores});
       };
-      order.token = [answer, i](const GeneratedToken& token) {
-        answer->add({.text = i, .token = token});
+      order.token = [this, answer, ids, i](const GeneratedToken& token) {
+        if (!answer->add({.text = i, .token = token})) cancel(ids);
       };
       order.done = [answer, i](const Completion& completion, const std::string& rest) {
         answer->add({.text = i, .finish = completion.finish, .rest = rest});
@@ -97,23 +103,19 @@ void Service::add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<An
       order.failed = [answer, i](const std::string& why) {
         answer->add({.text = i, .failure = why});
       };
-      ids.push_back(batcher_.add(std::move(order)));
+      ids->push_back(batcher_.add(std::move(order)));
     }
   } catch (const Error& error) {
-    for (const Batcher::Id id : ids) batcher_.cancel(id);
+    for (const Batcher::Id id : *ids) batcher_.cancel(id);
     throw RequestError(400, error.what());
   }
 }
 
-std::unique_ptr<Ticket> Service::submit(std::vector<TextOrder> orders) {
-  auto answer = std::make_shared<Answer>(orders.size());
+std::unique_ptr<Ticket> Service::submit(std::vector<TextOrder> orders, std::size_t untaken_bytes) {
+  auto answer = std::make_shared<Answer>(orders.size(), untaken_bytes);
   auto ids = std::make_shared<std::vector<Batcher::Id>>();
-  call([&] { add_texts(orders, answer, *ids); });
-  return std::make_unique<Ticket>(answer, [this, ids] {
-    post([this, ids] {
-      for (const Batcher::Id id : *ids) batcher_.cancel(id);
-    });
-  });
+  call([&] { add_texts(orders, answer, ids); });
+  return std::make_unique<Ticket>(answer, [this, ids] { cancel(ids); });
 }
 
 void Service::with_model(const std::function<void(LanguageModel&)>& use) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <memory>
@@ -53,9 +54,11 @@ class Service {
   ~Service();
 
   /// Starts all of the request's texts, or none. Replaces the callbacks in the orders.
+  /// @param untaken_bytes  limit of the events that the answer keeps. The texts are interrupted
+  ///   once it is passed, so that a client that reads slowly does not take the memory.
   /// Throws RequestError: 429 if too many texts wait, 503 if the service stops, 400 for an invalid
   /// order.
-  std::unique_ptr<Ticket> submit(std::vector<TextOrder> orders);
+  std::unique_ptr<Ticket> submit(std::vector<TextOrder> orders, std::size_t untaken_bytes);
   /// Calls `use` with the model between two steps, and waits for it. Throws the exceptions of
   /// `use`, and RequestError 503 if the service stops.
   void with_model(const std::function<void(LanguageModel&)>& use);
@@ -80,8 +83,11 @@ class Service {
   void post(std::function<void()> command);
   /// Posts `command` and waits for it. Throws its exceptions.
   void call(const std::function<void()>& command);
+  using Ids = std::shared_ptr<std::vector<Batcher::Id>>;
   void add_texts(std::vector<TextOrder>& orders, const std::shared_ptr<Answer>& answer,
-                 std::vector<Batcher::Id>& ids);
+                 const Ids& ids);
+  /// Interrupts these texts before the next step.
+  void cancel(const Ids& ids);
 
   std::shared_ptr<LanguageModel> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;

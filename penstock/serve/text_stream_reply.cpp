@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/base/error.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// The memory of the events that become one part of an answer. Their text takes several times as
+/// much.
+constexpr std::size_t kPartBytes = 32768;
 
 double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
@@ -56,9 +61,13 @@ bool TextReply::next(std::string& out, std::chrono::milliseconds patience) {
   if (over_) return false;
   if (!std::exchange(begun_, true) && form_.stream)
     for (const std::string& chunk : writer_.first_chunks()) out += as_event(chunk);
-  for (const AnswerEvent& event : ticket_->answer().take(patience)) take(event, out);
-  if (Clock::now() > form_.deadline && !std::exchange(late_, true)) ticket_->cancel();
-  if (!ticket_->answer().over()) return true;
+  Answer& answer = ticket_->answer();
+  for (const AnswerEvent& event : answer.take(patience, kPartBytes)) take(event, out);
+  const auto now = Clock::now();
+  if (now > form_.deadline && !std::exchange(late_, true)) ticket_->cancel();
+  PENSTOCK_CHECK(!form_.stream || now < form_.reading_end || !answer.has_events(),
+                 "the client did not read its stream within the time limit");
+  if (!answer.over()) return true;
   finish(out);
   return false;
 }

@@ -19,10 +19,12 @@ class TextReply : public ReplyStream {
     std::string path;  ///< the request's path, as the metrics count it
     bool stream = false;
     std::chrono::steady_clock::time_point begun, deadline;
+    std::chrono::steady_clock::time_point reading_end;  ///< of a stream's client
   };
   /// REQUIRES: `metrics` outlives the reply.
   TextReply(std::unique_ptr<Ticket> ticket, ReplyWriter writer, Form form, Metrics& metrics);
   ~TextReply() override;
+  /// Throws Error for a client that has not read its stream when the time for it is over.
   bool next(std::string& out, std::chrono::milliseconds patience) override;
   /// 500 if the model failed, 504 if the deadline passed before the first token, else 200.
   int status() const override { return status_; }

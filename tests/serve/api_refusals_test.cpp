@@ -198,6 +198,45 @@ TEST(Api, TimeLimitsCutAnswers) {
   EXPECT_EQ(got.back()["choices"][0]["finish_reason"], "interrupted");
 }
 
+TEST(Api, AStreamThatIsNotReadIsCutWithoutLoss) {
+  ApiOptions options;
+  options.unread_bytes = 100'000;
+  Server server(Server::usual(), options);
+  Reply slow = server.ask("/v1/completions", R"({"prompt": "x", "max_tokens": 50000, "n": 2,
+      "temperature": 0, "stream": true, "routing": "logits"})");
+  EXPECT_TRUE(server.settles(0));
+  const auto got = events(all_of(slow));
+  std::vector<int> tokens(2);  // of each text
+  for (const json& event : got) {
+    if (!event.contains("routing")) continue;
+    int& next = tokens.at(event["choices"][0]["index"].get<std::size_t>());
+    EXPECT_EQ(event["routing"]["token"].get<int>(), next++);
+  }
+  for (const int count : tokens) EXPECT_TRUE(count > 10 && count < 2000) << count;
+  for (std::size_t i = 1; i < 3; ++i)
+    EXPECT_EQ(got[got.size() - i]["choices"][0]["finish_reason"], "interrupted");
+}
+
+TEST(Api, AWholeAnswerHasNoLimitOfAStream) {
+  ApiOptions options;
+  options.unread_bytes = 100;
+  Server server(Server::usual(), options);
+  const json got = answer(server, "/v1/completions", R"({"prompt": "x", "max_tokens": 40,
+      "temperature": 0, "logprobs": 5})");
+  EXPECT_EQ(got["usage"]["completion_tokens"], 40);
+}
+
+TEST(Api, AStreamIsReadWithinItsTime) {
+  ApiOptions options;
+  options.timeout = 0ms;
+  options.reading_time = 0ms;
+  Server server(Server::usual(), options);
+  Reply reply = server.ask("/v1/completions", R"({"prompt": "x", "max_tokens": 400,
+      "temperature": 0, "stream": true})");
+  EXPECT_TRUE(server.settles(0));  // its client has read nothing so far
+  EXPECT_ANY_THROW(all_of(reply));
+}
+
 TEST(Api, StoppingEndsAnswersAndRefusesMore) {
   Server server;
   Reply reply = server.ask("/v1/completions", kLong + "1}");

@@ -109,14 +109,26 @@ struct HttpServerTest : ::testing::Test {
   }
 };
 
-TEST_F(HttpServerTest, AStreamInHttp10ComesWhole) {
+TEST_F(HttpServerTest, AStreamInHttp10EndsWithItsConnection) {
   const Client client(server);
-  client.send("GET /stream HTTP/1.0\r\n\r\n");
+  client.send("GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  client.end_of_sending();  // so a comment comes before the answer's end
   EXPECT_TRUE(echo.settles(1));
+  std::this_thread::sleep_for(300ms);
   echo.go_on = false;
   const std::string all = client.read();
+  for (const char* header : {"Content-Length", "Transfer-Encoding"})
+    EXPECT_EQ(all.find(header), std::string::npos) << all;
+  EXPECT_NE(all.find("Connection: close\r\n"), std::string::npos) << all;
+  EXPECT_TRUE(all.ends_with("\r\n\r\n:\n\ndone")) << all;
+}
+
+TEST_F(HttpServerTest, AnAnswerThatIsWaitedForComesWholeInHttp10) {
+  echo.go_on = false;
+  const Client client(server);
+  client.send("GET /wait HTTP/1.0\r\n\r\n");
+  const std::string all = client.read();
   EXPECT_NE(all.find("Content-Length: 4\r\n"), std::string::npos) << all;
-  EXPECT_EQ(all.find("Transfer-Encoding"), std::string::npos) << all;
   EXPECT_TRUE(all.ends_with("\r\n\r\ndone")) << all;
 }
 
