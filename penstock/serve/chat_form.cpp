@@ -52,6 +52,13 @@ std::string tulu(const std::vector<ChatMessage>& messages) {
   return out + "<|assistant|>\n";
 }
 
+std::string phi3(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages)
+    out += concat("<|", word(message.role), "|>\n", message.content, "<|end|>\n");
+  return out + "<|assistant|>\n";
+}
+
 constexpr std::string_view kDeepseekEnd = "<｜end▁of▁sentence｜>";
 
 std::string deepseek(const std::vector<ChatMessage>& messages) {
@@ -125,6 +132,18 @@ bool writes_beginning(ChatForm form) {
          form == ChatForm::tulu || form == ChatForm::deepseek;
 }
 
+/// Whether the template writes a question as Phi-3's do: with a line's end behind "<|user|>", which
+/// may stand in the template as two characters or in a text of its own, and with "<|end|>".
+bool writes_phi3(std::string_view text) {
+  const auto has = [&](std::string_view piece) {
+    return text.find(piece) != std::string_view::npos;
+  };
+  bool line = false;
+  for (const std::string_view end : {"\\n", "\n", "' + '\\n'", "' + '\n'"})
+    line = line || has(concat("<|user|>", end));
+  return line && has("<|assistant|>") && has("message['content'] + '<|end|>");
+}
+
 }  // namespace
 
 std::string chat_form_names() {
@@ -147,6 +166,7 @@ std::optional<ChatForm> recognise_chat_form(std::string_view text) {
   if (has("<|user|>") && has("<|assistant|>") && has("eos_token") && !has("<|end|>"))
     return has("message['content'] + '\\n'") || has("message['content'] + '\n'") ? ChatForm::tulu
                                                                                  : ChatForm::zephyr;
+  if (writes_phi3(text)) return ChatForm::phi3;
   return {};
 }
 
@@ -164,6 +184,8 @@ std::string chat_text(ChatForm form, const std::vector<ChatMessage>& messages) {
       return zephyr(messages);
     case ChatForm::tulu:
       return tulu(messages);
+    case ChatForm::phi3:
+      return phi3(messages);
     case ChatForm::deepseek:
       return deepseek(messages);
     case ChatForm::plain:
@@ -184,6 +206,8 @@ std::string_view answer_end(ChatForm form) {
       return "</s>";
     case ChatForm::tulu:
       return "<|endoftext|>";
+    case ChatForm::phi3:
+      return "<|end|>";
     case ChatForm::deepseek:
       return kDeepseekEnd;
     case ChatForm::plain:

@@ -13,9 +13,9 @@
 
 namespace penstock::serve {
 
-enum class ChatForm { chatml, llama2, llama3, mistral, zephyr, tulu, deepseek, plain };
-constexpr std::array<std::string_view, 8> words(ChatForm) {
-  return {"chatml", "llama2", "llama3", "mistral", "zephyr", "tulu", "deepseek", "plain"};
+enum class ChatForm { chatml, llama2, llama3, mistral, zephyr, tulu, phi3, deepseek, plain };
+constexpr std::array<std::string_view, 9> words(ChatForm) {
+  return {"chatml", "llama2", "llama3", "mistral", "zephyr", "tulu", "phi3", "deepseek", "plain"};
 }
 /// The list of all forms: "chatml, llama2, .. or plain".
 std::string chat_form_names();

@@ -177,9 +177,10 @@ std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& 
     if (role == "developer") role = "system";
     const auto known = of_word<ChatRole>(role);
     if (!known) message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
-    out.push_back({.role = *known, .content = content_of(message, name)});
     // Clients send an answer back as they got it, with the keys of features that it does not use.
+    // A message that calls tools may have no content, so these keys are read first.
     refuse_missing_features_of_message(message);
+    out.push_back({.role = *known, .content = content_of(message, name)});
     message.finish();
   }
   return out;

@@ -42,6 +42,9 @@ TEST(ChatForm, TextsAreThoseOfTheTemplates) {
       chat_text(ChatForm::tulu, kChat),
       "<|system|>\nBe brief.\n<|user|>\nHi\n<|assistant|>\nHello<|endoftext|>\n<|user|>\nBye\n"
       "<|assistant|>\n");
+  EXPECT_EQ(chat_text(ChatForm::phi3, kChat),
+            "<|system|>\nBe brief.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello<|end|>\n"
+            "<|user|>\nBye<|end|>\n<|assistant|>\n");
   EXPECT_EQ(
       chat_text(ChatForm::deepseek, kChat),
       "Be brief.\n\nUser: Hi\n\nAssistant: Hello<｜end▁of▁sentence｜>User: Bye\n\nAssistant:");
@@ -78,8 +81,27 @@ TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
   EXPECT_EQ(recognise_chat_form("'User: ' + message['content'] + '\\n\\n' "
                                 "'Assistant: ' + message['content'] + eos_token"),
             ChatForm::deepseek);
-  EXPECT_FALSE(recognise_chat_form("'<|user|>' '<|end|>' '<|assistant|>' eos_token is Phi's"));
-  EXPECT_FALSE(recognise_chat_form("<start_of_turn>"));
+  for (const char* line : {"\\n'", "\n'", "' + '\\n'", "' + '\n'"})
+    EXPECT_EQ(recognise_chat_form("'<|user|>" + std::string(line) +
+                                  " + message['content'] + '<|end|>\\n' + '<|assistant|>\\n' "
+                                  "{% else %}{{ eos_token }}"),
+              ChatForm::phi3);
+  EXPECT_FALSE(
+      recognise_chat_form("'<|user|>' + message['content'] + '<|end|>' '<|assistant|>' "
+                          "eos_token: without line ends as in Phi-4-mini"));
+  EXPECT_FALSE(recognise_chat_form("'<start_of_turn>' + role + '\\n' is Gemma's"));
+}
+
+TEST(ChatForm, AnswersEndWithThePieceThatEndsThemInChats) {
+  const std::vector<ChatMessage> chat{
+      {ChatRole::user, "Hi"}, {ChatRole::assistant, "Hello"}, {ChatRole::user, "Bye"}};
+  for (std::size_t i = 0; i < words(ChatForm()).size(); ++i) {
+    const auto form = static_cast<ChatForm>(i);
+    const std::string text = chat_text(form, chat);
+    const std::string behind = text.substr(text.find("Hello") + std::string("Hello").size());
+    const std::string end(answer_end(form));
+    EXPECT_LE(behind.find(end), 1u) << words(form)[i];  // llama2 and plain have white space first
+  }
 }
 
 /// A tokenizer with a piece for each byte and two control pieces.

@@ -136,6 +136,14 @@ TEST(MissingFeatures, AMessageMayHaveTheirNeutralValuesAlone) {
     });
 }
 
+TEST(MissingFeatures, AMessageThatCallsToolsMayHaveNoContent) {
+  for (const char* content : {"", R"("content": null, )"})
+    EXPECT_EQ(
+        refused_key(parse_chat, R"({"messages": [{"role": "assistant", )" + std::string(content) +
+                                    R"("tool_calls": [{"id": "a"}]}]})"),
+        "messages[0].tool_calls");
+}
+
 TEST(MissingFeatures, ARefusalNamesTheValuesThatAreAccepted) {
   const auto message = [](const std::string& keys) -> std::string {
     try {
