@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -18,6 +19,7 @@
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/processes/end_on_signal.h"
+#include "penstock/data/utf8.h"
 #include "penstock/eval/text_windows.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/stored_model.h"
@@ -40,7 +42,7 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
   return out;
 }
 
-/// Scores a text in windows of `length` tokens.
+/// The model that scores, with the number of tokens of its windows.
 struct ModelToScore {
   std::string directory;
   std::optional<std::int64_t> step;
@@ -48,6 +50,15 @@ struct ModelToScore {
   std::shared_ptr<LanguageModel> model;
   std::int64_t length = 0;
 };
+
+/// Tells that a text is not UTF-8, such as one in UTF-16. It is scored all the same.
+void note_broken_utf8(const std::string& name, std::string_view text) {
+  const auto offset = find_invalid_utf8(text);
+  if (offset == text.npos) return;
+  print_line(stderr, fmt::format("note: {} is not UTF-8 (byte 0x{:02x} at offset {}); text in "
+                                 "another encoding has to be converted first, with iconv",
+                                 name, static_cast<unsigned char>(text[offset]), offset));
+}
 
 ModelToScore load_to_score(const EvalTextOptions& options) {
   const Weights weights = options.fold   ? Weights::as_f32
@@ -138,6 +149,7 @@ void run_eval_text(const EvalTextOptions& options) {
   const auto protocol = named_word<TextProtocol>(options.protocol, "--protocol");
   const std::string text = real_file_system().read(options.text);
   PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
+  note_broken_utf8(options.text, text);
   if (!options.per_token.empty())
     for (const std::string& read : {options.text, options.model})
       check_overwrites_no_input(options.per_token, read);

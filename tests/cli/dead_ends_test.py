@@ -167,6 +167,11 @@ def check_output_paths(shell):
     write(shell, "ids.json", "[1, 18446744073709551615]")
     shell.mistake(1, ["ids.json: entry 1 of its array is no token id"], "trace", "run", "--tokens", "ids.json", "--out", "t")
     shell.mistake(1, ["letter.txt: has 1 token and a token is scored after another"], "eval", "run", "--text", "letter.txt")
+    with open(os.path.join(shell.directory, "latin.txt"), "wb") as text:
+        text.write("the gate at the café decides\n".encode("latin-1") * 20)
+    done = shell.run("eval", "run", "--text", "latin.txt")
+    shell.expect("a text in Latin-1", done.returncode == 0 and
+                 "note: latin.txt is not UTF-8 (byte 0xe9 at offset 19); text in another encoding" in done.stderr, done.stderr)
     done = shell.run("eval", "nowhere", "--data", "corpus", "--json")
     shell.expect("an error under --json", done.returncode == 1 and done.stdout == "", done.stdout)
     shell.expect("eval --tokenizer", shell.ok("eval", "run", "--data", "corpus", "--tokenizer", "corpus") ==
