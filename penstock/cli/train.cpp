@@ -25,6 +25,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/report/report.h"
 #include "penstock/study/tables/text_samples.h"
+#include "penstock/train/check_is_recipe.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/read_recipe.h"
 #include "penstock/train/recipe_template.h"
@@ -152,6 +153,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ignore_broken_pipes();  // a run goes on without the reader of its messages
     ConfigNode node = read_toml(options->recipe);
+    check_is_recipe(node);
     apply_overrides(node, options->overrides, kSetOption);
     const std::string out = run_directory(*options);
     const dist::Identity identity = dist::identity_from(dist::process_environment());

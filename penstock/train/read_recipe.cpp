@@ -6,12 +6,12 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/joined.h"
-#include "penstock/base/shell_quoted.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/train/check_is_recipe.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"
@@ -148,17 +148,6 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   PENSTOCK_CHECK(takes_k(recipe.model, train.eval_k), "train.eval_k = ", train.eval_k,
                  " is not from 1 to ", most_k(recipe.model),
                  ", the most experts that a token of this router may ask for");
-}
-
-/// Refuses a study's file.
-void check_is_recipe(const ConfigNode& node) {
-  for (const char* of_studies : {"variants", "like"}) {
-    const ConfigNode* found = node.find(of_studies);
-    if (found && !found->file().empty())
-      fail(found->origin(), ": ", of_studies,
-           " is a key of studies, not of recipes; run a study with `penstock study ",
-           shell_quoted(found->file()), "`");
-  }
 }
 
 enum class Kind { asked, recorded };
