@@ -26,6 +26,9 @@
 namespace penstock {
 namespace {
 
+/// Options that --ranks takes with it.
+constexpr const char *kMemory = "--memory", *kLayouts = "--layouts";
+
 struct InfoOptions {
   std::string target, scale;
   std::vector<std::string> overrides;
@@ -59,8 +62,6 @@ void answer_layouts(const Recipe& recipe, const InfoOptions& options, bool assum
 
 void print_info(const InfoOptions& options) {
   const LayoutQuestion& layouts = options.layouts;
-  PENSTOCK_CHECK(layouts.ranks > 0 || layouts.memory == 0,
-                 "--memory is for the layouts of --ranks N; give that too");
   Recipe recipe;
   bool assumed = false;
   if (std::filesystem::is_directory(options.target) || is_model_file(options.target)) {
@@ -151,10 +152,17 @@ void add_layouts(CLI::App& command, LayoutQuestion& layouts) {
                   "show the layouts with the shortest estimated step for this number of processes, "
                   "in place of the recipe's [parallel]")
       ->check(whole_number(1, 1 << 16));
-  add_number(command, "--memory", layouts.memory, "memory of each process, in bytes; with --ranks");
-  command.add_option("--layouts", layouts.shown, "number of layouts shown; with --ranks")
+  add_number(command, kMemory, layouts.memory, "memory of each process, in bytes; with --ranks");
+  command.add_option(kLayouts, layouts.shown, "number of layouts shown; with --ranks")
       ->check(whole_number(1, 1000))
       ->capture_default_str();
+}
+
+/// Throws Error if an option of --ranks is given without it.
+void check_goes_with_ranks(const CLI::App& command, const LayoutQuestion& layouts) {
+  for (const char* option : {kMemory, kLayouts})
+    PENSTOCK_CHECK(layouts.ranks > 0 || command.count(option) == 0, option,
+                   " is for the layouts of --ranks N; give that too");
 }
 
 }  // namespace
@@ -181,7 +189,10 @@ void add_info_command(CLI::App& app) {
       "  penstock info recipes/remoe/remoe-182m.toml --ranks 16 --memory 16e9 --bandwidth 3e9\n"
       "  penstock info recipes/demo/study.toml\n"
       "  penstock info table1.toml --scale paper");
-  command->callback([options] { print_info(*options); });
+  command->callback([options, command] {
+    check_goes_with_ranks(*command, options->layouts);
+    print_info(*options);
+  });
 }
 
 }  // namespace penstock

@@ -37,7 +37,8 @@ def check_outputs(shell, source):
     shell.expect("layouts with notes", "note: --set train.warmup_steps=1000: " in told and
                  "note: counted with a vocabulary of 256" in told, told)
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
-    shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
+    for option, value in (("--memory", "1e9"), ("--layouts", "3"), ("--layouts", "5")):
+        shell.mistake(1, [option + " is for the layouts of --ranks N"], "info", "recipe.toml", option, value)
     shell.expect("FLOPs of a large model", "FLOPs         995.36 GFLOP per sequence of 1024 " in
                  shell.ok("info", os.path.join(source, "recipes/remoe/remoe-182m.toml")))
     for sizes in ((), ("--set", "model.d_model=4", "--set", "model.d_ffn=4", "--set", "train.sequence_length=2")):
