@@ -10,28 +10,38 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/loopback.h"
+#include "penstock/dist/job_name.h"
 
 namespace penstock::dist {
 namespace {
 
-/// Keys of the table: the number of the job's ranks, and the rank of another job that came last.
-constexpr const char *kSize = "size", *kRefused = "refused";
+/// Keys of the table: the number of the job's ranks, its name, and the rank of another job that
+/// came last.
+constexpr const char *kSize = "size", *kJob = "job", *kRefused = "refused";
+
+std::string job_text(const std::string& name) {
+  return name.empty() ? "no job with a name" : concat("job '", name, "'");
+}
 
 }  // namespace
 
-KeyValues values_of_job(int ranks) { return {{kSize, std::to_string(ranks)}}; }
+KeyValues values_of_job(int ranks, const std::string& name) {
+  return {{kSize, std::to_string(ranks)}, {kJob, name}};
+}
 
 GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
                        const std::function<void()>& connecting)
     : identity_(identity), silence_(options.silence) {
+  const std::string job = job_name(identity, process_environment());
   if (identity.hosts_store)
-    server_.emplace(identity.address, identity.port, values_of_job(identity.size),
+    server_.emplace(identity.address, identity.port, values_of_job(identity.size, job),
                     options.start_timeout, connecting);
   KeyClientOptions client = client_options();
   client.connecting = connecting;
   client_ = std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout,
                                         std::move(client));
   check_counts_alike();
+  check_same_job(job);
 }
 
 GroupTable::~GroupTable() { end(); }
@@ -48,6 +58,17 @@ void GroupTable::check_counts_alike() {
        " has ", *theirs,
        "; give all ranks of a job the same number, and each job its own "
        "MASTER_PORT");
+}
+
+void GroupTable::check_same_job(const std::string& job) {
+  const std::string theirs = client_->get(kJob).value_or("");
+  if (theirs == job) return;
+  const std::string mine =
+      concat("rank ", identity_.rank, " on ", host_name(), " is of ", job_text(job));
+  client_->set(kRefused, mine);
+  fail(mine, ", and the ranks at ", identity_.address, ":", identity_.port, " are of ",
+       job_text(theirs),
+       "; give each job its own MASTER_PORT, and all ranks of a job the same PENSTOCK_JOB or none");
 }
 
 void GroupTable::come_by_ipv4() {

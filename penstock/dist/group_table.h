@@ -16,13 +16,15 @@
 
 namespace penstock::dist {
 
-/// What the table of ranks holds from its start: the number of the job's ranks.
-KeyValues values_of_job(int ranks);
+/// What the table of ranks holds from its start: the number of the job's ranks, and the job's name
+/// (job_name()).
+KeyValues values_of_job(int ranks, const std::string& name = "");
 
 class GroupTable {
  public:
   /// Listens if this rank hosts the table, and connects. Throws Error that names the address; also
-  /// if the table is not one of ranks, or its job has another number of ranks (that job goes on).
+  /// if the table is not one of ranks, or its job has another number of ranks or another name (that
+  /// job goes on).
   /// @param connecting  called repeatedly until connected; may be null
   GroupTable(const Identity& identity, const GroupOptions& options,
              const std::function<void()>& connecting);
@@ -32,9 +34,9 @@ class GroupTable {
 
   const std::shared_ptr<KeyClient>& client() const { return client_; }
   Links& links() { return links_; }
-  /// Says what is wrong if ranks do not arrive: a rank that counts another number of ranks was
-  /// refused, or a host's name leads to the loopback, where ranks on other machines cannot come in.
-  /// On Debian a machine's own name does. Otherwise "".
+  /// Says what is wrong if ranks do not arrive: a rank that counts another number of ranks, or is
+  /// of another job, was refused, or a host's name leads to the loopback, where ranks on other
+  /// machines cannot come in. On Debian a machine's own name does. Otherwise "".
   std::string why_missing() const;
   /// Makes this rank's client one of IPv4. Gloo connects ranks by one protocol only, and other
   /// ranks may not reach the addresses of IPv6 that the name of rank 0's machine also has. Throws
@@ -66,6 +68,7 @@ class GroupTable {
 
  private:
   void check_counts_alike();
+  void check_same_job(const std::string& job);
   std::string loopback_notice() const;
   std::string name(const RankLoss& lost) const;
 

@@ -226,6 +226,25 @@ def test_rank_of_another_job(trial, reference):
     print("a rank of another job is refused, and the run goes on")
 
 
+def test_rank_of_a_job_with_another_name(trial, reference):
+    """Another job of two ranks was given the same port. Its rank 1 comes first, with another recipe."""
+    run, port = trial.new_run(), str(random.SystemRandom().randrange(21000, 29000))
+    other, = start_by_hand(trial, trial.new_run(), "--set", "train.lr=1e-5", ranks=(1,), MASTER_PORT=port,
+                           PENSTOCK_JOB="red")
+    first, = start_by_hand(trial, run, ranks=(0,), MASTER_PORT=port, PENSTOCK_JOB="blue")
+    _, refused = other.communicate(timeout=120)
+    if other.returncode != 1 or refused.count("penstock: ") != 1 or " is of job 'red', and the ranks at " \
+            f"127.0.0.1:{port} are of job 'blue'; give each job its own MASTER_PORT" not in refused:
+        fail("a rank of a job with another name ended with", other.returncode, refused)
+    second, = start_by_hand(trial, run, ranks=(1,), MASTER_PORT=port, PENSTOCK_JOB="blue")
+    for process in (first, second):
+        _, errors = process.communicate(timeout=120)
+        if process.returncode != 0:
+            fail("exit code", process.returncode, errors)
+    same_end(run, reference)
+    print("a rank of a job with another name is refused, and the run goes on")
+
+
 def test_ipv6(trial, reference):
     """Ranks meet on the loopback of IPv6. Which card GLOO_SOCKET_IFNAME names does not matter there."""
     try:
@@ -281,6 +300,7 @@ def main():
         test_begun_in_turn(trial)
         test_started_by_another(trial, reference)
         test_rank_of_another_job(trial, reference)
+        test_rank_of_a_job_with_another_name(trial, reference)
         test_ipv6(trial, reference)
         test_missing_rank_zero(trial)
 
