@@ -11,11 +11,11 @@
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/portable_source.h"
-#include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_source.h"
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
+#include "tests/models/formats/rewritten_gguf.h"
 
 namespace penstock {
 namespace {
@@ -245,12 +245,7 @@ TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
     if (!key.starts_with("tokenizer.")) keys.emplace_back(key, value);
   for (const auto& [key, value] : pieces.metadata())
     if (key.starts_with("tokenizer.")) keys.emplace_back(key, value);
-  std::vector<GgufPlanned> planned;
-  for (const auto& tensor : rows.tensors())
-    planned.push_back({tensor.name, tensor.type, tensor.shape});
-  GgufWriter writer(real_file_system(), temp.path() / "odd.gguf", keys, planned);
-  for (const auto& tensor : rows.tensors()) writer.write(tensor.name, tensor.data);
-  writer.commit();
+  testing::rewrite_gguf(rows, keys, temp.path("odd.gguf"));
   testing::expect_error([&] { GgufSource(temp.path("odd.gguf")).tokenizer(); },
                         {"tokenizer.ggml.tokens"});
 }

@@ -9,16 +9,14 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/base/file_system.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf.h"
-#include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_source.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
+#include "tests/models/formats/rewritten_gguf.h"
 
 namespace penstock {
 namespace {
@@ -63,16 +61,6 @@ GgufMetadata damaged(GgufMetadata metadata, std::mt19937_64& draw) {
   return metadata;
 }
 
-/// Writes the file's tensors under other metadata.
-void write_with(const GgufFile& file, const GgufMetadata& metadata, const std::string& path) {
-  std::vector<GgufPlanned> planned;
-  for (const GgufTensor& tensor : file.tensors())
-    planned.push_back({tensor.name, tensor.type, tensor.shape});
-  GgufWriter writer(real_file_system(), path, metadata, planned);
-  for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
-  writer.commit();
-}
-
 TEST(GgufSource, DamagedKeysAreRefusedOrDescribeTheTensors) {
   const char* const asked = std::getenv("PENSTOCK_MUTATIONS");
   const std::int64_t runs = asked ? std::atoll(asked) : 200;
@@ -85,7 +73,7 @@ TEST(GgufSource, DamagedKeysAreRefusedOrDescribeTheTensors) {
   std::mt19937_64 draw(11);
   std::int64_t described = 0;
   for (std::int64_t i = 0; i < runs; ++i) {
-    write_with(file, damaged(file.metadata(), draw), path);
+    testing::rewrite_gguf(file, damaged(file.metadata(), draw), path);
     try {
       const GgufSource source(path);
       for (const std::string& name : source.names())

@@ -16,6 +16,7 @@
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
+#include "tests/models/formats/rewritten_gguf.h"
 
 namespace penstock {
 namespace {
@@ -175,12 +176,7 @@ std::string refusal_with(const TempDirectory& temp, const GgufFile& file, const 
   const std::string path = temp.path("changed.gguf");
   GgufMetadata metadata = file.metadata();
   metadata.emplace_back(key, value);
-  std::vector<GgufPlanned> planned;
-  for (const GgufTensor& tensor : file.tensors())
-    planned.push_back({tensor.name, tensor.type, tensor.shape});
-  GgufWriter writer(real_file_system(), path, metadata, planned);
-  for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
-  writer.commit();
+  testing::rewrite_gguf(file, metadata, path);
   return testing::error_or("", [&] { open_model_source(path); });
 }
 
