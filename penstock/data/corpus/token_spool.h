@@ -9,20 +9,17 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
+#include "penstock/base/unnamed_file.h"
 #include "penstock/data/tokenizer.h"
 
 namespace penstock {
 
-/// Token ids in an unnamed file, which the system removes when the object is destroyed or the
-/// process ends in any way. Memory: a block of 1 MB.
+/// Token ids in an unnamed file. Memory: a block of 1 MB.
 class TokenSpool {
  public:
   /// @param folder  where the file is made; it takes 2 or 4 bytes per token
   /// Throws Error if no file can be made there.
   TokenSpool(std::filesystem::path folder, std::uint32_t vocab_size);
-  TokenSpool(const TokenSpool&) = delete;
-  TokenSpool& operator=(const TokenSpool&) = delete;
-  ~TokenSpool();
 
   std::uint32_t vocab_size() const { return vocab_size_; }
   /// Bytes per token: 2 if the vocabulary allows it, else 4.
@@ -36,13 +33,11 @@ class TokenSpool {
 
  private:
   void flush();
-  [[noreturn]] void fail_to(const char* action, int code) const;
 
-  std::filesystem::path folder_;
+  UnnamedFile file_;
   std::uint32_t vocab_size_;
-  std::uint64_t tokens_ = 0, written_ = 0;
+  std::uint64_t tokens_ = 0;
   std::vector<std::byte> block_;
-  int file_ = -1;
 };
 
 }  // namespace penstock
