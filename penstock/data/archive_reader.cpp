@@ -89,19 +89,23 @@ std::string ArchiveReader::member_name() const {
 
 std::string ArchiveReader::content(std::uint64_t& limit) {
   std::string out;
+  content(limit, [&](std::string_view block) { out += block; });
+  out.shrink_to_fit();  // a caller may keep many contents
+  return out;
+}
+
+void ArchiveReader::content(std::uint64_t& limit,
+                            const std::function<void(std::string_view)>& visit) {
   std::vector<char> buffer(kBlockBytes);
   for (;;) {
     const auto got = archive_read_data(archive_.get(), buffer.data(), buffer.size());
     if (got < 0) check(got);
-    if (got <= 0) {
-      out.shrink_to_fit();  // a caller may keep many contents
-      return out;
-    }
+    if (got <= 0) return;
     const auto bytes = static_cast<std::uint64_t>(got);
     PENSTOCK_CHECK(bytes <= limit, "'", path_,
                    "' unpacks to more than is allowed; unpack and divide it");
     limit -= bytes;
-    out.append(buffer.data(), bytes);
+    visit({buffer.data(), bytes});
   }
 }
 

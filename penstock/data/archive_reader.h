@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct archive;
@@ -36,6 +38,8 @@ class ArchiveReader {
   std::string member_name() const;
   /// The current member's content. Subtracts its size from `limit`; throws Error if it is larger.
   std::string content(std::uint64_t& limit);
+  /// The same, block by block.
+  void content(std::uint64_t& limit, const std::function<void(std::string_view block)>& visit);
 
  private:
   struct Free {

@@ -11,7 +11,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/mapped_file.h"
 #include "penstock/data/archive_reader.h"
+#include "penstock/data/unpacked_text.h"
 
 namespace penstock {
 namespace {
@@ -36,6 +38,15 @@ bool is_hidden_member(const std::string& name) {
   });
 }
 
+using VisitText = std::function<void(const std::string&, std::string_view)>;
+
+void read_plain(const std::string& path, const VisitText& visit) {
+  if (std::filesystem::file_size(path) <= kLargeText)
+    return visit(path, real_file_system().read(path, kLargeText));
+  const MappedFile file(path);
+  visit(path, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+}
+
 }  // namespace
 
 std::string without_compression_suffix(const std::string& name) {
@@ -46,35 +57,38 @@ std::string without_compression_suffix(const std::string& name) {
 
 bool is_packed_name(const std::string& name) { return kind_of(name).has_value(); }
 
-void read_text_file(const std::string& path,
-                    const std::function<void(const std::string&, std::string)>& visit,
-                    std::uint64_t limit) {
+void read_text_file(const std::string& path, const VisitText& visit,
+                    const TextFileOptions& options) {
   PENSTOCK_CHECK(std::filesystem::exists(path), "cannot read '", path, "': there is no such file");
   PENSTOCK_CHECK(std::filesystem::is_regular_file(path), "cannot read '", path,
                  "': it is not a regular file; write its text to one first");
   const auto kind = kind_of(path);
-  if (!kind) {
-    visit(path, real_file_system().read(path, limit));
-    return;
-  }
+  if (!kind) return read_plain(path, visit);
+  std::uint64_t limit = options.limit;
+  if (!options.folder.empty())
+    limit = std::max<std::uint64_t>(limit, 64 * std::filesystem::file_size(path));
+  ArchiveReader reader(path, *kind);
+  const auto visit_member = [&](const std::string& name) {
+    UnpackedText text(options.folder);
+    reader.content(limit, [&](std::string_view block) { text.append(block); });
+    visit(name, text.text());
+  };
   if (*kind == ArchiveKind::kCompressed) {
-    ArchiveReader reader(path, *kind);
     const bool any = reader.next();
     // libarchive returns a file that is not compressed, or that ends within its first bytes,
     // unchanged.
     PENSTOCK_CHECK(reader.is_compressed(), "cannot read '", path,
                    "': it is not compressed as its name says (truncated or damaged?)");
-    visit(without_compression_suffix(path), any ? reader.content(limit) : "");
-    return;
+    const std::string name = without_compression_suffix(path);
+    return any ? visit_member(name) : visit(name, "");
   }
   bool any = false;
-  read_members(
-      path, [](const std::string& name) { return !is_hidden_member(name); },
-      [&](const std::string& name, std::string content) {
-        visit(path + ":" + name, std::move(content));
-        any = true;
-      },
-      limit);
+  while (reader.next()) {
+    const std::string name = reader.member_name();
+    if (is_hidden_member(name)) continue;
+    visit_member(path + ":" + name);
+    any = true;
+  }
   PENSTOCK_CHECK(any, "cannot read '", path, "': it holds nothing but hidden files, or nothing");
 }
 

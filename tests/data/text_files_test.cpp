@@ -5,6 +5,7 @@
 #include <map>
 
 #include "penstock/data/corpus/documents.h"
+#include "penstock/data/unpacked_text.h"
 #include "tests/data/packed_files.h"
 #include "tests/data/support.h"
 
@@ -17,8 +18,8 @@ using testing::pack;
 
 std::map<std::string, std::string> read_all(const std::string& path) {
   std::map<std::string, std::string> out;
-  read_text_file(
-      path, [&](const std::string& name, std::string content) { out[name] = std::move(content); });
+  read_text_file(path,
+                 [&](const std::string& name, std::string_view content) { out[name] = content; });
   return out;
 }
 
@@ -94,7 +95,8 @@ TEST(TextFiles, HiddenMembersArePassedOverAsInFolders) {
        {std::pair("m.zip", ARCHIVE_FORMAT_ZIP), std::pair("m.tar", ARCHIVE_FORMAT_TAR_USTAR)}) {
     const std::string path = pack(folder / name, format, ARCHIVE_FILTER_NONE, members);
     std::string seen;
-    for (const auto& document : read_documents({.path = path}, {})) seen += document.text + " ";
+    for (const auto& document : read_documents({.path = path}, {}))
+      seen += std::string(document.text) + " ";
     EXPECT_TRUE(seen == "first second " || seen == "second first ") << seen;
   }
   const std::string only =
@@ -150,10 +152,32 @@ TEST(TextFiles, WhatIsNotThereOrNotCompressedOrTooLarge) {
   const std::string bomb = pack(folder / "bomb.gz", ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP,
                                 {{"x", std::string(1 << 20, 'a')}});
   expect_says(error_of([&] {
-                read_text_file(
-                    bomb, [](const std::string&, std::string) {}, 1000);
+                read_text_file(bomb, [](const std::string&, std::string_view) {}, {.limit = 1000});
               }),
               {"bomb.gz"});
+}
+
+TEST(TextFiles, TextAboveTheLimitOfMemoryIsReadWhole) {
+  const testing::TemporaryFolder folder;
+  const std::string text = std::string(kLargeText, 'a') + "end";
+  const std::string plain = folder.write("plain.txt", text),
+                    packed = pack(folder / "packed.gz", ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP,
+                                  {{"x", text}});
+  const std::string wait = folder / "wait";
+  std::filesystem::create_directory(wait);
+  int visits = 0;
+  const auto visit = [&](const std::string&, std::string_view content) {
+    ++visits;
+    EXPECT_TRUE(content == text);
+  };
+  read_text_file(plain, visit);
+  read_text_file(packed, visit, {.folder = wait});
+  EXPECT_EQ(visits, 2);
+  // With a folder, a file may unpack to 64 times its size, and this one unpacks to more.
+  ASSERT_GT(text.size(), 64 * std::filesystem::file_size(packed));
+  expect_says(error_of([&] { read_text_file(packed, visit, {.folder = wait, .limit = 1000}); }),
+              {"packed.gz", "more than is allowed"});
+  EXPECT_TRUE(std::filesystem::is_empty(wait));
 }
 
 TEST(TextFiles, CompressedJsonlIsStillJsonl) {

@@ -1,6 +1,6 @@
 #include "penstock/data/classification/checks.h"
 
-#include <utility>
+#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/data/text_files.h"
@@ -11,9 +11,9 @@ namespace penstock::classification {
 std::string read_single_file(const std::string& path) {
   std::string out;
   int files = 0;
-  read_text_file(path, [&](const std::string&, std::string content) {
+  read_text_file(path, [&](const std::string&, std::string_view content) {
     ++files;
-    out = std::move(content);
+    out = content;
   });
   PENSTOCK_CHECK(files == 1, "'", path, "' is an archive of ", files,
                  " files; unpack it and name the one to read");

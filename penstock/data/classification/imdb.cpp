@@ -35,12 +35,12 @@ int imdb_label(std::string& name, const std::string& split) {
 ClassificationSet read_imdb(const std::string& path, const std::string& split) {
   namespace files = std::filesystem;
   std::vector<Review> reviews;
-  const auto add = [&](const std::string& source, std::string text) {
+  const auto add = [&](const std::string& source, std::string_view text) {
     std::string name = source;
     const int label = imdb_label(name, split);
     if (label < 0) return;
     classification::check_text(text, source, 1);
-    reviews.push_back({std::move(name), std::move(text), label});
+    reviews.push_back({std::move(name), std::string(text), label});
   };
   if (files::is_directory(path)) {
     try {

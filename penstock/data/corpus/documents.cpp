@@ -89,37 +89,38 @@ void check_no_rows(const std::string& name, std::string_view text, const std::st
 
 class DocumentReader {
  public:
-  DocumentReader(const DataInput& input, const ReadOptions& options)
-      : input_(input), options_(options) {}
+  DocumentReader(const DataInput& input, const ReadOptions& options,
+                 const std::function<void(Document)>& visit)
+      : input_(input), options_(options), visit_(visit) {}
 
   void read(const std::string& path, const std::string& domain) {
     domain_ = domain;
-    read_text_file(path, [&](const std::string& name, std::string content) {
-      read_content(name, std::move(content));
-    });
+    read_text_file(
+        path,
+        [&](const std::string& name, std::string_view content) { read_content(name, content); },
+        {.folder = options_.folder});
   }
-  void read_content(const std::string& name, std::string content) {
+  void read_content(const std::string& name, std::string_view content) {
     source_ = name;
     PENSTOCK_CHECK(!content.starts_with("PAR1"), "'", name,
                    "' is a Parquet file; write its text as JSONL first");
-    if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
+    if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);  // a byte order mark
     check_utf8(name, content);
     if (name.ends_with(".json")) check_no_rows(name, content, options_.field);
     if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
       read_jsonl(name, content);
     else if (options_.separator.empty())
-      add(std::move(content));
+      add(content);
     else if (options_.separator == "blank-lines")
       split_at_blank_lines(content);
     else
       split_at_separator(content);
   }
-  std::vector<Document> take() { return std::move(documents_); }
 
  private:
-  void add(std::string text, bool separated = false) {
+  void add(std::string_view text, bool separated = false) {
     if (is_blank(text)) return;
-    documents_.push_back({std::move(text), domain_, input_.split, source_, separated});
+    visit_({DocumentText::view_of(text), domain_, input_.split, source_, separated});
   }
 
   void read_jsonl(const std::string& name, std::string_view content) {
@@ -139,7 +140,7 @@ class DocumentReader {
                      "' is not a string");
       source_ = concat(name, ":", number);
       if (!options_.domain_field.empty()) domain_ = domain_of(json);
-      add(field->get<std::string>());
+      add(field->get_ref<const std::string&>());
     });
   }
 
@@ -166,10 +167,11 @@ class DocumentReader {
       if (!is_blank(line)) {
         document += line;
       } else if (!document.empty()) {
-        add(std::exchange(document, {}));
+        add(document);
+        document.clear();
       }
     });
-    add(std::move(document));
+    add(document);
   }
 
   void split_at_separator(std::string_view content) {
@@ -178,7 +180,7 @@ class DocumentReader {
       const auto at = content.find(options_.separator);
       std::string_view part = content.substr(0, at);
       while (part.starts_with('\n')) part.remove_prefix(1);
-      add(std::string(part), separated);
+      add(part, separated);
       if (at == content.npos) return;
       content.remove_prefix(at + options_.separator.size());
     }
@@ -186,8 +188,8 @@ class DocumentReader {
 
   const DataInput& input_;
   const ReadOptions& options_;
+  const std::function<void(Document)>& visit_;
   std::string domain_, source_;
-  std::vector<Document> documents_;
 };
 
 /// Whether the folder holds a corpus, whose files are no text to prepare.
@@ -215,6 +217,14 @@ std::vector<files::path> list_files(const files::path& root) {
   return found;
 }
 
+/// Adds documents to `out`, with texts of their own.
+std::function<void(Document)> owner_of(std::vector<Document>& out) {
+  return [&out](Document document) {
+    document.text = std::string(document.text);
+    out.push_back(std::move(document));
+  };
+}
+
 }  // namespace
 
 std::string default_domain(const std::string& path) {
@@ -230,20 +240,22 @@ std::vector<files::path> document_files(const std::string& path) {
   return {path};
 }
 
-std::vector<Document> documents_in(const std::string& name, std::string content,
+std::vector<Document> documents_in(const std::string& name, std::string_view content,
                                    const ReadOptions& options) {
   const DataInput input{.path = name};
-  DocumentReader reader(input, options);
-  reader.read_content(name, std::move(content));
-  return reader.take();
+  std::vector<Document> out;
+  const std::function<void(Document)> add = owner_of(out);
+  DocumentReader(input, options, add).read_content(name, content);
+  return out;
 }
 
-std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
+void for_each_document(const DataInput& input, const ReadOptions& options,
+                       const std::function<void(Document)>& visit) {
   PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'");
-  DocumentReader reader(input, options);
+  DocumentReader reader(input, options, visit);
   if (!files::is_directory(input.path)) {
     reader.read(input.path, input.domain.empty() ? default_domain(input.path) : input.domain);
-    return reader.take();
+    return;
   }
   const files::path root(input.path);
   PENSTOCK_CHECK(!is_corpus(root), "'", input.path,
@@ -254,13 +266,22 @@ std::vector<Document> read_documents(const DataInput& input, const ReadOptions& 
     const std::string own = direct ? default_domain(input.path) : below.begin()->string();
     reader.read(path.string(), input.domain.empty() ? own : input.domain);
   }
-  return reader.take();
+}
+
+std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
+  std::vector<Document> out;
+  for_each_document(input, options, owner_of(out));
+  return out;
 }
 
 std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options) {
   std::vector<Document> out = read_documents(input, options);
-  PENSTOCK_CHECK(!out.empty(), "'", input.path, "' is empty: it holds no text");
+  if (out.empty()) fail_without_text(input);
   return out;
+}
+
+void fail_without_text(const DataInput& input) {
+  fail("'", input.path, "' is empty: it holds no text");
 }
 
 }  // namespace penstock

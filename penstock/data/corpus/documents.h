@@ -3,16 +3,19 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "penstock/data/corpus/document_text.h"
 #include "penstock/data/corpus/split.h"
 
 namespace penstock {
 
 struct Document {
-  std::string text;
+  DocumentText text;
   std::string domain;
   /// The document's split, if the user gave one.
   std::optional<Split> split;
@@ -32,6 +35,8 @@ struct DataInput {
 };
 
 struct ReadOptions {
+  /// Folder where text that unpacks to more than 64 MiB waits (text_files.h). Empty: in memory.
+  std::filesystem::path folder = {};
   /// The JSONL field that holds the text.
   std::string field = "text";
   /// The JSONL field that names a document's domain; dots lead to nested fields
@@ -48,15 +53,21 @@ std::string default_domain(const std::string& path);
 /// The files that read_documents() reads, sorted by path: the file itself, or those of a folder.
 std::vector<std::filesystem::path> document_files(const std::string& path);
 
-/// The documents of an input, in the order of sorted paths; empty documents are left out. A folder
+/// Calls visit(document) for each document of an input, in the order of sorted paths; empty
+/// documents are left out. The document's text is a view that lasts until visit() returns. A folder
 /// gives all its files except hidden ones and those of corpora; links to folders are not followed.
 /// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
+void for_each_document(const DataInput& input, const ReadOptions& options,
+                       const std::function<void(Document)>& visit);
+/// The documents of an input, with texts of their own.
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
-/// The documents of a plain file's content, which may be a part of it. Throws Error as above.
-/// @param name  the file's; it decides how the content is cut into documents
-std::vector<Document> documents_in(const std::string& name, std::string content,
-                                   const ReadOptions& options);
-/// The same as read_documents(), but throws Error if the input holds no text.
+/// The same, but throws Error if the input holds no text.
 std::vector<Document> read_nonempty(const DataInput& input, const ReadOptions& options);
+/// Throws the Error of an input without text.
+[[noreturn]] void fail_without_text(const DataInput& input);
+/// The same for a plain file's content, which may be a part of it.
+/// @param name  the file's; it decides how the content is cut into documents
+std::vector<Document> documents_in(const std::string& name, std::string_view content,
+                                   const ReadOptions& options);
 
 }  // namespace penstock

@@ -57,8 +57,8 @@ class Reading {
       if (uses_.empty() || uses_.back().name != kRfc)
         uses_.push_back({kRfc, "", "IETF Trust: redistribution, no changes"});
       try {
-        read_text_file(entry.path().string(), [&](const std::string&, std::string content) {
-          member({"rfc", PackageForm::kText, {}}, "rfc:" + name, std::move(content));
+        read_text_file(entry.path().string(), [&](const std::string&, std::string_view content) {
+          member({"rfc", PackageForm::kText, {}}, "rfc:" + name, std::string(content));
         });
       } catch (const Error&) {
         // A damaged file of the machine is skipped.

@@ -11,7 +11,6 @@ namespace penstock {
 void SeededChoice::offer(const std::string& name, Document document) {
   Key key{mix64(xxh64(bytes_of(name)) ^ mix64(seed_)), name};
   if (!(key < end_)) return;
-  document.text.shrink_to_fit();
   const std::uint64_t size = document.text.size();
   if (!chosen_.emplace(key, std::move(document)).second) return;
   bytes_ += size;

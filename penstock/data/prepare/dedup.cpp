@@ -132,7 +132,8 @@ std::uint64_t count_shingles(const std::vector<std::vector<Paragraph>>& paragrap
 
 /// Sets each document's text to its kept paragraphs. Returns the number of removed documents.
 std::int64_t keep_the_kept(std::vector<Document>& documents,
-                           const std::vector<std::vector<Paragraph>>& paragraphs) {
+                           const std::vector<std::vector<Paragraph>>& paragraphs,
+                           const std::function<DocumentText(std::string)>& keep) {
   for (std::size_t i = 0; i < documents.size(); ++i) {
     std::size_t bytes = 0;
     for (const auto& paragraph : paragraphs[i]) bytes += paragraph.kept ? paragraph.text.size() : 0;
@@ -144,7 +145,7 @@ std::int64_t keep_the_kept(std::vector<Document>& documents,
       for (const auto& paragraph : paragraphs[i])
         if (paragraph.kept) kept += paragraph.text;
     }
-    documents[i].text = std::move(kept);
+    documents[i].text = keep ? keep(std::move(kept)) : DocumentText(std::move(kept));
   }
   return static_cast<std::int64_t>(
       std::erase_if(documents, [](const Document& document) { return document.text.empty(); }));
@@ -153,7 +154,8 @@ std::int64_t keep_the_kept(std::vector<Document>& documents,
 }  // namespace
 
 DedupResult remove_near_duplicates(std::vector<Document>& documents,
-                                   const std::function<void(double)>& progress) {
+                                   const std::function<void(double)>& progress,
+                                   const std::function<DocumentText(std::string)>& keep) {
   auto paragraphs = all_paragraphs(documents);
   ShingleSet seen(count_shingles(paragraphs));
   Shingles shingles;
@@ -186,7 +188,7 @@ DedupResult remove_near_duplicates(std::vector<Document>& documents,
       result.removed_bytes += static_cast<std::int64_t>(order[i]->text.size());
     }
   }
-  result.removed_documents = keep_the_kept(documents, paragraphs);
+  result.removed_documents = keep_the_kept(documents, paragraphs, keep);
   return result;
 }
 

@@ -35,9 +35,11 @@ struct DedupResult {
 /// bytes, since mainly headings are left of them. Longer paragraphs are compared first, so that a
 /// whole text is kept and its excerpts are removed; ties go by order. Documents that the user
 /// assigned to validation or test are kept, and paragraphs elsewhere that repeat them are removed.
-/// `progress` receives the share of the paragraphs that have been compared, now and then.
+/// @param progress  receives the share of the paragraphs that have been compared, now and then
+/// @param keep      keeps the text of a changed document, which otherwise owns it
 DedupResult remove_near_duplicates(std::vector<Document>& documents,
-                                   const std::function<void(double)>& progress = {});
+                                   const std::function<void(double)>& progress = {},
+                                   const std::function<DocumentText(std::string)>& keep = {});
 
 /// The share of paragraphs of `probe` of which at least half of the shingles occur in `reference`;
 /// 0 if `probe` has no paragraphs. Memory: two tables for the probe's shingles.

@@ -58,7 +58,7 @@ double tokens_per_stored_byte(const std::filesystem::path& file, std::uintmax_t 
     return tokens_in(read_documents({.path = name}, {}), tokenizer) / static_cast<double>(size);
   std::string text = beginning_of(file, most_read);
   const auto bytes = static_cast<double>(text.size());
-  return bytes > 0 ? tokens_in(documents_in(name, std::move(text), {}), tokenizer) / bytes : 0;
+  return bytes > 0 ? tokens_in(documents_in(name, text, {}), tokenizer) / bytes : 0;
 }
 
 }  // namespace

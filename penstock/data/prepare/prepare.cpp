@@ -22,6 +22,7 @@
 #include "penstock/data/prepare/gather_text.h"
 #include "penstock/data/prepare/most_bytes.h"
 #include "penstock/data/prepare/prepare_notes.h"
+#include "penstock/data/prepare/text_spool.h"
 #include "penstock/data/stage_progress.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
@@ -30,6 +31,9 @@ namespace penstock {
 namespace {
 
 namespace files = std::filesystem;
+
+/// Text that is tokenized before its memory is released.
+constexpr std::int64_t kReleasedBytes = 64 << 20;
 
 TokenizerTraits traits_of(const PrepareOptions& options) {
   if (options.given) return {.ends_documents = options.given->end_of_document() >= 0};
@@ -132,34 +136,58 @@ class Preparation {
   }
 
  private:
+  /// The nearest folder to the corpus that is there, for what does not fit into memory.
+  files::path spool_folder() const {
+    files::path folder = parent_directory(target_);
+    while (!files::exists(folder)) folder = parent_directory(folder);
+    return folder;
+  }
+
+  /// Adds a document, and moves its text to the disk.
+  void add(Document document) {
+    document.text = DocumentText::view_of(texts_->keep(document.text));
+    documents_.push_back(std::move(document));
+  }
+
   void read() {
+    texts_.emplace(spool_folder());
     if (options_.system) {
       auto text = gather_text({.seed = options_.seed,
                                .root = options_.system_root,
                                .more = options_.more,
                                .packages = options_.packages},
                               [this](std::string_view line) { progress_.say(line); });
-      documents_ = std::move(text.documents);
+      for (Document& document : text.documents) add(std::move(document));
       result_.packages = std::move(text.packages);
       result_.notes = std::move(text.notes);
       found_ = domain_bytes(documents_);
       return;
     }
     check_inputs_are_apart(options_.inputs);
+    ReadOptions read = options_.read;
+    read.folder = spool_folder();
     for (const auto& input : options_.inputs) {
       progress_.say(fmt::format("reading {}", input.path));
-      auto read = read_nonempty(input, options_.read);
-      documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
-                        std::make_move_iterator(read.end()));
+      const std::size_t before = documents_.size();
+      std::size_t bytes = 0;
+      for_each_document(input, read, [&](Document document) {
+        bytes += document.text.size();
+        add(std::move(document));
+        if (progress_.due())
+          progress_.say(fmt::format("reading {}: {} MB of text", input.path, bytes / 1'000'000));
+      });
+      if (documents_.size() == before) fail_without_text(input);
     }
     check_separator(options_.read.separator, documents_);
   }
 
   void remove_duplicates() {
     progress_.say("removing near-duplicate paragraphs");
-    const DedupResult removed = remove_near_duplicates(documents_, [&](double share) {
-      progress_.say_share("removing near-duplicate paragraphs", share);
-    });
+    const DedupResult removed = remove_near_duplicates(
+        documents_,
+        [&](double share) { progress_.say_share("removing near-duplicate paragraphs", share); },
+        [&](const std::string& text) { return DocumentText::view_of(texts_->keep(text)); });
+    texts_->release();
     result_.deduplicated = true;
     result_.paragraphs = removed.paragraphs;
     result_.removed_paragraphs = removed.removed;
@@ -231,19 +259,22 @@ class Preparation {
     result_.protocol = options_.protocol;
     result_.tokenizer = tokenizer_->spec();
     result_.vocab_size = tokenizer_->vocab_size();
-    files::path folder = parent_directory(target_);
-    while (!files::exists(folder)) folder = parent_directory(folder);
-    tokens_.emplace(folder, static_cast<std::uint32_t>(result_.vocab_size));
+    texts_->release();
+    tokens_.emplace(spool_folder(), static_cast<std::uint32_t>(result_.vocab_size));
     const auto token_bytes = tokenizer_->token_bytes();
     progress_.say("tokenizing");
-    std::int64_t total = 0, done = 0;
+    std::int64_t total = 0, done = 0, released = 0;
     for (const auto& piece : pieces_) total += piece.end - piece.begin;
     for (const auto& piece : pieces_) {
       encode(piece, token_bytes);
       done += piece.end - piece.begin;
       progress_.say_share("tokenizing", static_cast<double>(done) / static_cast<double>(total));
+      if (done - released < kReleasedBytes) continue;
+      texts_->release();
+      released = done;
     }
     documents_.clear();
+    texts_.reset();
   }
 
   void encode(const Piece& piece, std::span<const std::int32_t> token_bytes) {
@@ -314,7 +345,8 @@ class Preparation {
   SplitPlan plan_;
   StageProgress progress_;
   files::path target_;
-  std::vector<Document> documents_;
+  std::optional<TextSpool> texts_;
+  std::vector<Document> documents_;            // their texts are in texts_
   std::map<std::string, std::int64_t> found_;  // bytes of gathered text before removals, by domain
   std::vector<std::uint32_t> domain_of_;       // by document
   std::vector<Piece> pieces_;

@@ -10,9 +10,10 @@ namespace penstock {
 
 std::string cut_documents_note(const std::string& domain,
                                std::span<const Document* const> documents, bool joined) {
-  const bool blank_lines = joined && std::ranges::any_of(documents, [](const Document* document) {
-                             return document->text.find("\n\n") != std::string::npos;
-                           });
+  const bool blank_lines =
+      joined && std::ranges::any_of(documents, [](const Document* document) {
+        return std::string_view(document->text).find("\n\n") != std::string_view::npos;
+      });
   return fmt::format(
       "domain {} has too few documents ({}) to give whole ones to every split: its text was cut "
       "instead, so validation and test are its last parts{}",

@@ -190,8 +190,8 @@ std::vector<Document> read_system_documents(const SystemCorpusOptions& options) 
     for (const auto& path : candidates(domain, options)) {
       if (bytes >= options.domain_bytes) break;
       try {
-        read_text_file(path.string(), [&](const std::string&, std::string content) {
-          std::string text = domain.extract(std::move(content));
+        read_text_file(path.string(), [&](const std::string&, std::string_view content) {
+          std::string text = domain.extract(std::string(content));
           if (!is_usable_text(text)) return;
           bytes += text.size();
           documents.push_back({std::move(text), std::string(domain.name), std::nullopt});

@@ -66,7 +66,7 @@ TEST(Documents, FoldersAreSortedAndLabelledByTheirFirstFolder) {
   folder.write("in/blank.txt", " \n\n");
   std::string seen;
   for (const auto& document : read_documents({.path = folder / "in/"}, {}))
-    seen += document.domain + ":" + document.text + " ";
+    seen += document.domain + ":" + std::string(document.text) + " ";
   EXPECT_EQ(seen, "code:first code:second code:third in:direct ");
   for (const auto& document : read_documents({.path = folder / "in", .domain = "mine"}, {}))
     EXPECT_EQ(document.domain, "mine");
@@ -110,7 +110,7 @@ TEST(Documents, SeparatorsCutFiles) {
     const std::string path = folder.write("s.txt", content);
     std::vector<std::string> out;
     for (const auto& document : read_documents({.path = path}, {.separator = separator}))
-      out.push_back(document.text);
+      out.emplace_back(document.text);
     return out;
   };
   using Texts = std::vector<std::string>;

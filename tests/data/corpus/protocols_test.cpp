@@ -246,7 +246,7 @@ TEST_F(Protocols, RealWikitext2) {
             " the , . of <unk> and Nests gallinae \n");
   std::string text;
   read_text_file(shared_data("lm/wikitext-2/valid.txt.gz"),
-                 [&](const std::string&, std::string content) { text = std::move(content); });
+                 [&](const std::string&, std::string_view content) { text = content; });
   EXPECT_EQ(text_of_split(corpus, Split::kValidation), text);
 }
 

@@ -36,7 +36,7 @@ class ReadPackages : public ::testing::Test {
 
 std::map<std::string, std::vector<std::string>> by_domain(const PackageDocuments& read) {
   std::map<std::string, std::vector<std::string>> out;
-  for (const auto& document : read.documents) out[document.domain].push_back(document.text);
+  for (const auto& document : read.documents) out[document.domain].emplace_back(document.text);
   for (auto& [domain, texts] : out) std::ranges::sort(texts);
   return out;
 }

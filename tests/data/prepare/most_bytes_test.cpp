@@ -26,7 +26,7 @@ std::vector<Document> two_domains() {
 
 std::vector<std::string> texts(const std::vector<Document>& documents) {
   std::vector<std::string> out;
-  for (const Document& document : documents) out.push_back(document.text);
+  for (const Document& document : documents) out.emplace_back(document.text);
   return out;
 }
 
@@ -77,7 +77,7 @@ TEST(MostBytes, PassesOverWhatDoesNotFitAndSaysWhichDomainIsGone) {
                                      {.text = std::string(20, 'z'), .domain = "mixed"}};
   const auto notes = keep_most_bytes(documents, 60, 1);  // 30 bytes for each domain
   ASSERT_EQ(documents.size(), 1u);
-  EXPECT_EQ(documents[0].text[0], 'z');
+  EXPECT_EQ(std::string_view(documents[0].text)[0], 'z');
   ASSERT_EQ(notes.size(), 2u);
   expect_says(notes[0], {"domain long dropped"});
   expect_says(notes[1], {"20 of 180 bytes"});

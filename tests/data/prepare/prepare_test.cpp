@@ -1,5 +1,7 @@
 #include "penstock/data/prepare/prepare.h"
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/tokenizers/from_spec.h"
@@ -51,6 +53,34 @@ TEST_F(Prepare, ContiguousSplitOfOneFileKeepsEveryByte) {
   EXPECT_FALSE(result.deduplicated);
   EXPECT_EQ(result.tokenizer, "bytes");
   EXPECT_NO_THROW(corpus.file().verify());
+}
+
+/// Bytes of this process's memory that no file backs.
+std::int64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::int64_t kilobytes = 0;
+  for (std::string word; status >> word;)
+    if (word == "RssAnon:") status >> kilobytes;
+  return kilobytes << 10;
+}
+
+TEST_F(Prepare, MemoryDoesNotHoldTheText) {
+  constexpr std::int64_t text_bytes = 96 << 20;
+  {
+    std::ofstream out(folder_ / "much.jsonl");
+    const std::string line = "{\"text\": \"" + std::string(8000, 'a') + "\"}\n";
+    for (std::int64_t bytes = 0; bytes < text_bytes; bytes += std::ssize(line)) out << line;
+  }
+  auto o = options();
+  o.inputs = {{.path = folder_ / "much.jsonl"}};
+  const std::int64_t before = anonymous_bytes();
+  std::int64_t most = 0;
+  const auto measure = [&] { most = std::max(most, anonymous_bytes() - before); };
+  o.before_writing = measure;
+  const PrepareResult result = prepare_corpus(o, [&](std::string_view) { measure(); });
+  EXPECT_GT(result.domains.at(0).counts[0].bytes, text_bytes / 2);
+  EXPECT_GT(before, 0);
+  EXPECT_LT(most, text_bytes / 4);
 }
 
 TEST_F(Prepare, TheSameInputAndSeedGiveTheSameBytes) {

@@ -33,8 +33,10 @@ TEST(SystemCorpus, TakesEachDomainFromItsPlaceAndOnlyThere) {
              "Package: a\nDescription: first line\n more of it\n .\n last line\nHomepage: "
              "x\n\nPackage: b\nDescription: second\n");
   std::vector<std::string> seen;
-  for (const auto& document : read_system_documents({.root = root / ""}))
-    seen.push_back(document.domain + ": " + document.text.substr(0, document.text.find(filler)));
+  for (const auto& document : read_system_documents({.root = root / ""})) {
+    const std::string text(document.text);
+    seen.push_back(document.domain + ": " + text.substr(0, text.find(filler)));
+  }
   std::sort(seen.begin(), seen.end());
   EXPECT_EQ(seen, (std::vector<std::string>{
                       "cmake: # find ", "cpp: // tensor ", "cpp: // vector ",
@@ -54,7 +56,7 @@ TEST(SystemCorpus, ChoiceIsLimitedAndSeeded) {
     std::string out;
     for (const auto& document :
          read_system_documents({.seed = seed, .domain_bytes = 5000, .root = root / ""}))
-      out += document.text.substr(0, 4);
+      out += std::string_view(document.text).substr(0, 4);
     return out;
   };
   EXPECT_EQ(chosen(0).size(), 5u * 4);
