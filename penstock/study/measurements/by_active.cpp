@@ -22,21 +22,17 @@ using nlohmann::json;
 
 struct Point {
   double active = 0, reached = 0, shift = 0;
-  double loss = 0, perplexity = 0, bits_per_byte = 0;
-  double flops_per_token = 0, tokens_per_second = 0;
+  KFigures figures;
   template <class V>
   void visit(V& v) {
     v("active_experts", active, Presence::required);
     v("reached", reached, Presence::required);
     v("shift", shift, Presence::required);
-    v("loss", loss, Presence::required);
-    v("perplexity", perplexity, Presence::required);
-    v("bits_per_byte", bits_per_byte, Presence::required);
-    v("flops_per_token", flops_per_token, Presence::required);
-    v("tokens_per_second", tokens_per_second);
-  }
-  double quality(Quality measure) const {
-    return measure == Quality::perplexity ? perplexity : bits_per_byte;
+    v("loss", figures.loss, Presence::required);
+    v("perplexity", figures.perplexity, Presence::required);
+    v("bits_per_byte", figures.bits_per_byte, Presence::required);
+    v("flops_per_token", figures.flops_per_token, Presence::required);
+    v("tokens_per_second", figures.tokens_per_second);
   }
 };
 
@@ -80,14 +76,8 @@ Report measured_run(const FinishedRun& run, std::span<const double> values, std:
                               line.show(fmt::format("{} experts  {:3.0f}%  bits per byte {:.4f}",
                                                     active, 100 * done, totals.bits_per_byte()));
                           }))
-    out.points.push_back({.active = one.wanted,
-                          .reached = one.reached,
-                          .shift = one.shift,
-                          .loss = one.figures.loss,
-                          .perplexity = one.figures.perplexity,
-                          .bits_per_byte = one.figures.bits_per_byte,
-                          .flops_per_token = one.figures.flops_per_token,
-                          .tokens_per_second = one.figures.tokens_per_second});
+    out.points.push_back(
+        {.active = one.wanted, .reached = one.reached, .shift = one.shift, .figures = one.figures});
   line.finish();
   return out;
 }
@@ -98,12 +88,17 @@ Figure figure_at(double active, F value) {
   return [=](const RunRow& row) -> std::optional<double> {
     const auto report = report_of(row);
     const Point* const point = report ? report->at(active) : nullptr;
-    return point ? std::optional(value(*point)) : std::nullopt;
+    return point ? std::optional(value(point->figures)) : std::nullopt;
   };
 }
 
 Figure quality_figure(double active, Quality measure) {
-  return figure_at(active, [measure](const Point& point) { return point.quality(measure); });
+  return figure_at(active,
+                   [measure](const KFigures& figures) { return quality_of(figures, measure); });
+}
+
+Figure flops_figure(double active) {
+  return figure_at(active, [](const KFigures& figures) { return figures.flops_per_token; });
 }
 
 std::set<double> own_values(const VariantSummary& variant) {
@@ -135,52 +130,31 @@ Table table_of(Variants variants, const std::string& title, const std::string& f
   return out;
 }
 
-/// One line of a chart, over experts or FLOPs.
-struct Curve {
-  json line;
-  Curve(const std::string& label, std::size_t variant)
-      : line({{"variant", variant}, {"label", label}, {"trained", json::array()}}) {
-    for (const char* key : {"steps", "values", "low", "high"}) line[key] = json::array();
-  }
-  void add(double x, double mean, double low, double high) {
-    line["steps"].push_back(x);
-    line["values"].push_back(mean);
-    line["low"].push_back(low);
-    line["high"].push_back(high);
-  }
-};
-
 /// A variant's curve over experts, or over FLOPs.
 json curve_of(const VariantSummary& variant, std::size_t colour, Quality measure, bool over_flops) {
-  Curve out(variant.label, colour);
+  json out = chart_line(variant.label, colour);
   double trained = 0;
   for (const RunRow* row : variant.rows)
     if (const auto report = report_of(*row)) trained = report->trained;
   for (const double active : own_values(variant)) {
-    std::vector<double> values;
-    for (const RunRow* row : variant.rows)
-      if (const auto value = quality_figure(active, measure)(*row)) values.push_back(*value);
-    const auto [low, high] = std::ranges::minmax(values);
-    const double megaflops =
-        spread_of(variant, figure_at(active, [](const Point& p) { return p.flops_per_token; }))
-            .mean /
-        1e6;
-    const double x = over_flops ? megaflops : active;
-    out.add(x, spread(values).mean, low, high);
-    if (active == trained) out.line["trained"].push_back(x);
+    const KSpread point =
+        spread_point(variant, quality_figure(active, measure), flops_figure(active));
+    const double x = over_flops ? point.megaflops : active;
+    add_point(out, x, point);
+    if (active == trained) out["trained"].push_back(x);
   }
-  return std::move(out.line);
+  return out;
 }
 
 /// A curve by k, over FLOPs.
 json curve_of(const KSeries& series) {
-  Curve out(series.label + ", by k", series.variant);
+  json out = chart_line(series.label + ", by k", series.variant);
   for (const KSpread& point : series.points) {
-    out.add(point.megaflops, point.mean, point.low, point.high);
+    add_point(out, point.megaflops, point);
     if (point.k > 0 && static_cast<double>(point.k) == series.trained_k)
-      out.line["trained"].push_back(point.megaflops);
+      out["trained"].push_back(point.megaflops);
   }
-  return std::move(out.line);
+  return out;
 }
 
 Chart chart_of(Variants variants, const Comparison& comparison, bool over_flops) {
@@ -267,11 +241,8 @@ class ByActive : public ReportMeasurement<Report> {
                          [&](double value) { return quality_text(value, comparison.measure); });
     };
     const auto flops = [](const VariantSummary& variant, double active) {
-      return spread_cell(
-          spread_of(
-              variant,
-              figure_at(active, [](const Point& point) { return point.flops_per_token / 1e6; })),
-          fixed(3));
+      const auto megaflops = [](const KFigures& figures) { return figures.flops_per_token / 1e6; };
+      return spread_cell(spread_of(variant, figure_at(active, megaflops)), fixed(3));
     };
     return {
         {.title = "By active experts",

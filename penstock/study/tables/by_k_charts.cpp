@@ -9,10 +9,17 @@ namespace {
 
 using nlohmann::json;
 
-json line(const KSeries& series) {
-  return {{"variant", series.variant}, {"label", series.label}, {"steps", json::array()},
-          {"values", json::array()},   {"low", json::array()},  {"high", json::array()},
-          {"trained", json::array()}};
+json chart(const char* id, Quality quality) {
+  return {
+      {"id", id}, {"series", json::array()}, {"y_title", measure_title(quality)}, {"points", true}};
+}
+
+}  // namespace
+
+json chart_line(const std::string& label, std::size_t variant) {
+  json out = {{"variant", variant}, {"label", label}};
+  for (const char* key : {"steps", "values", "low", "high", "trained"}) out[key] = json::array();
+  return out;
 }
 
 void add_point(json& line, double x, const KSpread& point) {
@@ -22,13 +29,6 @@ void add_point(json& line, double x, const KSpread& point) {
   line["high"].push_back(point.high);
 }
 
-json chart(const char* id, Quality quality) {
-  return {
-      {"id", id}, {"series", json::array()}, {"y_title", measure_title(quality)}, {"points", true}};
-}
-
-}  // namespace
-
 std::vector<Chart> by_k_charts(std::span<const KSeries> all, Quality quality, bool several_seeds) {
   std::set<std::int64_t> ks;
   for (const auto& series : all)
@@ -37,7 +37,7 @@ std::vector<Chart> by_k_charts(std::span<const KSeries> all, Quality quality, bo
   json by_k = chart("by-k", quality), by_flops = chart("by-flops", quality);
   for (const auto& series : all) {
     if (series.points.empty()) continue;
-    json over_k = line(series), over_flops = line(series);
+    json over_k = chart_line(series.label, series.variant), over_flops = over_k;
     for (const auto& point : series.points) {
       if (point.k > 0)
         add_point(over_k, static_cast<double>(point.k), point);

@@ -10,10 +10,6 @@
 namespace penstock::study {
 namespace {
 
-double quality(const KFigures& figures, Quality measure) {
-  return measure == Quality::perplexity ? figures.perplexity : figures.bits_per_byte;
-}
-
 /// `value` of a run's figures at k; no value if the run has none at k.
 template <class F>
 Figure at_k(std::int64_t k, F value) {
@@ -25,8 +21,10 @@ Figure at_k(std::int64_t k, F value) {
 }
 
 Figure quality_figure(std::int64_t k, Quality measure) {
-  return at_k(k, [measure](const KFigures& figures) { return quality(figures, measure); });
+  return at_k(k, [measure](const KFigures& figures) { return quality_of(figures, measure); });
 }
+
+Figure flops_figure(std::int64_t k) { return at_k(k, std::mem_fn(&KFigures::flops_per_token)); }
 
 /// Mean bits per byte at the best k, or of the last evaluation if no k was measured; 0: unknown.
 double best_bits_per_byte(const VariantSummary& variant, std::span<const std::int64_t> ks) {
@@ -108,12 +106,16 @@ std::vector<std::int64_t> measured_ks(Variants variants) {
   return {ks.begin(), ks.end()};
 }
 
+double quality_of(const KFigures& figures, Quality measure) {
+  return measure == Quality::perplexity ? figures.perplexity : figures.bits_per_byte;
+}
+
 Spread quality_at(const VariantSummary& variant, std::int64_t k, Quality measure) {
   return spread_of(variant, quality_figure(k, measure));
 }
 
 double flops_at(const VariantSummary& variant, std::int64_t k) {
-  return spread_of(variant, at_k(k, std::mem_fn(&KFigures::flops_per_token))).mean;
+  return spread_of(variant, flops_figure(k)).mean;
 }
 
 std::optional<PairedDifference> difference_at(const VariantPair& pair, std::int64_t k,
@@ -171,6 +173,17 @@ std::vector<std::string> verdict(Variants variants, const Comparison& comparison
   return out;
 }
 
+KSpread spread_point(const VariantSummary& variant, const Figure& quality, const Figure& flops) {
+  std::vector<double> values;
+  for (const RunRow* row : variant.rows)
+    if (const auto value = quality(*row)) values.push_back(*value);
+  const auto [low, high] = std::ranges::minmax(values);
+  return {.megaflops = spread_of(variant, flops).mean / 1e6,
+          .mean = spread(values).mean,
+          .low = low,
+          .high = high};
+}
+
 std::vector<KSeries> k_series(Variants variants, const Comparison& comparison) {
   std::vector<KSeries> out;
   for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -178,16 +191,9 @@ std::vector<KSeries> k_series(Variants variants, const Comparison& comparison) {
     for (const RunRow* row : variants[i].rows)
       if (const auto measured = measured_k(*row)) series.trained_k = measured->trained_k;
     for (const std::int64_t k : own_ks(variants[i])) {
-      std::vector<double> values;
-      for (const RunRow* row : variants[i].rows)
-        if (const auto value = quality_figure(k, comparison.measure)(*row))
-          values.push_back(*value);
-      const auto [low, high] = std::ranges::minmax(values);
-      series.points.push_back({.k = k,
-                               .megaflops = flops_at(variants[i], k) / 1e6,
-                               .mean = spread(values).mean,
-                               .low = low,
-                               .high = high});
+      series.points.push_back(
+          spread_point(variants[i], quality_figure(k, comparison.measure), flops_figure(k)));
+      series.points.back().k = k;
     }
     if (!series.points.empty()) out.push_back(std::move(series));
   }

@@ -21,8 +21,9 @@ std::vector<RunRow> by_k_rows(std::span<const RunRow> rows);
 /// nothing was measured by k.
 std::vector<std::int64_t> measured_ks(Variants variants);
 
-/// Bits per byte or perplexity at that k, over seeds. A model without k has the same value at every
-/// k.
+/// Bits per byte or perplexity.
+double quality_of(const KFigures& figures, Quality measure);
+/// The quality at that k, over seeds. A model without k has the same value at every k.
 Spread quality_at(const VariantSummary& variant, std::int64_t k, Quality measure);
 /// Forward FLOPs per token at that k, mean over seeds; 0 if not measured.
 double flops_at(const VariantSummary& variant, std::int64_t k);
@@ -61,6 +62,8 @@ struct KSpread {
   double megaflops = 0;                ///< FLOPs of the forward pass per token, in millions
   double mean = 0, low = 0, high = 0;  ///< quality over seeds
 };
+/// The point of a variant's seeds, without its k. REQUIRES: a row of the variant has the figures.
+KSpread spread_point(const VariantSummary& variant, const Figure& quality, const Figure& flops);
 
 struct KSeries {
   std::string label;
@@ -71,6 +74,10 @@ struct KSeries {
 
 /// The lines of the charts: one per variant, with the range of its seeds.
 std::vector<KSeries> k_series(Variants variants, const Comparison& comparison);
+
+/// A line of a chart, without points. `add_point` adds one.
+nlohmann::json chart_line(const std::string& label, std::size_t variant);
+void add_point(nlohmann::json& line, double x, const KSpread& point);
 
 /// The charts "by-k" and "by-flops"; `quality` is on the y axis. A series with one point for every
 /// k is a horizontal line in "by-k". A chart without points is left out.
