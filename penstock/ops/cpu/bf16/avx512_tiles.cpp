@@ -9,8 +9,6 @@
 #include <array>
 #include <utility>
 
-#define PENSTOCK_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-
 namespace penstock::ops::bf16 {
 namespace {
 

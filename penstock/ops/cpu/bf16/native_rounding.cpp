@@ -1,13 +1,12 @@
 #include "penstock/ops/cpu/bf16/native_rounding.h"
 
+#include "penstock/ops/cpu/bf16/tiles.h"
 #include "penstock/ops/machine/product_unit.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include <algorithm>
-
-#define PENSTOCK_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 namespace penstock::ops::bf16 {
 namespace {

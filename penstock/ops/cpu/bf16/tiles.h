@@ -3,6 +3,10 @@
 
 #include "penstock/ops/cpu/bf16/pair_product.h"
 
+#if defined(__x86_64__)
+#define PENSTOCK_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#endif
+
 namespace penstock::ops::bf16 {
 
 /// c [rows, columns ≤ kPanel] (+)= a·b of one panel of b; pair p of a's row i at
