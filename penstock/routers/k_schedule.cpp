@@ -68,19 +68,18 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
   };
   if (grows(schedule)) check_value("start", schedule.start);
   const bool drawn = schedule.kind == KScheduleKind::drawn;
-  PENSTOCK_CHECK(schedule.kind == KScheduleKind::steps || schedule.at.empty(),
-                 "model.router.topk.schedule.kind = \"", word(schedule.kind),
-                 "\" takes no at, which belongs to \"steps\"");
+  const std::string kind =
+      concat("model.router.topk.schedule.kind = \"", word(schedule.kind), "\"");
+  PENSTOCK_CHECK(schedule.kind == KScheduleKind::steps || schedule.at.empty(), kind,
+                 " takes no at, which belongs to \"steps\"");
   if (schedule.kind != KScheduleKind::steps && !drawn) {
-    PENSTOCK_CHECK(schedule.values.empty(), "model.router.topk.schedule.kind = \"",
-                   word(schedule.kind),
-                   "\" takes no values, which belong to \"steps\" and \"drawn\"");
+    PENSTOCK_CHECK(schedule.values.empty(), kind,
+                   " takes no values, which belong to \"steps\" and \"drawn\"");
     return;
   }
   for (const std::int64_t value : schedule.values) check_value("values", value);
-  PENSTOCK_CHECK(!schedule.values.empty(), "model.router.topk.schedule.kind = \"",
-                 word(schedule.kind),
-                 "\" needs values; give for example model.router.topk.schedule.values = ",
+  PENSTOCK_CHECK(!schedule.values.empty(), kind,
+                 " needs values; give for example model.router.topk.schedule.values = ",
                  drawn ? "[1, 2, 4]" : "[2]");
   PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
                  "model.router.topk.schedule.at has ", schedule.at.size(), " entries; the ",
