@@ -12,7 +12,6 @@
 #include "penstock/base/median.h"
 #include "penstock/base/random.h"
 #include "penstock/bench/active_experts.h"
-#include "penstock/bench/stopwatch.h"
 #include "penstock/bench/synthetic.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/doctor/doctor.h"
 #include "penstock/models/module_names.h"
 

@@ -1,5 +1,6 @@
 #include "penstock/serve/service.h"
 
+#include <future>
 #include <utility>
 
 #include "penstock/base/error.h"

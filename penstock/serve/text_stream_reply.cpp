@@ -1,6 +1,5 @@
 #include "penstock/serve/text_stream_reply.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "penstock/base/error.h"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "penstock/serve/metrics.h"
 #include "penstock/serve/reply.h"

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "penstock/base/error.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {

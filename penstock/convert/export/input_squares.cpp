@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "penstock/base/error.h"
 #include "penstock/convert/window_passes.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/ops/ops.h"

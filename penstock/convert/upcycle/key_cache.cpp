@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/models/files/fingerprint.h"
 #include "penstock/models/formats/torch_safetensors.h"
 

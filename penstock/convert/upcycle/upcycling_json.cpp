@@ -3,7 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/error.h"
 #include "penstock/io/readable_json.h"
 
 namespace penstock {

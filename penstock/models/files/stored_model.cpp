@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/models/counts/model_tensors.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"

@@ -2,7 +2,6 @@
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/draws.h"
 #include "penstock/routers/registry.h"

@@ -16,8 +16,7 @@ extern const std::string_view kStageRule;
 ///   settled:     as settled_step() of the trainer: the trailing 20-step mean is within
 ///                settle_tolerance() of `target` and stays so for the next 20 steps
 ///   sparsifying: after the minimum of the 5-step mean before that, the first step whose 5-step
-///   mean
-///                has gone a tenth of the way from the minimum to the target
+///                mean has gone a tenth of the way from the minimum to the target
 /// Source: the stages of ReMoE §3.5 (arXiv:2412.14711), which gives no border; the rule is ours.
 Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target);
 

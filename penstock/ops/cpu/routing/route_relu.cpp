@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <bit>
-#include <memory>
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "penstock/ops/cpu/routing/route_blocks.h"
