@@ -16,7 +16,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/read_recipe.h"

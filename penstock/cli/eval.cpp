@@ -17,7 +17,6 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
-#include "penstock/eval/perplexity.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/tasks/task.h"

@@ -21,7 +21,7 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/models/files/fingerprint.h"
-#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/compare.h"

@@ -9,7 +9,6 @@
 #include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
-#include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/info/figures.h"

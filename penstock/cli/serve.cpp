@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 #include "penstock/base/joined.h"
 #include "penstock/base/loopback.h"
 #include "penstock/cli/arguments/whole_number.h"
