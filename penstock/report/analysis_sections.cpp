@@ -68,8 +68,9 @@ Section flips_section(const Analysis& a) {
   return out;
 }
 
-std::string moments_text(const ActiveMoments& moments) {
-  return moments.places > 0 ? fmt::format("{:.3f} ± {:.2f}", moments.mean, moments.sd) : "–";
+Cell moments_cell(const ActiveMoments& moments) {
+  return {moments.places > 0 ? fmt::format("{:.3f} ± {:.2f}", moments.mean, moments.sd) : "–",
+          fmt::format("({:.0f})", moments.places)};
 }
 
 Table frequency_table(const FrequencyReport& report) {
@@ -83,7 +84,7 @@ Table frequency_table(const FrequencyReport& report) {
   for (const auto& bin : report.by_surprisal) {
     out.columns.emplace_back(bin.limit ? fmt::format("{:g} to {:g}", bin.least, *bin.limit)
                                        : fmt::format("{:g} or more", bin.least));
-    all.cells.emplace_back(moments_text(bin.active), fmt::format("({:.0f})", bin.active.places));
+    all.cells.push_back(moments_cell(bin.active));
     places += bin.active.places;
     sum += bin.active.places * bin.active.mean;
   }
@@ -91,22 +92,18 @@ Table frequency_table(const FrequencyReport& report) {
   for (const auto& bin : report.by_frequency) {
     TableRow& row = out.rows.emplace_back();
     row.cells = {fmt::format("{:.0f} to {:.0f}", bin.least, 2 * bin.least - 1),
-                 fmt::to_string(bin.tokens),
-                 {moments_text(bin.active), fmt::format("({:.0f})", bin.active.places)}};
-    for (const ActiveMoments& cell : bin.by_surprisal)
-      row.cells.emplace_back(moments_text(cell), fmt::format("({:.0f})", cell.places));
+                 fmt::to_string(bin.tokens), moments_cell(bin.active)};
+    for (const ActiveMoments& cell : bin.by_surprisal) row.cells.push_back(moments_cell(cell));
   }
   out.rows.push_back(std::move(all));
   return out;
 }
 
 TableRow correlation_row(const std::string& name, const ActiveCorrelation& c) {
-  const auto number = [](const std::optional<double>& value, const char* format) {
-    return number_or_dash(value, format);
-  };
-  return {{name, number(c.frequency, "{:+.3f}"), number(c.surprisal, "{:+.3f}"),
-           number(c.frequency_partial, "{:+.3f}"), number(c.surprisal_partial, "{:+.3f}"),
-           number(c.per_doubling, "{:+.4f}"), number(c.per_nat, "{:+.4f}")}};
+  return {{name, number_or_dash(c.frequency, "{:+.3f}"), number_or_dash(c.surprisal, "{:+.3f}"),
+           number_or_dash(c.frequency_partial, "{:+.3f}"),
+           number_or_dash(c.surprisal_partial, "{:+.3f}"),
+           number_or_dash(c.per_doubling, "{:+.4f}"), number_or_dash(c.per_nat, "{:+.4f}")}};
 }
 
 Table correlation_table(const Analysis& a, const FrequencyReport& report) {
@@ -303,8 +300,7 @@ json over_steps(const Analysis& a, const char* id, const char* y_title,
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
     json values = json::array();
     for (std::size_t i = 0; i < a.snapshots.size(); ++i) values.push_back(value(l, i));
-    series.push_back(
-        {{"variant", l}, {"label", layer_name(a, l)}, {"steps", steps}, {"values", values}});
+    series.push_back(line(l, layer_name(a, l), steps, std::move(values)));
   }
   return {{"id", id},   {"series", series}, {"x_title", "step"},      {"y_title", y_title},
           {"x_min", 0}, {"points", true},   {"lines", json::array()}, {"x_max", steps.back()}};

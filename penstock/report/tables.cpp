@@ -189,13 +189,11 @@ Table stage_table(Variants variants) {
                  settled_cell(variants[i]).whole()};
     // `value` gets the hours of the three stages and of the whole run.
     const auto timed = [&](const auto& value, const std::function<std::string(double)>& format) {
-      row.cells.push_back(spread_cell(spread_of(variants[i],
-                                                [&](const RunRow& run) -> std::optional<double> {
-                                                  const auto hours = stage_hours(run, run.stages);
-                                                  return hours ? std::optional(value(*hours))
-                                                               : std::nullopt;
-                                                }),
-                                      format));
+      const auto figure = [&](const RunRow& run) -> std::optional<double> {
+        const auto hours = stage_hours(run, run.stages);
+        return hours ? std::optional(value(*hours)) : std::nullopt;
+      };
+      row.cells.push_back(spread_cell(spread_of(variants[i], figure), format));
     };
     for (std::size_t stage = 0; stage < 3; ++stage)
       timed([stage](const std::vector<double>& hours) { return 3600 * hours[stage]; }, fixed(1));
@@ -219,14 +217,12 @@ Table regulariser_table(Variants variants) {
     TableRow& row = out.rows.emplace_back();
     row.cells = {variant.label};
     for (const auto means : {&StageRegulariser::unweighted, &StageRegulariser::weighted})
-      for (const auto stage : {&StageMeans::first, &StageMeans::second, &StageMeans::third})
-        row.cells.push_back(spread_cell(spread_of(variant,
-                                                  [&](const RunRow& run) {
-                                                    return run.regulariser
-                                                               ? (*run.regulariser).*means.*stage
-                                                               : std::nullopt;
-                                                  }),
-                                        plain));
+      for (const auto stage : {&StageMeans::first, &StageMeans::second, &StageMeans::third}) {
+        const auto figure = [&](const RunRow& run) {
+          return run.regulariser ? (*run.regulariser).*means.*stage : std::nullopt;
+        };
+        row.cells.push_back(spread_cell(spread_of(variant, figure), plain));
+      }
   }
   return out;
 }

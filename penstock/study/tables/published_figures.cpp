@@ -96,15 +96,14 @@ Table published_hours(Variants variants, const Comparison& comparison) {
   if (!any_published(comparison, kPublishedHours)) return out;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     TableRow ours{.cells = {variants[i].label}};
-    for (std::size_t h = 0; h < kPublishedHours.size(); ++h)
-      ours.cells.push_back(spread_cell(
-          spread_of(variants[i],
-                    [&](const RunRow& row) -> std::optional<double> {
-                      const auto borders = borders_for(row, variants);
-                      const auto hours = borders ? stage_hours(row, *borders) : std::nullopt;
-                      return hours ? std::optional((*hours)[h]) : std::nullopt;
-                    }),
-          fixed(4)));
+    for (std::size_t h = 0; h < kPublishedHours.size(); ++h) {
+      const auto figure = [&](const RunRow& row) -> std::optional<double> {
+        const auto borders = borders_for(row, variants);
+        const auto hours = borders ? stage_hours(row, *borders) : std::nullopt;
+        return hours ? std::optional((*hours)[h]) : std::nullopt;
+      };
+      ours.cells.push_back(spread_cell(spread_of(variants[i], figure), fixed(4)));
+    }
     add_rows(out, i, std::move(ours), comparison, variants[i].name, kPublishedHours);
   }
   return out;
