@@ -35,6 +35,7 @@ class Session {
                 .repairs = study.trains() && !options.report_only,
                 .progress = options.progress}),
         plans_(study, options.output, hooks, ended_.rows()),
+        in_turn_(in_turn(study)),
         comparison_(study.comparison) {
     if (options.only) check_planned(*options.only);
     // Resolves all variants now, so that a mistake in the last one shows before hours of training.
@@ -68,20 +69,16 @@ class Session {
     if (options_.only) return run_only(*options_.only);
     check_fits();
     if (hooks_.train_side_by_side && !run_side_by_side()) return false;
-    for (const std::int64_t seed : study_.seeds) {
-      for (const int turn : {0, 1, 2}) {
-        for (const auto& variant : study_.variants) {
-          if (turn_of(variant) != turn) continue;
-          if (is_missing(variant, seed)) {
-            if (!may_run(variant, seed)) continue;
-            if (!run(variant, seed)) return false;
-            publish();
-          }
-          if (!ended_.is_finished({variant.name, seed})) continue;  // it diverged
-          if (!measure(variant, seed, /*train=*/true)) return false;
+    for (const std::int64_t seed : study_.seeds)
+      for (const Variant* const variant : in_turn_) {
+        if (is_missing(*variant, seed)) {
+          if (!may_run(*variant, seed)) continue;
+          if (!run(*variant, seed)) return false;
+          publish();
         }
+        if (!ended_.is_finished({variant->name, seed})) continue;  // it diverged
+        if (!measure(*variant, seed, /*train=*/true)) return false;
       }
-    }
     return true;
   }
 
@@ -138,23 +135,25 @@ class Session {
     return true;
   }
 
-  /// The turn of a variant: variants that need other variants have a later turn.
-  static int turn_of(const Variant& variant) {
-    return !variant.match_compute.empty() ? 2 : variant.from.empty() ? 0 : 1;
+  /// The variants. Those that need other variants come later.
+  static std::vector<const Variant*> in_turn(const StudyConfig& study) {
+    std::vector<const Variant*> out;
+    for (const Variant& variant : study.variants) out.push_back(&variant);
+    std::ranges::stable_sort(out, {}, [](const Variant* variant) {
+      return !variant->match_compute.empty() ? 2 : variant->from.empty() ? 0 : 1;
+    });
+    return out;
   }
 
   std::int64_t planned_runs() const {
     return study_.trains() ? std::ssize(study_.variants) * std::ssize(study_.seeds) : 0;
   }
 
-  // Records every run that has ended. Runs that need other runs come after them.
+  /// Records every run that has ended.
   void gather() {
-    for (const int turn : {0, 1, 2})
-      for (const auto& variant : study_.variants)
-        for (const std::int64_t seed : study_.seeds)
-          if (turn_of(variant) == turn)
-            if (const auto planned = plans_.plan(variant, seed))
-              ended_.take(variant, seed, *planned);
+    for (const Variant* const variant : in_turn_)
+      for (const std::int64_t seed : study_.seeds)
+        if (const auto planned = plans_.plan(*variant, seed)) ended_.take(*variant, seed, *planned);
   }
 
   /// Makes the study's measurements that the row lacks. Measurements with a training of their own
@@ -208,8 +207,8 @@ class Session {
   void check_fits() const {
     if (!hooks_.check_fits) return;
     for (const auto& variant : study_.variants) {
-      const bool missing = !std::ranges::all_of(
-          study_.seeds, [&](std::int64_t seed) { return !is_missing(variant, seed); });
+      const bool missing = std::ranges::any_of(
+          study_.seeds, [&](std::int64_t seed) { return is_missing(variant, seed); });
       if (!missing || !variant.from.empty()) continue;
       try {
         hooks_.check_fits(with_seed(variant, study_.seeds[0]));
@@ -274,10 +273,8 @@ class Session {
   bool run_side_by_side() {
     std::vector<RunToTrain> runs;
     for (const std::int64_t seed : study_.seeds)
-      for (const int turn : {0, 1, 2})
-        for (const auto& variant : study_.variants)
-          if (turn_of(variant) == turn && is_missing(variant, seed))
-            runs.push_back(to_train(variant, seed));
+      for (const Variant* const variant : in_turn_)
+        if (is_missing(*variant, seed)) runs.push_back(to_train(*variant, seed));
     if (!runs.empty() && !train_side_by_side(runs)) return false;
     left_out_ = 0;  // run_missing() counts again
     return true;
@@ -316,6 +313,7 @@ class Session {
   const StudyHooks& hooks_;
   EndedRuns ended_;
   RunPlans plans_;
+  std::vector<const Variant*> in_turn_;
   Comparison comparison_;
   int left_out_ = 0;
   std::vector<Table> tables_;

@@ -34,8 +34,6 @@ std::vector<std::int64_t> taken_ks(const ModelConfig& model, std::span<const std
   return out;
 }
 
-bool folds(const ModelConfig& model) { return model.traits().foldable; }
-
 /// Evaluates the checkpoint at each k with the settings of the recipe's last evaluation. k = 0 is
 /// the model's own number.
 MeasuredK measured_run(const FinishedRun& run, std::span<const std::int64_t> values, bool folded,
@@ -95,7 +93,7 @@ class ByK : public Measurement {
                        .asked = {{"k", ks}, {"folded", folded}}});
     };
     add(false);
-    if (folded_.contains(run.variant) && folds(run.model)) add(true);
+    if (folded_.contains(run.variant) && run.model.traits().foldable) add(true);
     return out;
   }
   std::optional<json> measure(const FinishedRun& run, const Work& work,

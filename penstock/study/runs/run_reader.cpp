@@ -64,12 +64,12 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
   };
   for (const char* name : kCurves) add(name, number_in(line, name, where));
   for (const LoggedState& state : logged_states())
-    add(state.name, number_in(line, state.name.c_str(), where));
+    add(state.name, number_in(line, state.name, where));
   add("consistency", number_in(line, "consistency", where));
   if (const auto losses = line.find("auxiliary_losses"); losses != line.end()) {
     PENSTOCK_CHECK(losses->is_object(), where, ": 'auxiliary_losses' is not an object");
     for (const auto& [part, value] : losses->items())
-      add(kAuxiliaryLosses + part, number_in(*losses, part.c_str(), where));
+      add(kAuxiliaryLosses + part, number_in(*losses, part, where));
   }
   if (const auto layers = line.find("sparsity_by_layer");
       layers != line.end() && step > LayerSparsity::kWarmUp)
