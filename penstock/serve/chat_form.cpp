@@ -37,25 +37,13 @@ std::string llama3(const std::vector<ChatMessage>& messages) {
   return out + header(ChatRole::assistant);
 }
 
-std::string zephyr(const std::vector<ChatMessage>& messages) {
-  std::string out;
-  for (const ChatMessage& message : messages)
-    out += concat("<|", word(message.role), "|>\n", message.content, "</s>\n");
-  return out + "<|assistant|>\n";
-}
-
-std::string tulu(const std::vector<ChatMessage>& messages) {
+/// Zephyr's, Tulu's and Phi-3's forms. Only Tulu's has no piece at the end of a question.
+std::string by_role(ChatForm form, const std::vector<ChatMessage>& messages) {
+  const std::string end = concat(answer_end(form), "\n");
   std::string out;
   for (const ChatMessage& message : messages)
     out += concat("<|", word(message.role), "|>\n", message.content,
-                  message.role == ChatRole::assistant ? "<|endoftext|>\n" : "\n");
-  return out + "<|assistant|>\n";
-}
-
-std::string phi3(const std::vector<ChatMessage>& messages) {
-  std::string out;
-  for (const ChatMessage& message : messages)
-    out += concat("<|", word(message.role), "|>\n", message.content, "<|end|>\n");
+                  form == ChatForm::tulu && message.role != ChatRole::assistant ? "\n" : end);
   return out + "<|assistant|>\n";
 }
 
@@ -181,11 +169,9 @@ std::string chat_text(ChatForm form, const std::vector<ChatMessage>& messages) {
     case ChatForm::mistral:
       return mistral(messages);
     case ChatForm::zephyr:
-      return zephyr(messages);
     case ChatForm::tulu:
-      return tulu(messages);
     case ChatForm::phi3:
-      return phi3(messages);
+      return by_role(form, messages);
     case ChatForm::deepseek:
       return deepseek(messages);
     case ChatForm::plain:
