@@ -25,6 +25,7 @@ namespace {
 constexpr double kRouterStd = 0.02;                 // standard deviation of the published baselines
 constexpr std::int64_t kMeansTokens = 4096;         // tokens whose inputs are held, for every layer
 constexpr std::uint64_t kMeansStream = 0x6d65616e;  // stream of the draws for spherical means
+constexpr const char* kOverText = " over a text: give options.calibration, a corpus or a text file";
 
 /// Copies the rows of the first E' experts to all G virtual groups. If `whole`, the tensors have
 /// rows of all E'·G experts; otherwise they have rows of E' experts.
@@ -196,22 +197,15 @@ bool reads_text(RouterDirections directions, bool weighed, const UpcycleOptions&
 void check_starts(const ResolvedRouter& router, RouterDirections directions, bool weighed,
                   const UpcycleOptions& options) {
   const bool text = !options.calibration.empty();
-  PENSTOCK_CHECK(
-      text || (directions != RouterDirections::heads && !matches(options)),
-      "Router Upcycling makes keys of what the dense model's attention sees over a text: "
-      "give options.calibration, a corpus or a text file");
+  PENSTOCK_CHECK(text || (directions != RouterDirections::heads && !matches(options)),
+                 "Router Upcycling makes keys of what the dense model's attention sees", kOverText);
   PENSTOCK_CHECK(text || directions != RouterDirections::kmeans,
-                 "options.directions kmeans are means over a text: give options.calibration, a "
-                 "corpus or a text file");
-  PENSTOCK_CHECK(
-      text || options.start_entropy == 0,
-      "options.start_entropy is measured over a text: give options.calibration, a corpus "
-      "or a text file");
-  PENSTOCK_CHECK(
-      text || !weighed || router.traits.gates != GateForm::relu,
-      "options.start parent makes the gates of selector '", router.selector,
-      "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
-      "file; or options.start published");
+                 "options.directions kmeans are means", kOverText);
+  PENSTOCK_CHECK(text || options.start_entropy == 0, "options.start_entropy is measured",
+                 kOverText);
+  PENSTOCK_CHECK(text || !weighed || router.traits.gates != GateForm::relu,
+                 "options.start parent makes the gates of selector '", router.selector,
+                 "' sum to one in the mean", kOverText, "; or options.start published");
   PENSTOCK_CHECK(!options.match_logits || takes_rows(router),
                  "options.match_logits scales one random matrix that is trained; scorer '",
                  router.scorer, "' is another");
