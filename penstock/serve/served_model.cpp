@@ -122,9 +122,7 @@ Json model_json(const ServedModel& model, std::int64_t created) {
   out["takes_experts_per_token"] = why_no_k(config).empty();
   out["takes_logit_shift"] = why_no_shift(config).empty();
   out["has_logits"] = scores_tokens(config);
-  out["chat"] = model.chat_form
-                    ? Json(words(ChatForm())[static_cast<std::size_t>(*model.chat_form)])
-                    : Json();
+  out["chat"] = model.chat_form ? Json(word(*model.chat_form)) : Json();
   return out;
 }
 

@@ -2,8 +2,10 @@
 // and a file in the run's folder.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "penstock/study/json_field.h"
@@ -25,6 +27,9 @@ std::optional<Report> report_under(const std::string& name, const RunRow& row) {
 template <class Report>
 class ReportMeasurement : public Measurement {
  public:
+  void settle(std::span<const std::string> report, const std::string& /*path*/) override {
+    in_report_ = std::ranges::find_first_of(report, report_words()) != report.end();
+  }
   void keep(const FinishedRun& run, const Work&, const nlohmann::json& result,
             RunRow& row) const override {
     write_kept_object(result, run.directory, file().c_str());
@@ -40,6 +45,9 @@ class ReportMeasurement : public Measurement {
     return object ? read_row({{name(), *object}}, run_directory + "/" + file())
                   : nlohmann::json::object();
   }
+
+ protected:
+  bool in_report_ = false;  ///< whether the study's `report` has one of report_words()
 
  private:
   std::string file() const { return name() + ".json"; }

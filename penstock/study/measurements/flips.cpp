@@ -114,11 +114,8 @@ Table flip_table(Variants variants, const std::set<std::int64_t>& steps, bool ti
 class Flips : public ReportMeasurement<Report> {
  public:
   std::vector<std::string_view> report_words() const override { return {"flips"}; }
-  void settle(std::span<const std::string> report, const std::string&) override {
-    requested_ = std::ranges::find(report, "flips") != report.end();
-  }
   std::vector<Work> missing(const FinishedRun&, const RunRow& row) const override {
-    if (!requested_ || report_of(row)) return {};
+    if (!in_report_ || report_of(row)) return {};
     return {{.what = "measuring the flips of single steps"}};
   }
   std::optional<json> measure(const FinishedRun& run, const Work&,
@@ -150,9 +147,6 @@ class Flips : public ReportMeasurement<Report> {
         tokens);
     return {out};
   }
-
- private:
-  bool requested_ = false;
 };
 
 const RegisterMeasurement<Flips> registered("flips");

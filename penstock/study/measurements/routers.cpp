@@ -233,12 +233,9 @@ Section samples(Variants variants) {
 class Routers : public ReportMeasurement<RouterReport> {
  public:
   std::vector<std::string_view> report_words() const override { return {"entropy", "samples"}; }
-  void settle(std::span<const std::string> report, const std::string&) override {
-    const auto has = [&](const char* word) {
-      return std::ranges::find(report, word) != report.end();
-    };
-    entropy_ = has("entropy");
-    requested_ = entropy_ || has("samples");
+  void settle(std::span<const std::string> report, const std::string& path) override {
+    ReportMeasurement::settle(report, path);
+    entropy_ = std::ranges::find(report, "entropy") != report.end();
   }
   std::string showable() const override {
     return "layer1 and layer1-sd with report = [\"entropy\"]";
@@ -249,7 +246,7 @@ class Routers : public ReportMeasurement<RouterReport> {
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
-    if (!requested_ || (have && have->checkpoint == run.checkpoint)) return {};
+    if (!in_report_ || (have && have->checkpoint == run.checkpoint)) return {};
     return {
         {.what = fmt::format("measuring the routers of the {} checkpoint", word(run.checkpoint))}};
   }
@@ -267,7 +264,7 @@ class Routers : public ReportMeasurement<RouterReport> {
   }
 
  private:
-  bool entropy_ = false, requested_ = false;
+  bool entropy_ = false;
 };
 
 const RegisterMeasurement<Routers> registered("routers");

@@ -3,8 +3,6 @@
 // measured split with the run's checkpoint.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "penstock/eval/by_k.h"
 #include "penstock/study/report_measurement.h"
 #include "penstock/study/runs/opened_checkpoint.h"
@@ -44,18 +42,15 @@ Inference measured_inference(const FinishedRun& run) {
 class Throughput : public ReportMeasurement<Inference> {
  public:
   std::vector<std::string_view> report_words() const override { return {"throughput"}; }
-  void settle(std::span<const std::string> report, const std::string&) override {
-    requested_ = std::ranges::find(report, "throughput") != report.end();
-  }
   bool shows(const std::string& name) const override {
-    return requested_ && (name == "train-tflops" || name == "infer-tflops");
+    return in_report_ && (name == "train-tflops" || name == "infer-tflops");
   }
   std::string showable() const override {
     return "train-tflops and infer-tflops with report = [\"throughput\"]";
   }
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = inference_of(row);
-    if (!requested_ || (have && have->checkpoint == run.checkpoint)) return {};
+    if (!in_report_ || (have && have->checkpoint == run.checkpoint)) return {};
     return {{.what = "measuring the speed of inference"}};
   }
   std::optional<json> measure(const FinishedRun& run, const Work&,
@@ -98,9 +93,6 @@ class Throughput : public ReportMeasurement<Inference> {
              .note = "Training: the median over the steps. Inference: the passes of the last "
                      "evaluation, without a cache. FLOPs are those of the experts that are on."}};
   }
-
- private:
-  bool requested_ = false;
 };
 
 const RegisterMeasurement<Throughput> registered("throughput");

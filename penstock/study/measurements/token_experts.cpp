@@ -224,13 +224,10 @@ class TokenExpertsReport : public ReportMeasurement<Report> {
     if (layer) layer_ = *layer;
   }
   std::vector<std::string_view> report_words() const override { return {"token-experts"}; }
-  void settle(std::span<const std::string> report, const std::string&) override {
-    requested_ = std::ranges::find(report, "token-experts") != report.end();
-  }
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
-    if (!requested_ || (have && have->checkpoint == run.checkpoint && have->reading == kReading &&
+    if (!in_report_ || (have && have->checkpoint == run.checkpoint && have->reading == kReading &&
                         have->asked_layer == layer_))
       return {};
     return {{.what = fmt::format("counting experts by token with the {} checkpoint",
@@ -270,7 +267,6 @@ class TokenExpertsReport : public ReportMeasurement<Report> {
   }
 
  private:
-  bool requested_ = false;
   std::int64_t layer_ = -1;
 };
 
