@@ -5,7 +5,6 @@
 #include <torch/utils.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 
 #include "penstock/layers/moe.h"

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>

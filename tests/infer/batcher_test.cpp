@@ -7,7 +7,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "penstock/base/error.h"
