@@ -61,9 +61,9 @@ std::string outside_text(const std::string& name, double calls, double seconds, 
                      100 * seconds / step);
 }
 
-double scope_seconds(const OperatorTable& table) {
+double sum_of(const std::vector<OperatorRow>& rows, double OperatorRow::*figure) {
   double sum = 0;
-  for (const auto& row : table.scopes) sum += row.seconds;
+  for (const OperatorRow& row : rows) sum += row.*figure;
   return sum;
 }
 
@@ -83,17 +83,9 @@ double OperatorRow::lost_seconds(const MachineLimits& machine) const {
   return seconds - ideal_seconds(machine);
 }
 
-double OperatorTable::operator_seconds() const {
-  double sum = 0;
-  for (const auto& row : operators) sum += row.seconds;
-  return sum;
-}
+double OperatorTable::operator_seconds() const { return sum_of(operators, &OperatorRow::seconds); }
 
-double OperatorTable::flops() const {
-  double sum = 0;
-  for (const auto& row : operators) sum += row.flops;
-  return sum;
-}
+double OperatorTable::flops() const { return sum_of(operators, &OperatorRow::flops); }
 
 double OperatorTable::peak_seconds(const MachineLimits& machine) const {
   double sum = 0;
@@ -138,7 +130,7 @@ ordered_json outside_json(const OperatorTable& table) {
                    {"share", seconds / table.seconds}});
   };
   for (const auto& row : table.scopes) add(row.name, row.calls, row.seconds);
-  add("rest", 0, table.outside_seconds() - scope_seconds(table));
+  add("rest", 0, table.outside_seconds() - sum_of(table.scopes, &OperatorRow::seconds));
   return out;
 }
 

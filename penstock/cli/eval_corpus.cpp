@@ -115,7 +115,7 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
   });
 }
 
-/// Prints the results as text.
+/// The text that was measured: "test split, windows of 512 tokens".
 std::string what_text(const EvaluateOptions& how) {
   std::string out = fmt::format("{} split", split_name(how.split));
   if (how.max_tokens > 0)
@@ -150,7 +150,7 @@ void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
 void run_eval_ngram(const std::string& data, int order, Split split, bool json) {
   const Corpus corpus = Corpus::open(data);
   corpus.file().verify();
-  // One stream is the whole split, and every context reaches back to its begin.
+  // One stream is the whole split, and every context reaches back to its beginning.
   const LossTotals totals = ngram_baseline(corpus, order, {.split = split, .streams = 1});
   if (!json) {
     fmt::print("{}-gram model (interpolated Kneser-Ney) of {}, {} split\n", order, data,

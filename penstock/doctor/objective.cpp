@@ -73,8 +73,7 @@ std::string shares(const std::vector<TermFigures>& terms, Figure figure) {
 /// Warns if a term's figure is above that of the cross-entropy, which is the first term.
 void judge(const std::string& check, const std::string& what, Figure figure, Diagnosis& diagnosis) {
   const std::vector<TermFigures>& terms = diagnosis.objective;
-  const auto largest = std::ranges::max_element(
-      terms, [&](const auto& a, const auto& b) { return a.*figure < b.*figure; });
+  const auto largest = std::ranges::max_element(terms, {}, figure);
   const std::string finding = what + shares(terms, figure);
   if (largest == terms.begin())
     diagnosis.add(check, CheckState::ok, finding);

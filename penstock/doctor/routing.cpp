@@ -79,10 +79,9 @@ LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter&
   out.least_gates = sums.min().item<double>();
   out.most_gates = sums.max().item<double>();
   out.active = static_cast<double>(seen.assignments) / static_cast<double>(seen.tokens);
-  out.largest_share = static_cast<double>(seen.counts.max().item<std::int64_t>()) /
-                      static_cast<double>(std::max<std::int64_t>(1, seen.assignments));
-  const at::Tensor load = seen.counts.to(at::kDouble) /
-                          static_cast<double>(std::max<std::int64_t>(1, seen.assignments));  // [E]
+  const auto assignments = static_cast<double>(std::max<std::int64_t>(1, seen.assignments));
+  out.largest_share = static_cast<double>(seen.counts.max().item<std::int64_t>()) / assignments;
+  const at::Tensor load = seen.counts.to(at::kDouble) / assignments;  // [E]
   out.load_experts = std::exp(-at::xlogy(load, load).sum().item<double>());
   out.idle = seen.counts.eq(0).sum().item<std::int64_t>();
   const auto experts = static_cast<double>(load.size(0));
@@ -91,12 +90,11 @@ LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter&
 }
 
 /// The smallest and the largest value of a figure over the layers, as text.
-template <class Figure>
-std::string range(const std::vector<LayerFigures>& layers, Figure figure) {
+std::string range(const std::vector<LayerFigures>& layers, double LayerFigures::*figure) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   for (const LayerFigures& layer : layers) {
-    least = std::min(least, figure(layer));
-    most = std::max(most, figure(layer));
+    least = std::min(least, layer.*figure);
+    most = std::max(most, layer.*figure);
   }
   return fmt::format("{:.3g} to {:.3g}", least, most);
 }
@@ -110,8 +108,7 @@ void judge_gates(const std::map<std::int64_t, Seen>& seen, Diagnosis& diagnosis)
   const auto& layers = diagnosis.layers;
   const std::string finding =
       fmt::format("mean sum of a token's gates by layer {}, experts per token {}",
-                  range(layers, [](const auto& l) { return l.gate_sum; }),
-                  range(layers, [](const auto& l) { return l.active; }));
+                  range(layers, &LayerFigures::gate_sum), range(layers, &LayerFigures::active));
   const bool none = std::ranges::any_of(layers, [](const auto& l) { return l.active == 0; });
   if (!finite || negative)
     diagnosis.add("gate sums", CheckState::fault,
@@ -152,9 +149,9 @@ void judge_balance(const ModelConfig& config, Diagnosis& diagnosis) {
   const std::string finding = fmt::format(
       "entropy {} nats of {:.3g}, logit deviation {}; the busiest expert has {} of a layer's "
       "assignments ({:.3g} when even)",
-      range(layers, [](const auto& l) { return l.entropy; }), std::log(experts),
-      range(layers, [](const auto& l) { return l.logit_sd; }),
-      range(layers, [](const auto& l) { return l.largest_share; }), 1 / experts);
+      range(layers, &LayerFigures::entropy), std::log(experts),
+      range(layers, &LayerFigures::logit_sd), range(layers, &LayerFigures::largest_share),
+      1 / experts);
   // A layer cannot collapse if each token takes most of the experts.
   const auto collapsed = [&](const LayerFigures& layer) {
     return layer.active > 0 && layer.active < 0.75 * experts &&
