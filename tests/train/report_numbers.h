@@ -21,12 +21,13 @@ inline void append_numbers(std::vector<double>& out, const StepReport& report) {
     for (const auto& [name, value] : *named) out.push_back(value);
 }
 
-/// Expects equal lists up to `tolerance`, relative for numbers above 1.
+/// Expects equal lists up to `tolerance`, relative to the expected number or to `smallest` where
+/// the number is smaller.
 inline void expect_near(const std::vector<double>& found, const std::vector<double>& expected,
-                        double tolerance) {
+                        double tolerance, double smallest = 1) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
+    EXPECT_NEAR(found[i], expected[i], tolerance * std::max(smallest, std::fabs(expected[i])))
         << "number " << i;
 }
 
