@@ -52,27 +52,36 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
+/// How the name is given in place of `key`: ": write ..."; "" where the options that hold `key`
+/// have no place for it.
+std::string remedy(const std::string& name, PartKind kind, const std::string& key) {
+  if (!key.starts_with("options.")) return ": write " + line_for(name, kind);
+  return kind == PartKind::scorer ? ": give options.scorer " + name : "";
+}
+
 /// "'relu' is a selector: write ..."; "" for a name of no kind.
-std::string where_it_belongs(const std::string& name) {
-  std::string out;
+/// @param key  the place where the name does not belong
+std::string where_it_belongs(const std::string& name, const std::string& key) {
+  std::string out, last;
   for (const PartKind kind : kKinds)
-    if (is_of(name, kind))
-      out += concat(out.empty() ? "" : "; ", "'", name, "' is a ", word(kind), ": write ",
-                    line_for(name, kind));
+    if (is_of(name, kind)) {
+      last = remedy(name, kind, key);
+      out += concat(out.empty() ? "" : "; ", "'", name, "' is a ", word(kind), last);
+    }
   const auto methods = methods_with(name);
   if (!out.empty() && !methods.empty() && !method_registry().contains(name))
-    out += concat(", or a method that has it: ", listed(methods));
+    out += concat(last.empty() ? ": give" : ", or", " a method that has it: ", listed(methods));
   return out;
 }
 
 void check_kind(const std::string& name, PartKind kind, const std::string& key) {
   if (is_of(name, kind)) return;
-  const std::string belongs = where_it_belongs(name);
+  const std::string belongs = where_it_belongs(name, key);
   PENSTOCK_CHECK(belongs.empty(), key, ": ", belongs);
   const std::string nearest = nearest_of_any_kind(name, kind);
   if (nearest.empty() || is_of(nearest, kind)) return;  // the registry's error says that
   fail(key, ": unknown ", word(kind), " '", name, "'; did you mean '", nearest, "'? ",
-       where_it_belongs(nearest));
+       where_it_belongs(nearest, key));
 }
 
 }  // namespace

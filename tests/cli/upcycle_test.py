@@ -154,6 +154,12 @@ def mistakes(shell):
                   "--calibration", "text.txt", "--start-entropy", "1", "--out", "new")
     shell.mistake(1, ["--key-rope: with these options no text is read"], *vanilla, "--key-rope", "post", "--out", "new")
     shell.mistake(1, ["did you mean 'vanilla'"], "upcycle", "dense", "--method", "vanila", "--out", "new")
+    shell.mistake(1, ["--method: unknown method 'linaer'; did you mean 'linear'? 'linear' is a scorer: give --scorer "
+                      "linear, or a method that has it: 'expert-choice'"], "upcycle", "dense", "--method", "linaer", "--out", "new")
+    shell.mistake(1, ["--method: 'relu' is a selector: give a method that has it: 'remoe'\n"], "upcycle", "dense", "--method",
+                  "relu", "--out", "new")
+    shell.mistake(1, ["--scorer: unknown scorer 'linaer'; did you mean 'linear'?"], *vanilla, "--scorer", "linaer", "--out", "new")
+    shell.mistake(1, ["--scorer dense: this method has none"], *vanilla, "--scorer", "dense", "--out", "new")
     shell.mistake(1, ["divisor of 4"], "upcycle", "dense", "--routers", "3", "--calibration", "text.txt",
                   "--out", "new")
     shell.mistake(1, ["model.layers"], *vanilla, "--set", "model.layers=3", "--out", "new")

@@ -15,14 +15,24 @@
 namespace penstock {
 namespace {
 
+/// The method whose scorer is wanted. Throws Error for one without a scorer, and for what is
+/// neither a method nor a scorer.
+/// @param wanted  options.scorer, which is not the name of a scorer
+const Method& method_of_scorer(const std::string& wanted) {
+  if (!method_registry().contains(wanted))
+    check_part_name(wanted, PartKind::scorer, "options.scorer");
+  const Method& method = method_registry().at(wanted);
+  PENSTOCK_CHECK(!method.scorer.empty(), "options.scorer ", wanted, ": this method has none");
+  return method;
+}
+
 void name_scorer(RouterConfig& router, const std::string& wanted) {
   if (wanted.empty()) return;
   if (scorer_registry().contains(wanted)) {
     router.scorer = wanted;
     return;
   }
-  const Method& method = method_registry().at(wanted, "options.scorer");
-  PENSTOCK_CHECK(!method.scorer.empty(), "options.scorer ", wanted, ": this method has none");
+  const Method& method = method_of_scorer(wanted);
   router.scorer = method.scorer;
   if (const auto options = method.options.find(method.scorer); options != method.options.end())
     router.parts[method.scorer] = options->second;
@@ -47,7 +57,7 @@ HeadSizes head_sizes(const ModelConfig& parent, const UpcycleOptions& options) {
 std::string scorer_under(const UpcycleOptions& options, const Method& method) {
   if (options.scorer.empty()) return method.scorer;
   if (scorer_registry().contains(options.scorer)) return options.scorer;
-  return method_registry().at(options.scorer, "options.scorer").scorer;
+  return method_of_scorer(options.scorer).scorer;
 }
 
 /// Whether mixtures of attention heads are made, as routers or for comparison with routers.
