@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct InitOptions {
-  std::string purpose, data, time, method = "remoe", model, out;
+  std::string purpose, data, time, method, model, out;
 };
 
 constexpr int kMostDays = 10000;
@@ -70,8 +70,18 @@ std::string wrong_model(const std::string& path) {
   return !path.empty() && fs::exists(path) ? "" : "'" + path + "' is not there";
 }
 
-/// Asks the user for each value that no option gives. Takes the defaults where no user can be
-/// asked. Returns the purpose.
+/// For ->check(). Refuses an empty value, such as that of an unset shell variable, which would
+/// count as an option that is not given.
+CLI::Validator given_value() {
+  return CLI::Validator(
+      [](std::string& value) {
+        return std::string(value.empty() ? "is empty; give a value, or leave the option out" : "");
+      },
+      "");
+}
+
+/// Asks the user for each value that no option gives, except for the method. Takes the defaults
+/// where no user can be asked. Returns the purpose.
 StartingPurpose complete(InitOptions& options) {
   const auto settle = [](std::string& value, const char* option, const char* question,
                          const std::string& usual, const auto& wrong) {
@@ -97,6 +107,8 @@ StartingPurpose complete(InitOptions& options) {
          wrong_place);
   settle(options.time, "--time", "How long may training take? 90s, 30m, 2h, 1d:", "30m",
          wrong_time);
+  if (options.method.empty())
+    options.method = purpose == StartingPurpose::upcycle ? "vanilla" : "remoe";
   if (options.out.empty())
     options.out = purpose == StartingPurpose::compare ? "study.toml" : "recipe.toml";
   return purpose;
@@ -161,7 +173,7 @@ void check_free(const std::string& path) {
 void init(InitOptions options) {
   const StartingPurpose purpose = complete(options);
   check_free(options.out);  // before the measurement, which takes seconds
-  method_named(options.method, "options.method");
+  method_named(options.method, "--method");
   const auto tokenizer =
       purpose == StartingPurpose::upcycle ? tokenizer_of(options.model) : nullptr;
   StartingData data = data_of(options.data, tokenizer.get());
@@ -184,19 +196,19 @@ void add_init_command(CLI::App& app) {
   auto options = std::make_shared<InitOptions>();
   CLI::App* command =
       app.add_subcommand("init", "Make a recipe that fits the available time, and print its cost");
-  command
-      ->add_option(
-          "--for", options->purpose,
-          "purpose: train a model from text, upcycle a dense checkpoint, or compare routers")
+  const auto add = [command](const char* name, std::string& value, const char* help) {
+    return command->add_option(name, value, help)->check(given_value());
+  };
+  add("--for", options->purpose,
+      "purpose: train a model from text, upcycle a dense checkpoint, or compare routers")
       ->type_name("{" + word_list<StartingPurpose>() + "}");
-  command->add_option("--data", options->data,
-                      "text: a file, a folder, a corpus, or system for the text on this machine");
-  command->add_option("--time", options->time, "time for training: 90s, 30m, 2h, 1d");
-  command->add_option("--method", options->method, "routing method, one of `penstock routers`")
-      ->capture_default_str();
-  command->add_option("--model", options->model, "dense model to upcycle");
-  command->add_option("--out", options->out,
-                      "output file; default recipe.toml, for a comparison study.toml");
+  add("--data", options->data,
+      "text: a file, a folder, a corpus, or system for the text on this machine");
+  add("--time", options->time, "time for training: 90s, 30m, 2h, 1d");
+  add("--method", options->method,
+      "routing method, one of `penstock routers`; default remoe, to upcycle vanilla");
+  add("--model", options->model, "dense model to upcycle");
+  add("--out", options->out, "output file; default recipe.toml, for a comparison study.toml");
   command->footer(
       "On a terminal, the command asks for options that are not given; elsewhere it uses train,\n"
       "system and 30m. It trains a few steps now to measure speed, and no more. The model is the\n"

@@ -15,7 +15,10 @@
 #include "penstock/bench/starting_point.h"
 #include "penstock/bench/step_bench.h"
 #include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/path_word.h"
 #include "penstock/cli/default_run.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/train/memory_check.h"
@@ -39,14 +42,17 @@ bench::StepBench measured(const Recipe& recipe) {
       {.steps = 3, .warm_up = 1, .active_experts = held ? recipe.model.active_experts() : 0});
 }
 
+/// The options of the summary's command, with the defaults of `penstock upcycle`.
+UpcycleOptions upcycle_options(const std::string& method) {
+  return completed({.method = method, .experts = kUpcycledExperts, .start = UpcycleStart::parent});
+}
+
 /// The recipe of the MoE that the summary's command would make from the dense model at `path`.
-Recipe upcycled_recipe(const std::string& path) {
+Recipe upcycled_recipe(const std::string& path, const UpcycleOptions& options) {
+  const ModelConfig parent = open_model_source(model_argument(path).path)->config();
+  check_can_upcycle(parent, concat("options.model: ", path));
   Recipe out;
-  out.model = open_model_source(model_argument(path).path)->config();
-  PENSTOCK_CHECK(out.model.moe_layers() == 0, "options.model: ", path,
-                 " has experts already; give a dense model");
-  out.model.router = {.method = "vanilla", .k = 2};
-  out.model.moe.experts = kUpcycledExperts;
+  out.model = upcycled_config(parent, options);
   out.train.sequence_length =
       std::min<std::int64_t>(out.model.context > 0 ? out.model.context : 256, 512);
   out.train.batch_sequences = out.train.micro_batch = 8;
@@ -99,11 +105,11 @@ std::string corpus_note(const StartingData& data) {
 /// The command that makes the corpus, if the corpus is missing.
 std::string corpus_command(const StartingData& data) {
   if (data.exists) return "";
-  const std::string source = data.source == "--system" ? data.source : shell_quoted(data.source);
+  const std::string source = data.source == "--system" ? data.source : path_word(data.source);
   const std::string tokenizer =
-      data.tokenizer.empty() ? "" : " --tokenizer " + shell_quoted(data.tokenizer);
+      data.tokenizer.empty() ? "" : " --tokenizer " + path_word(data.tokenizer);
   return fmt::format("  penstock data prepare {}{} --out {}\n", source, tokenizer,
-                     shell_quoted(data.corpus));
+                     path_word(data.corpus));
 }
 
 KeyValues training_values(const StartingQuestion& question, const Recipe& recipe,
@@ -122,8 +128,28 @@ KeyValues training_values(const StartingQuestion& question, const Recipe& recipe
 
 std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
+/// The commands that use the trained run.
+std::string commands_for_run(const StartingQuestion& question, const Recipe& recipe) {
+  const std::string run = shell_quoted(default_run(question.out));
+  if (!recipe.model.traits().causal)  // such a model writes no text
+    return fmt::format("  penstock eval {} --data {}\n", run, path_word(question.data.corpus));
+  return fmt::format("  penstock generate {0} --prompt 'The '\n  penstock serve {0}\n", run);
+}
+
+/// The command that makes the MoE from the dense model.
+std::string upcycle_command(const StartingQuestion& question, const Recipe& recipe,
+                            const UpcycleOptions& options, const std::string& moe) {
+  const std::string calibration = takes_calibration(recipe.model, options)
+                                      ? " --calibration " + path_word(question.data.corpus)
+                                      : "";
+  return fmt::format("  penstock upcycle {} --method {} --experts {}{} --out {}\n",
+                     path_word(question.model), options.method, options.experts, calibration,
+                     shell_quoted(moe));
+}
+
 StartingFiles upcycling(const StartingQuestion& question) {
-  const Recipe recipe = upcycled_recipe(question.model);
+  const UpcycleOptions options = upcycle_options(question.method);
+  const Recipe recipe = upcycled_recipe(question.model, options);
   check_length(question.data, recipe);
   const bool fits = bytes_of_process(recipe, {}) < usable_memory_bytes();
   const bench::StartingRequirements requirements{.seconds = question.seconds,
@@ -135,7 +161,6 @@ StartingFiles upcycling(const StartingQuestion& question) {
   values["name"] = stem(question.out);
   values["train.init_from"] = moe;
   values["train.lr"] = 1e-4;
-  const std::string run = default_run(question.out);
   StartingFiles out;
   out.texts[question.out] = short_recipe(
       values, {concat("An MoE made of ", question.model, ", trained on. Made by `penstock init`."),
@@ -144,20 +169,10 @@ StartingFiles upcycling(const StartingQuestion& question) {
       cost_text(recipe, 1, steps, seconds, question.seconds) +
       (fits ? "" : "            not measured, for want of memory; take fewer experts\n") +
       corpus_note(question.data) +
-      fmt::format(
-          "{} is written. Next:\n{}  penstock upcycle {} --method vanilla --experts {} --out {}\n"
-          "  penstock train {}\n  penstock generate {} --prompt 'The '\n",
-          question.out, corpus_command(question.data), shell_quoted(question.model),
-          kUpcycledExperts, shell_quoted(moe), shell_quoted(question.out), shell_quoted(run));
+      fmt::format("{} is written. Next:\n{}{}  penstock train {}\n{}", question.out,
+                  corpus_command(question.data), upcycle_command(question, recipe, options, moe),
+                  path_word(question.out), commands_for_run(question, recipe));
   return out;
-}
-
-/// The commands that use the trained run.
-std::string commands_for_run(const StartingQuestion& question, const Recipe& recipe) {
-  const std::string run = shell_quoted(default_run(question.out));
-  if (!recipe.model.traits().causal)  // such a model writes no text
-    return fmt::format("  penstock eval {} --data {}\n", run, shell_quoted(question.data.corpus));
-  return fmt::format("  penstock generate {0} --prompt 'The '\n  penstock serve {0}\n", run);
 }
 
 /// The file's name as that of a study, which names a folder: characters that it may not have become
@@ -227,13 +242,13 @@ StartingFiles starting_files(const StartingQuestion& question) {
       {concat("A ", size.name, " model with router ", method, ", made by `penstock init`."),
        "A key behind '#' stands at its default; take the '#' away to change it."});
   StartingFiles out;
-  std::string next = "  penstock train " + shell_quoted(question.out) + "\n";
+  std::string next = "  penstock train " + path_word(question.out) + "\n";
   if (comparing) {
     const std::string base = stem(question.out) + "-base.toml";
     const auto beside = std::filesystem::path(question.out).parent_path() / base;
     out.texts[beside.string()] = text;
     out.texts[question.out] = study_text(study_name(question.out), base, methods);
-    next = "  penstock study " + shell_quoted(question.out) + "\n";
+    next = "  penstock study " + path_word(question.out) + "\n";
   } else {
     out.texts[question.out] = text;
     next += commands_for_run(question, recipe);

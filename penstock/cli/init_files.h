@@ -37,7 +37,8 @@ struct StartingFiles {
 };
 
 /// Makes the files. Trains a few steps on random tokens to measure this machine's speed, which
-/// takes some seconds. Throws Error for too little text.
+/// takes some seconds. Throws Error for too little text, and for a model or method that cannot be
+/// upcycled.
 StartingFiles starting_files(const StartingQuestion& question);
 
 }  // namespace penstock

@@ -16,6 +16,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/joined.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/arguments/path_word.h"
 #include "penstock/cli/default_run.h"
 #include "penstock/data/corpus/corpus.h"
 #include "penstock/finetune/run_record.h"
@@ -56,11 +57,6 @@ struct Found {
     return first(kind, [](const std::string&) { return true; });
   }
 };
-
-/// The path as a word of a command. A name that begins like an option gets a folder.
-std::string as_word(const std::string& path) {
-  return shell_quoted(path.starts_with('-') ? "./" + path : path);
-}
 
 /// "recipe", "study", or "" for another TOML file.
 std::string kind_of_toml(const fs::path& path) {
@@ -192,12 +188,12 @@ std::string next_commands(const Found& found) {
   const std::string *run = found.first("run", writes_text), *model = found.first("model"),
                     *corpus = found.first("corpus"), *usable = run ? run : model;
   if (usable) {
-    add("penstock generate " + as_word(*usable) + " --prompt 'The '", "write text with it");
-    add("penstock serve " + as_word(*usable), "chat with it in a browser");
+    add("penstock generate " + path_word(*usable) + " --prompt 'The '", "write text with it");
+    add("penstock serve " + path_word(*usable), "chat with it in a browser");
   }
   const std::string* measured = usable ? usable : found.first("run", has_checkpoint);
   if (measured && corpus)
-    add("penstock eval " + as_word(*measured) + " --data " + as_word(*corpus), "measure it");
+    add("penstock eval " + path_word(*measured) + " --data " + path_word(*corpus), "measure it");
   std::error_code unreadable;
   const auto has_corpus = [&](const std::string& file) {
     return corpus_words(file, corpus).has_value();
@@ -211,12 +207,12 @@ std::string next_commands(const Found& found) {
            has_corpus(recipe);
   };
   if (const std::string* recipe = found.first("recipe", untrained))
-    add("penstock train " + as_word(*recipe) + *corpus_words(*recipe, corpus), "train");
+    add("penstock train " + path_word(*recipe) + *corpus_words(*recipe, corpus), "train");
   else if ((recipe = found.first("recipe", unfinished)))
-    add("penstock train " + as_word(*recipe) + *corpus_words(*recipe, corpus) + " --resume",
+    add("penstock train " + path_word(*recipe) + *corpus_words(*recipe, corpus) + " --resume",
         "continue the training");
   if (const std::string* study = found.first("study", has_corpus))
-    add("penstock study " + as_word(*study) + *corpus_words(*study, corpus), "train and compare");
+    add("penstock study " + path_word(*study) + *corpus_words(*study, corpus), "train and compare");
   if (!corpus)
     add("penstock data prepare --system --out corpora/system", "a corpus of this machine's text");
   add("penstock init", "a recipe that fits the time you have");

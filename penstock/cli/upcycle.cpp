@@ -70,14 +70,11 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
   const ModelConfig config = upcycled_config(parent, options);
-  const ResolvedRouter router = resolve(config.router);
-  if (router_directions(config, options) != RouterDirections::random || options.match_logits ||
-      options.match_lr || options.start_entropy > 0 || measures_gate_sums(config, options))
-    return;
+  if (takes_calibration(config, options)) return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, ": with these options no text is read, scorer '",
-                   router.scorer, "' begins at random; leave it out");
+                   resolve(config.router).scorer, "' begins at random; leave it out");
 }
 
 /// Refuses options that would change nothing, or that contradict each other.

@@ -65,6 +65,24 @@ def check_upcycling(shell):
     shell.ok("train", "up.toml", *SHORT)
 
 
+def check_upcycling_to_a_method(shell):
+    """The command, the recipe and its cost are of the method that was asked for."""
+    shell.mistake(1, ("--method dense has no router",), "init", "--for", "upcycle", "--model", "runs/dense", "--method",
+                  "dense", "--data", "corpus", "--out", "none.toml")
+    said = shell.ok("init", "--for", "upcycle", "--model", "runs/dense", "--method", "switch", "--data", "corpus", "--time",
+                    "2s", "--out", "one.toml")
+    shell.expect("the method's experts per token", "8 experts in each layer, 1 for a token" in said, said)
+    said = shell.ok("init", "--for", "upcycle", "--model", "runs/dense", "--method", "router-upcycling", "--data", "corpus",
+                    "--time", "2s", "--out", "heads.toml")
+    command = next(line.split()[1:] for line in said.splitlines() if line.startswith("  penstock upcycle"))
+    shell.expect("the method and its text", command == ["upcycle", "runs/dense", "--method", "router-upcycling", "--experts", "8",
+                                                        "--calibration", "corpus", "--out", "models/heads"], said)
+    made = shell.ok(*command)
+    count = next(line.split()[1].rstrip(",") for line in said.splitlines() if line.startswith("parameters "))
+    shell.expect("the cost is of what the command makes", f"parameters: {count} total" in made, said + made)
+    shell.ok("train", "heads.toml", *SHORT)
+
+
 def check_upcycling_in_its_tokens(shell):
     """The commands that `init` prints can be followed also if the model's tokens are no bytes."""
     shell.ok("data", "prepare", "text.txt", "--tokenizer", "words", "--out", "in-words")
@@ -89,6 +107,10 @@ def check_text(shell):
     shell.expect("data prepare", "  penstock data prepare text.txt --out corpora/text\n" in said, said)
     shell.expect("the recipe names the corpus", 'corpus = "corpora/text"' in
                  open(os.path.join(shell.directory, "of-text.toml")).read())
+    os.symlink("text.txt", os.path.join(shell.directory, "-text.txt"))
+    said = shell.ok("init", "--data=-text.txt", "--time", "2s", "--out=-x.toml")
+    shell.expect("no name is an option", "  penstock data prepare ./-text.txt --out corpora/-text\n"
+                 "  penstock train ./-x.toml\n" in said, said)
 
 
 def check_limits(shell):
@@ -120,10 +142,12 @@ def check_mistakes(shell):
                              (("`penstock data prepare 'a binary' --out",), ("--data", "a binary")),
                              (("short.txt: has 180 tokens to train on", "sequences of 256"), ("--data", "short.txt")),
                              (("--model",), ("--for", "upcycle", "--data", "corpus")),
-                             (("--model: runs/mine has experts already",),
+                             (("--model: runs/mine: has experts already",),
                               ("--for", "upcycle", "--model", "runs/mine", "--data", "corpus")),
-                             (("'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
+                             (("--method: unknown method 'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
         shell.mistake(1, parts, "init", "--out", "x.toml", *arguments)
+    for option in ("--for", "--data", "--time", "--method", "--model"):
+        shell.mistake(2, (option + ": is empty; give a value, or leave the option out",), "init", "--out", "x.toml", option, "")
     shell.mistake(1, ("no folder",), "init", "--data", "corpus", "--time", "2s", "--out", "no/x.toml")
     shell.expect("nothing was written", not os.path.exists(os.path.join(shell.directory, "x.toml")))
 
@@ -212,7 +236,8 @@ def main(program):
     with tiny(program, run=False) as shell:
         with open(os.path.join(shell.directory, "text.txt"), "w") as file:
             file.write("one two three\n" * 2000)
-        for check in (check_training, check_comparing, check_upcycling, check_text, check_upcycling_in_its_tokens, check_limits, check_mistakes,
+        for check in (check_training, check_comparing, check_upcycling, check_upcycling_to_a_method, check_text,
+                      check_upcycling_in_its_tokens, check_limits, check_mistakes,
                       check_terminal, check_suggestions, check_models_without_text,
                       check_unreadable):
             check(shell)

@@ -217,4 +217,9 @@ bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options
   return options.start == UpcycleStart::parent && !config.traits().unit_gates;
 }
 
+bool takes_calibration(const ModelConfig& config, const UpcycleOptions& options) {
+  return router_directions(config, options) != RouterDirections::random || options.match_logits ||
+         options.match_lr || options.start_entropy > 0 || measures_gate_sums(config, options);
+}
+
 }  // namespace penstock

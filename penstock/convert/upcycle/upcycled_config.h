@@ -33,4 +33,8 @@ bool takes_rows(const ResolvedRouter& router);
 /// approximates the parent's function.
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options);
 
+/// Whether a step of the upcycling reads the calibration text where one is given. Some of these
+/// steps fail without a text.
+bool takes_calibration(const ModelConfig& config, const UpcycleOptions& options);
+
 }  // namespace penstock
