@@ -3,6 +3,9 @@
 
 #include <exception>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/one_process.h"
@@ -20,14 +23,36 @@
 namespace penstock::python {
 namespace {
 
+/// Dotted keys and the values that override theirs.
+using Overrides = std::vector<std::pair<std::string, ConfigNode>>;
+
+/// Adds the override of a key. A dict overrides the keys that it has, and leaves the others of its
+/// table.
+void add_override(const std::string& key, const ConfigNode& value, Overrides& out) {
+  PENSTOCK_CHECK(!value.empty(), "set ", key,
+                 ": expected a bool, number, str, list or dict, found None; leave the key out");
+  if (value.is_table()) {
+    for (const auto& [name, below] : value.table()) add_override(key + "." + name, below, out);
+  } else {
+    out.emplace_back(key, value);
+  }
+}
+
+/// The overrides in the argument `set`, in its order.
+Overrides overrides_of(const py::dict& set) {
+  Overrides out;
+  for (const auto& [key, value] : set) {
+    const std::string name = text_of(key, "a key of set");
+    add_override(name, to_config(value, "set " + name), out);
+  }
+  return out;
+}
+
 /// The recipe from a file or from Python dicts, with the overrides in `set` applied.
 ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
   ConfigNode node = py::isinstance<py::dict>(recipe) ? to_config(recipe, "")
                                                      : read_toml(text_of(recipe, "recipe"));
-  for (const auto& [key, value] : set) {
-    const std::string name = text_of(key, "a key of set");
-    node.set(name, to_config(value, "set " + name));
-  }
+  for (const auto& [key, value] : overrides_of(set)) node.set(key, value);
   return node;
 }
 
@@ -115,10 +140,8 @@ py::object run_study(const std::string& path, const std::string& out, const py::
                      bool retry_diverged, bool progress, bool force) {
   check_one_process("study");
   std::vector<std::string> overrides;
-  for (const auto& [key, value] : set) {
-    const std::string name = text_of(key, "a key of set");
-    overrides.push_back(name + "=" + toml_text(to_config(value, "set " + name), "set " + name));
-  }
+  for (const auto& [key, value] : overrides_of(set))
+    overrides.push_back(key + "=" + toml_text(value, "set " + key));
   const auto config = study::read_study(path, overrides, scale);
   std::FILE* const stream = progress ? stderr : nullptr;
   const study::StudyOptions how{

@@ -96,7 +96,7 @@ def train(recipe: Union[Path, Dict[str, Any]], out: Optional[Path] = None, *, se
     Args:
         recipe: a TOML file, or a recipe as nested dicts.
         out: the run directory; default, also for "": runs/NAME for a file NAME.toml.
-        set: keys to override: {"train.steps": 100}.
+        set: keys to override: {"train.steps": 100}, or {"train": {"steps": 100}}, which leaves the others of [train].
         on_step: called with each line of metrics.jsonl as a dict. There is a line for each step, and one for step 0
             if the initial model is validated. The return value is ignored. If the callback raises an exception, the
             run is saved and ended, and the exception is raised again. StopIteration ends the run without an exception.

@@ -60,6 +60,16 @@ class Runs(Fixture):
             train = tomllib.load(file)["train"]
         self.assertEqual((train["steps"], train["lr"]), (2, 0.25))
 
+    def test_nested_overrides_leave_other_keys(self):
+        penstock.train("recipe.toml", out="nested", progress=False, set={"train": {"steps": 2, "lr": 0.25}})
+        with open("recipe.toml", "rb") as file:
+            before = tomllib.load(file)["train"]
+        with open("nested/config.toml", "rb") as file:
+            train = tomllib.load(file)["train"]
+        self.assertEqual((train["steps"], train["lr"]), (2, 0.25))
+        for key in "batch_sequences", "sequence_length", "eval_every":
+            self.assertEqual(train[key], before[key], key)
+
     def test_recipes_of_values_that_cannot_be(self):
         circle = {}
         circle["model"] = circle
@@ -82,6 +92,9 @@ class Runs(Fixture):
                 penstock.train(recipe, out="values")
         with self.assertRaisesRegex(penstock.Error, "^set train.steps: must be .* or less"):
             penstock.train("recipe.toml", out="values", set={"train.steps": 2 ** 63})
+        for given in {"train.steps": None}, {"train": {"steps": None}}:
+            with self.assertRaisesRegex(penstock.Error, "^set train.steps: expected .*, found None; leave the key out$"):
+                penstock.train("recipe.toml", out="values", set=given)
         self.assertFalse(os.path.exists("values"))
 
     def test_outputs_have_names(self):
@@ -206,7 +219,8 @@ class Runs(Fixture):
         with open("study.toml", "w", encoding="utf-8") as file:
             file.write('name = "small"\nbase = "recipe.toml"\nseeds = [1, 2]\n'
                        '[variants.remoe]\n[variants.topk]\nset = {"model.router.method" = "topk"}\n')
-        study = penstock.study("study.toml", out="study", set={"train.steps": 2}, progress=False)
+        study = penstock.study("study.toml", out="study", set={"train": {"steps": 2}}, progress=False)
+        self.assertEqual([row["steps"] for row in study.rows], [2] * 4)
         self.assertEqual(sorted((row["variant"], row["seed"]) for row in study.rows),
                          [("remoe", 1), ("remoe", 2), ("topk", 1), ("topk", 2)])
         self.assertIn("validation loss", repr(study))
