@@ -60,10 +60,6 @@ void adopt_all(torch::nn::Module& into, const py::object& part) {
     }
 }
 
-at::Tensor tensor_or_none(const py::handle& value) {
-  return value.is_none() ? at::Tensor() : py::cast<at::Tensor>(value);
-}
-
 std::string kind_of(const py::handle& value) {
   return py::cast<std::string>(py::type::of(value).attr("__name__"));
 }
@@ -73,6 +69,13 @@ at::Tensor said_tensor(const py::object& part, const char* function, const py::h
   PENSTOCK_CHECK(THPVariable_Check(said.ptr()), kind_of(part), ".", function,
                  "() must return a tensor, and returned: ", kind_of(said));
   return py::cast<at::Tensor>(said);
+}
+
+/// Throws Error unless the tensor that a part's function returned has these sizes.
+void check_sizes(const py::object& part, const char* function, const at::Tensor& said,
+                 at::IntArrayRef sizes) {
+  PENSTOCK_CHECK(said.sizes() == sizes, kind_of(part), ".", function, "() must return a tensor of ",
+                 sizes, ", and returned ", said.scalar_type(), " ", said.sizes());
 }
 
 /// What a part's function returned, as T. Throws Error that says what is `wanted`.
@@ -102,12 +105,20 @@ at::Tensor said_loss(const py::object& part, const py::handle& said) {
 
 class PythonScorer : public Scorer {
  public:
-  explicit PythonScorer(const py::object& part) : part_(keep(part)) { adopt_all(*this, part); }
+  PythonScorer(const py::object& part, std::int64_t experts)
+      : part_(keep(part)), experts_(experts) {
+    adopt_all(*this, part);
+  }
 
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
     const WithGil gil;
     const py::object said = call_python(part_->attr("score"), hidden, context);
-    return {.logits = said_tensor(*part_, "score", said)};
+    const at::Tensor logits = said_tensor(*part_, "score", said);
+    check_sizes(*part_, "score", logits, {hidden.size(0), experts_});
+    PENSTOCK_CHECK(logits.scalar_type() == hidden.scalar_type(), kind_of(*part_),
+                   ".score() must return logits of its rows' type, ", hidden.scalar_type(),
+                   ", and returned ", logits.scalar_type());
+    return {.logits = logits};
   }
   void initialize(double std, const InitialDraws& draws) override {
     const at::NoGradGuard no_grad;
@@ -125,11 +136,13 @@ class PythonScorer : public Scorer {
 
  private:
   Kept part_;
+  std::int64_t experts_;
 };
 
 class PythonBalancer : public Balancer {
  public:
-  PythonBalancer(const py::object& part, bool biases) : part_(keep(part)), biases_(biases) {
+  PythonBalancer(const py::object& part, std::int64_t experts, bool biases)
+      : part_(keep(part)), experts_(experts), biases_(biases) {
     adopt_all(*this, part);
   }
 
@@ -145,7 +158,11 @@ class PythonBalancer : public Balancer {
   at::Tensor choice_bias(std::int64_t layer) const override {
     if (!biases_) return {};
     const WithGil gil;
-    return tensor_or_none(call_python(part_->attr("choice_bias"), layer));
+    const py::object said = call_python(part_->attr("choice_bias"), layer);
+    if (said.is_none()) return {};
+    const at::Tensor bias = said_tensor(*part_, "choice_bias", said);
+    check_sizes(*part_, "choice_bias", bias, {experts_});
+    return bias;
   }
   void after_step(const StepStatistics& statistics) override {
     const WithGil gil;
@@ -160,14 +177,17 @@ class PythonBalancer : public Balancer {
 
  private:
   Kept part_;
+  std::int64_t experts_;
   bool biases_;
 };
 
-std::shared_ptr<Scorer> wrapped(const py::object& part, const ScorerTraits&) {
-  return std::make_shared<PythonScorer>(part);
+std::shared_ptr<Scorer> wrapped(const py::object& part, const RouterShape& shape,
+                                const ScorerTraits&) {
+  return std::make_shared<PythonScorer>(part, shape.experts);
 }
-std::shared_ptr<Balancer> wrapped(const py::object& part, const BalancerTraits& traits) {
-  return std::make_shared<PythonBalancer>(part, traits.biases_choice);
+std::shared_ptr<Balancer> wrapped(const py::object& part, const RouterShape& shape,
+                                  const BalancerTraits& traits) {
+  return std::make_shared<PythonBalancer>(part, shape.experts, traits.biases_choice);
 }
 
 const char* type_word(const ConfigNode& value) {
@@ -218,7 +238,7 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
   out.check = [](const RouterShape&, const ConfigNode&) {};  // the Python class checks its values
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
     const WithGil gil;
-    return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);
+    return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), shape, traits);
   };
   out.complete = [name, registered](const ConfigNode& options) {
     return completed(name, registered->defaults, options);

@@ -100,6 +100,8 @@ class Model:
         ones that the model did not see in training.
 
         `k`: experts per token; 0: the model's own number."""
+        if isinstance(ids, str):
+            raise _core.Error(f"token ids are a list or a tensor of whole numbers, not {ids!r:.100}; encode() makes them of a text")
         return self._loaded.logits(torch.as_tensor(ids), k)
 
     def trace(self, text_or_ids: Union[str, Ids]) -> Dict[str, torch.Tensor]:

@@ -124,6 +124,8 @@ class Models(Fixture):
         model = penstock.load("run")
         with self.assertRaisesRegex(penstock.Error, "0 to 255"):
             model.logits([256])
+        with self.assertRaisesRegex(penstock.Error, r"not 'a text'; encode\(\) makes them of a text$"):
+            model.logits("a text")
         with self.assertRaisesRegex(penstock.Error, "give more text"):
             model.eval(text="a")
         with self.assertRaises(TypeError):

@@ -136,6 +136,44 @@ class Parts(Fixture):
         with self.assertRaisesRegex(penstock.Error, r"Triple.balance\(\) must return a loss, or a pair .*\(None, {}, 3\)"):
             penstock.MoeLayer(d_model=8, experts=4, balancers=["test-triple"])(torch.randn(3, 8))
 
+        def scored(name, logits):
+            class Odd(penstock.Scorer):
+                def __init__(self, shape):
+                    super().__init__()
+
+                def score(self, hidden, context):
+                    return logits
+
+            penstock.register_scorer(name)(Odd)
+            return penstock.MoeLayer(d_model=8, experts=4, scorer=name)(torch.randn(3, 8))
+
+        for name, shape in (("test-wide", (3, 8)), ("test-long", (5, 4)), ("test-flat", (4,))):
+            with self.assertRaisesRegex(penstock.Error, r"^Odd.score\(\) must return a tensor of \[3, 4\], and returned Float \["
+                                        + ", ".join(map(str, shape)) + r"\]$"):
+                scored(name, torch.zeros(shape))
+        with self.assertRaisesRegex(penstock.Error, r"^Odd.score\(\) must return logits of its rows' type, Float, and returned Double$"):
+            scored("test-double", torch.zeros(3, 4).double())
+
+        def biased(name, bias):
+            class Odd(penstock.Balancer):
+                def __init__(self, shape):
+                    super().__init__()
+
+                def balance(self, scores, plan, context):
+                    return None
+
+                def choice_bias(self, layer):
+                    return bias
+
+            penstock.register_balancer(name, biases_choice=True)(Odd)
+            return penstock.MoeLayer(d_model=8, experts=4, balancers=[name])(torch.randn(3, 8))
+
+        biased("test-no-bias", None)
+        with self.assertRaisesRegex(penstock.Error, r"^Odd.choice_bias\(\) must return a tensor, and returned: list$"):
+            biased("test-list", [0.0] * 4)
+        with self.assertRaisesRegex(penstock.Error, r"^Odd.choice_bias\(\) must return a tensor of \[4\], and returned Float \[3\]$"):
+            biased("test-short", torch.zeros(3))
+
         class Broken(penstock.Balancer):
             def __init__(self, shape):
                 super().__init__()
