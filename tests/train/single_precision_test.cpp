@@ -1,5 +1,5 @@
 // Training in fp32: the losses of the first fifty steps under a layout are those of one process.
-// This test takes a covering selection of pairs; scripts/layouts takes all pairs.
+// This test takes one layout for each routing; scripts/layouts takes all pairs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,6 +38,15 @@ const std::vector<Routing>& routings() {
       {"loss-free", "loss-free", 2},
       {"expert-choice of all tokens", "expert-choice", 4},
       {"router-upcycling", "router-upcycling", 2},
+      {"router-upcycling-max", "router-upcycling-max", 2},
+      {"noisy-topk", "noisy-topk", 2},
+      {"smoe", "smoe", 2},
+      {"sparsemixer-v2", "sparsemixer-v2", 2},
+      {"locmoe", "locmoe", 2},
+      {"switch", "switch"},
+      {"gshard", "gshard"},
+      {"hyperrouter", "hyperrouter", 4},
+      {"xmoe", "xmoe", 2},
   };
   return all;
 }
@@ -58,6 +67,8 @@ const std::vector<Case>& layouts() {
       {"tensor 2, rows", {.tensor = 2, .sequence = true}},
       {"pipeline 2, expert 2", {.data = 2, .pipeline = 2, .expert = 2}, 1},
       {"tensor 2, expert 2, whole", {.tensor = 2, .expert = 2, .whole_experts = true}},
+      {"expert 4", {.data = 4, .expert = 4}},
+      {"all axes", {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2}},
   };
   return all;
 }
@@ -80,6 +91,8 @@ class SinglePrecisionLayouts
     node.set("model.moe.shared_width", 16);
     if (routing.k > 0) node.set("model.router.k", routing.k);
     if (routing.method == "lory") node.set("model.router.lory.segment_length", 8);
+    // The default of two dimensions for four experts magnifies the rounding of short projections.
+    if (routing.method == "xmoe") node.set("model.router.cosine.dimension", 16);
     return read_recipe(node);
   }
   static std::vector<double> losses(Trainer& trainer) {
@@ -113,7 +126,7 @@ TEST_P(SinglePrecisionLayouts, HaveTheFirstLossesOfOneProcess) {
   const std::vector<double> expected = losses(alone);
   EXPECT_LT(expected.back(), expected.front() / 2);
   for (std::size_t i = 0; i < layouts().size(); ++i) {
-    if (!takes_all() && (index + i) % 4 != 1) continue;
+    if (!takes_all() && (index + i) % layouts().size() != 1) continue;
     const std::vector<double> found = losses_of_ranks(recipe, layouts()[i]);
     ASSERT_EQ(found.size(), expected.size());
     double most = 0;
