@@ -25,7 +25,7 @@ class TextSpool {
   /// Copies the text and returns a view of the copy, which lasts as long as this object. Throws
   /// DiskFullError if the disk is full.
   std::string_view keep(std::string_view text);
-  /// Counts the texts no longer as memory of this process. They are read again where needed.
+  /// Takes the texts out of this process's memory. A text is read again when it is used.
   void release() const;
 
  private:
