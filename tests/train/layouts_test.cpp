@@ -25,12 +25,13 @@
 #include "tests/train/drawn_batch.h"
 #include "tests/train/report_numbers.h"
 #include "tests/train/small_run.h"
+#include "tests/train/trainer_state.h"
 
 namespace penstock::layouts_test {
 namespace {
 
 constexpr std::int64_t kSteps = 5, kVocab = 64;
-constexpr double kTolerance = 1e-9;
+constexpr double kTolerance = 1e-9, kBeta1 = 0.9;
 /// A number counts as at least this large where differences are compared. Rounding leaves about
 /// 1e-12 of a number that is zero in one process.
 constexpr double kSmallest = 0.1;
@@ -110,10 +111,22 @@ ModelConfig config_of(const std::string& method) {
 struct History {
   std::vector<double> numbers;
   TensorMap weights, first_moments, second_moments;  // on rank 0
+  TensorMap gradients;                               // on rank 0: "STEP.NAME", after clipping
 };
 
 constexpr TensorMap History::*kTensors[] = {&History::weights, &History::first_moments,
-                                            &History::second_moments};
+                                            &History::second_moments, &History::gradients};
+
+/// Adds the gradients of the last step, g = (m − β₁ m₀) / (1 − β₁). Ranks that divide gradients
+/// keep no whole gradient, but the moments can be gathered.
+/// @param before  the first moments m₀ before the step; empty before the first step
+void append_gradients(TensorMap& out, std::int64_t step, const TensorMap& moments,
+                      const TensorMap& before) {
+  for (const auto& [name, moment] : moments) {
+    const at::Tensor earlier = before.empty() ? torch::zeros_like(moment) : before.at(name);
+    out[concat(step, ".", name)] = (moment - kBeta1 * earlier) / (1 - kBeta1);
+  }
+}
 
 History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how) {
   const auto model = make_model(config, 1, place_in(config, mesh));
@@ -122,8 +135,9 @@ History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how
   const ModelExchange exchange(*model, mesh);
   GradientSharing sharing = exchange.sharing();
   sharing.zero = how.zero;
-  StepEngine engine(*model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5}, {},
-                    sharing);
+  const OptimizerConfig optimizer{
+      .lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .beta1 = kBeta1, .clip = 0.5};
+  StepEngine engine(*model, optimizer, {}, sharing);
   const std::vector<std::int32_t> bytes(kVocab, 1);
   const PartRange mine = parts_of_rank(how.parts, mesh.data.rank(), mesh.data.size());
   History out;
@@ -139,14 +153,13 @@ History train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how
     testing::append_numbers(out.numbers, done.report);
     for (const auto& balancer : model->balancers())
       for (const auto& [name, value] : balancer->state()) out.numbers.push_back(value);
+    TensorMap moments = exchange.gather(engine.tensors(), "m.");
+    append_gradients(out.gradients, step, moments, out.first_moments);
+    out.first_moments = testing::copies(moments);
   }
   engine.optimizer().gather_weights();
-  const TensorMap moments = engine.tensors();
-  out.weights = exchange.gather(held_tensors(*model));
-  out.first_moments = exchange.gather(moments, "m.");
-  out.second_moments = exchange.gather(moments, "v.");
-  for (const auto member : kTensors)
-    for (auto& [name, tensor] : out.*member) tensor = tensor.clone();
+  out.weights = testing::copies(exchange.gather(held_tensors(*model)));
+  out.second_moments = testing::copies(exchange.gather(engine.tensors(), "v."));
   return out;
 }
 

@@ -23,6 +23,7 @@ struct Routing {
   std::string name, method;
   std::int64_t k = 0;  // 0: the method's default
   double tolerance = 1e-5;
+  std::int64_t seed = 1234;  // of the run
 };
 
 const std::vector<Routing>& routings() {
@@ -49,6 +50,13 @@ const std::vector<Routing>& routings() {
       {"gshard", "gshard"},
       {"hyperrouter", "hyperrouter", 4},
       {"xmoe", "xmoe", 2},
+      {"dense", "dense"},
+      // With the seeds 1 and 1234 two logits of a token become equal but for rounding, and the
+      // token gets another expert under some layouts.
+      {"mlp", "mlp", 2, 1e-5, 2},
+      {"vanilla", "vanilla", 2},
+      {"smoe-dropout", "smoe-dropout", 4},
+      {"thor", "thor"},
   };
   return all;
 }
@@ -90,7 +98,8 @@ class SinglePrecisionLayouts
     node.set("train.steps", kComparedSteps);
     node.set("train.micro_batch", 2);
     node.set("train.warmup_steps", 5);
-    node.set("model.moe.shared_width", 16);
+    if (routing.method != "dense") node.set("model.moe.shared_width", 16);
+    node.set("train.seed", routing.seed);
     if (routing.k > 0) node.set("model.router.k", routing.k);
     if (routing.method == "lory") node.set("model.router.lory.segment_length", 8);
     // The default of two dimensions for four experts magnifies the rounding of short projections.
