@@ -35,7 +35,7 @@ struct DataInput {
 };
 
 struct ReadOptions {
-  /// Folder where text that unpacks to more than 64 MiB waits (text_files.h). Empty: in memory.
+  /// As TextFileOptions::folder (text_files.h).
   std::filesystem::path folder = {};
   /// The JSONL field that holds the text.
   std::string field = "text";

@@ -22,9 +22,9 @@
 #include "penstock/data/prepare/gather_text.h"
 #include "penstock/data/prepare/most_bytes.h"
 #include "penstock/data/prepare/prepare_notes.h"
+#include "penstock/data/prepare/read_inputs.h"
 #include "penstock/data/prepare/text_spool.h"
 #include "penstock/data/stage_progress.h"
-#include "penstock/data/text_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
 
 namespace penstock {
@@ -51,43 +51,6 @@ PrepareOptions with_protocol(PrepareOptions options) {
   }
   if (!traits_of(options).ends_documents) options.end_of_document = false;
   return options;
-}
-
-/// Whether reading the folder `folder` also reads `path`. Hidden files are not read. Both paths are
-/// canonical.
-bool lies_below(const files::path& path, const files::path& folder) {
-  const files::path below = path.lexically_relative(folder);
-  return !below.empty() && *below.begin() != ".." &&
-         std::ranges::none_of(
-             below, [](const files::path& part) { return is_hidden_name(part.string()); });
-}
-
-/// Refuses inputs that share files. Their text would count twice, also in training and in held-out
-/// text.
-void check_inputs_are_apart(const std::vector<DataInput>& inputs) {
-  std::vector<files::path> paths;
-  for (const DataInput& input : inputs) {
-    const files::path path = files::weakly_canonical(input.path);
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      PENSTOCK_CHECK(paths[i] != path, "'", input.path,
-                     "' is named twice: its text would stand in training and in held-out text");
-      const bool first = lies_below(paths[i], path);
-      PENSTOCK_CHECK(!first && !lies_below(path, paths[i]), "'",
-                     first ? inputs[i].path : input.path, "' lies in '",
-                     first ? input.path : inputs[i].path,
-                     "', so its text would be read twice, and held-out text would stand in "
-                     "training; move it out of that folder, or name the folder's parts");
-    }
-    paths.push_back(path);
-  }
-}
-
-/// Refuses a literal separator that no file has, because it may be misspelt.
-void check_separator(const std::string& separator, const std::vector<Document>& documents) {
-  if (separator.empty() || separator == "blank-lines") return;
-  PENSTOCK_CHECK(std::ranges::any_of(documents, &Document::separated), "no text holds '", separator,
-                 "', which options.document_separator gives; check it or leave it out (a shell "
-                 "writes a line break as $'\\n', and \"blank-lines\" divides at blank lines)");
 }
 
 class Preparation {
@@ -143,42 +106,25 @@ class Preparation {
     return folder;
   }
 
-  /// Adds a document, and moves its text to the disk.
-  void add(Document document) {
-    document.text = DocumentText::view_of(texts_->keep(document.text));
-    documents_.push_back(std::move(document));
-  }
-
   void read() {
     texts_.emplace(spool_folder());
-    if (options_.system) {
-      auto text = gather_text({.seed = options_.seed,
-                               .root = options_.system_root,
-                               .more = options_.more,
-                               .packages = options_.packages},
-                              [this](std::string_view line) { progress_.say(line); });
-      for (Document& document : text.documents) add(std::move(document));
-      result_.packages = std::move(text.packages);
-      result_.notes = std::move(text.notes);
-      found_ = domain_bytes(documents_);
-      return;
-    }
-    check_inputs_are_apart(options_.inputs);
+    if (options_.system) return gather();
     ReadOptions read = options_.read;
     read.folder = spool_folder();
-    for (const auto& input : options_.inputs) {
-      progress_.say(fmt::format("reading {}", input.path));
-      const std::size_t before = documents_.size();
-      std::size_t bytes = 0;
-      for_each_document(input, read, [&](Document document) {
-        bytes += document.text.size();
-        add(std::move(document));
-        if (progress_.due())
-          progress_.say(fmt::format("reading {}: {} MB of text", input.path, bytes / 1'000'000));
-      });
-      if (documents_.size() == before) fail_without_text(input);
-    }
-    check_separator(options_.read.separator, documents_);
+    documents_ = read_inputs(options_.inputs, read, *texts_, progress_);
+  }
+
+  void gather() {
+    GatheredText text = gather_text({.seed = options_.seed,
+                                     .root = options_.system_root,
+                                     .more = options_.more,
+                                     .packages = options_.packages},
+                                    [this](std::string_view line) { progress_.say(line); });
+    for (Document& document : text.documents)
+      documents_.push_back(spooled(std::move(document), *texts_));
+    result_.packages = std::move(text.packages);
+    result_.notes = std::move(text.notes);
+    found_ = domain_bytes(documents_);
   }
 
   void remove_duplicates() {

@@ -49,38 +49,6 @@ TEST_F(PrepareNotes, SayWhichSplitIsEmpty) {
   EXPECT_TRUE(empty_split_notes({1, 0, 0}, {5, 0, 0}).empty());
 }
 
-TEST_F(PrepareNotes, AFileNamedTwiceIsRefused) {
-  const std::string path = folder_.write("a.txt", paragraph(1));
-  expect_says(error_of([&] {
-                prepare_corpus(of({{.path = path}, {.path = folder_ / "./a.txt"}}));
-              }),
-              {"is named twice"});
-}
-
-TEST_F(PrepareNotes, AFileOfAFolderThatIsNamedTooIsRefused) {
-  const std::string path = folder_.write("in/deep/a.txt", paragraph(1)), in = folder_ / "in";
-  folder_.write("in/b.txt", paragraph(2));
-  const DataInput all{.path = in}, held_out{.path = path, .split = Split::kValidation};
-  for (const PrepareOptions& options : {of({all, held_out}), of({held_out, all})})
-    expect_says(error_of([&] { prepare_corpus(options); }),
-                {path + "' lies in '" + in, "held-out text would stand in training"});
-  // Neither a hidden file nor a folder beside it is read with the folder.
-  const DataInput hidden{.path = folder_.write("in/.held/c.txt", paragraph(3))},
-      beside{.path = folder_.write("in2/d.txt", paragraph(4))};
-  EXPECT_NO_THROW(prepare_corpus(of({all, hidden, beside})));
-}
-
-TEST_F(PrepareNotes, ASeparatorThatNoTextHasIsRefused) {
-  const DataInput one{.path = folder_.write("one.txt", "first<|end|>second")},
-      two{.path = folder_.write("two.txt", "third")};
-  PrepareOptions options = of({one, two});
-  options.read.separator = "\\n\\n";
-  expect_says(error_of([&] { prepare_corpus(options); }),
-              {"no text holds '\\n\\n'", "options.document_separator", "blank-lines"});
-  options.read.separator = "<|end|>";
-  EXPECT_NO_THROW(prepare_corpus(options));
-}
-
 TEST_F(PrepareNotes, FilesThatAreNoTextOrNotThatTextAreRefused) {
   expect_says(error_of([&] {
                 prepare_corpus(of({{.path = folder_.write("l.json", "[{\"text\": \"a\"}]")}}));

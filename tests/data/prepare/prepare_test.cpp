@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/tokenizers/from_spec.h"
+#include "tests/data/prepare/twenty_documents.h"
 #include "tests/data/prepared_corpus.h"
 #include "tests/data/sentencepiece_usable.h"
 #include "tests/data/support.h"
@@ -17,6 +18,7 @@ using testing::expect_says;
 using testing::paragraph;
 using testing::read_bytes;
 using testing::text_of_split;
+using testing::twenty_documents;
 
 class Prepare : public ::testing::Test {
  protected:
@@ -25,35 +27,8 @@ class Prepare : public ::testing::Test {
     options.out = folder_ / out;
     return options;
   }
-  /// Twenty documents in two domains.
-  std::string many() const {
-    for (int i = 0; i < 20; ++i)
-      folder_.write(
-          "many/" + std::string(i % 2 ? "odd" : "even") + "/" + std::to_string(100 + i) + ".txt",
-          paragraph(i));
-    return folder_ / "many";
-  }
   testing::TemporaryFolder folder_;
 };
-
-TEST_F(Prepare, ContiguousSplitOfOneFileKeepsEveryByte) {
-  std::string text;
-  for (int i = 0; i < 50; ++i) text += paragraph(i);
-  auto o = options();
-  o.inputs = {{.path = folder_.write("play.txt", text)}};
-  o.split = "contiguous:0.9,0.1,0";
-  o.end_of_document = false;
-  const PrepareResult result = prepare_corpus(o);
-  const Corpus corpus = Corpus::open(o.out);
-  const auto size = static_cast<std::int64_t>(text.size());
-  EXPECT_EQ(corpus.count(Split::kTrain).tokens, size * 9 / 10);
-  EXPECT_EQ(corpus.count(Split::kTrain).bytes + corpus.count(Split::kValidation).bytes, size);
-  EXPECT_EQ(text_of_split(corpus, Split::kTrain) + text_of_split(corpus, Split::kValidation), text);
-  EXPECT_EQ(corpus.domains(), std::vector<std::string>{"play"});
-  EXPECT_FALSE(result.deduplicated);
-  EXPECT_EQ(result.tokenizer, "bytes");
-  EXPECT_NO_THROW(corpus.file().verify());
-}
 
 /// Bytes of this process's memory that no file backs.
 std::int64_t anonymous_bytes() {
@@ -85,7 +60,7 @@ TEST_F(Prepare, MemoryDoesNotHoldTheText) {
 
 TEST_F(Prepare, TheSameInputAndSeedGiveTheSameBytes) {
   auto one = options("one"), two = options("two"), other = options("other");
-  one.inputs = two.inputs = other.inputs = {{.path = many()}};
+  one.inputs = two.inputs = other.inputs = {{.path = twenty_documents(folder_)}};
   one.split = two.split = other.split = "0.6,0.2,0.2";
   other.seed = 1;
   for (const auto& o : {one, two, other}) prepare_corpus(o);
@@ -97,7 +72,7 @@ TEST_F(Prepare, TheSameInputAndSeedGiveTheSameBytes) {
 
 TEST_F(Prepare, ShardsAreTheSameCorpus) {
   auto one = options("one"), shards = options("shards");
-  one.inputs = shards.inputs = {{.path = many()}};
+  one.inputs = shards.inputs = {{.path = twenty_documents(folder_)}};
   prepare_corpus(one);
   const std::int64_t tokens = Corpus::open(one.out).file().tokens();
   shards.shard_tokens = tokens / 3;
@@ -120,26 +95,9 @@ TEST_F(Prepare, ShardsAreTheSameCorpus) {
   expect_says(error_of([&] { prepare_corpus(shards); }), {"shard_tokens"});
 }
 
-TEST_F(Prepare, EverySplitGetsDocumentsOfEveryDomain) {
-  auto o = options();
-  o.inputs = {{.path = many()}};
-  o.split = "0.6,0.2,0.2";
-  const PrepareResult result = prepare_corpus(o);
-  EXPECT_TRUE(result.notes.empty());
-  const Corpus corpus = Corpus::open(o.out);
-  EXPECT_EQ(corpus.domains(), (std::vector<std::string>{"even", "odd"}));
-  for (std::size_t domain = 0; domain < 2; ++domain) {
-    EXPECT_EQ(corpus.count(Split::kTrain, domain).documents, 6);
-    EXPECT_EQ(corpus.count(Split::kValidation, domain).documents, 2);
-    EXPECT_EQ(corpus.count(Split::kTest, domain).documents, 2);
-  }
-  // Each document ends in byte 0, which does not count as text.
-  EXPECT_EQ(corpus.count(Split::kTrain).tokens, corpus.count(Split::kTrain).bytes + 12);
-}
-
 TEST_F(Prepare, TakesNoMoreTextThanAskedForOfEachDomain) {
   auto o = options();
-  o.inputs = {{.path = many()}};
+  o.inputs = {{.path = twenty_documents(folder_)}};
   o.split = "0.6,0.2,0.2";
   prepare_corpus(o);
   const auto bytes_of_all = [&](const Corpus& corpus) {
@@ -160,24 +118,10 @@ TEST_F(Prepare, TakesNoMoreTextThanAskedForOfEachDomain) {
   expect_says(error_of([&] { prepare_corpus(o); }), {"options.most_bytes", "-1"});
 }
 
-TEST_F(Prepare, HeldOutFilesGoWhereTheyAreSent) {
-  auto o = options();
-  o.inputs = {
-      {.path = folder_.write("a.txt", "training text")},
-      {.path = folder_.write("v.txt", "validation"), .domain = "a", .split = Split::kValidation},
-      {.path = folder_.write("t.txt", "test"), .domain = "a", .split = Split::kTest}};
-  o.split = "1,0,0";
-  prepare_corpus(o);
-  const Corpus corpus = Corpus::open(o.out);
-  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "training text");
-  EXPECT_EQ(text_of_split(corpus, Split::kValidation), "validation");
-  EXPECT_EQ(text_of_split(corpus, Split::kTest), "test");
-}
-
 TEST_F(Prepare, ManifestCountsAndTrainedTokenizer) {
   if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   auto o = options();
-  o.inputs = {{.path = many()}};
+  o.inputs = {{.path = twenty_documents(folder_)}};
   o.tokenizer = "bpe:300";
   o.dedup = true;
   const PrepareResult result = prepare_corpus(o);
@@ -216,48 +160,10 @@ TEST_F(Prepare, TakesATokenizerThatExists) {
   expect_says(error_of([&] { prepare_corpus(o); }), {"enwik8", "which tokenizer"});
 }
 
-TEST_F(Prepare, ReplacesACorpusAndNothingElse) {
-  auto o = options();
-  const std::string input = many();
-  o.inputs = {{.path = input}};
-  prepare_corpus(o);
-  o.inputs = {{.path = folder_.write("new.txt", std::string(300, 'n'))}};
-  o.out += "/";
-  prepare_corpus(o);
-  EXPECT_EQ(Corpus::open(o.out).domains(), std::vector<std::string>{"new"});
-  for (const std::string& target : {input, folder_ / "new.txt"}) {
-    o.out = target;
-    expect_says(error_of([&] { prepare_corpus(o); }), {target, "not a corpus"});
-  }
-  EXPECT_EQ(read_bytes(folder_ / "new.txt").size(), 300u);
-  EXPECT_TRUE(std::filesystem::exists(input + "/odd"));
-  // A failed run keeps the earlier corpus and leaves no temporary folder.
-  o = options();
-  o.inputs = {{.path = folder_.write("bad.txt", "\xff")}};
-  EXPECT_THROW(prepare_corpus(o), Error);
-  EXPECT_EQ(Corpus::open(o.out).domains(), std::vector<std::string>{"new"});
-}
-
-TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
-  auto o = options();
-  o.inputs = {{.path = many()}};
-  prepare_corpus(o);
-  // The state of a run killed between its two renames. The process number exceeds Linux's maximum.
-  std::filesystem::rename(o.out, folder_ / ".corpus.old-2147483646");
-  std::filesystem::create_directory(folder_ / ".corpus.tmp-2147483646");
-  std::filesystem::create_directory(folder_ / ".other.tmp-2147483646");
-  o.inputs = {{.path = folder_.write("bad.txt", "\xff")}};
-  EXPECT_THROW(prepare_corpus(o), Error);
-  EXPECT_EQ(Corpus::open(o.out).domains(), (std::vector<std::string>{"even", "odd"}));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / ".corpus.old-2147483646"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / ".corpus.tmp-2147483646"));
-  EXPECT_TRUE(std::filesystem::exists(folder_ / ".other.tmp-2147483646"));
-}
-
 TEST_F(Prepare, TheTokenizerSeesTrainingTextAlone) {
   if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   auto o = options();
-  o.inputs = {{.path = many()}};
+  o.inputs = {{.path = twenty_documents(folder_)}};
   o.tokenizer = "bpe:300";
   for (const char* split : {"0.6,0.2,0.2", "contiguous:0.6,0.2,0.2"}) {
     o.split = split;
@@ -274,20 +180,6 @@ TEST_F(Prepare, TheTokenizerSeesTrainingTextAlone) {
     const std::vector<std::string_view> views(texts.begin(), texts.end());
     EXPECT_TRUE(corpus.tokenizer().files() == make_tokenizer("bpe:300", views)->files()) << split;
   }
-}
-
-TEST_F(Prepare, ACutFallsBetweenCharacters) {
-  // Bytes 0 to 5 are é€b (2, 3 and 1 bytes). The cut at byte 3 falls within the €.
-  auto o = options();
-  o.inputs = {{.path = folder_.write("cut.txt",
-                                     "\xc3\xa9\xe2\x82\xac"
-                                     "b")}};
-  o.split = "contiguous:0.5,0.5,0";
-  o.end_of_document = false;
-  prepare_corpus(o);
-  const Corpus corpus = Corpus::open(o.out);
-  EXPECT_EQ(text_of_split(corpus, Split::kTrain), "\xc3\xa9\xe2\x82\xac");
-  EXPECT_EQ(text_of_split(corpus, Split::kValidation), "b");
 }
 
 TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {
@@ -344,7 +236,7 @@ TEST_F(Prepare, ErrorsSayWhatToDo) {
 
 TEST_F(Prepare, DamagedCorporaAreErrors) {
   auto o = options();
-  o.inputs = {{.path = many()}};
+  o.inputs = {{.path = twenty_documents(folder_)}};
   prepare_corpus(o);
   expect_says(error_of([&] { Corpus::open(folder_ / "nowhere"); }),
               {"nowhere", "penstock data prepare"});
