@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "penstock/base/error.h"
 #include "penstock/models/formats/rank_slices.h"
 #include "penstock/optim/adamw.h"
 

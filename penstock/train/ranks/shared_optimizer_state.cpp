@@ -2,7 +2,6 @@
 // rank holds.
 #include <torch/types.h>
 
-#include "penstock/base/error.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 #include "penstock/train/ranks/shared_weights.h"
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <utility>
 
-#include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/square_sums.h"
 #include "penstock/train/ranks/shared_optimizer.h"
