@@ -95,9 +95,10 @@ std::vector<std::string> methods_with(const std::string& part) {
   return out;
 }
 
-const Method& method_named(const std::string& name, const std::string& key) {
-  check_kind(name, PartKind::method, key);
-  return method_registry().at(name, key);
+const Method& method_named(const std::string& name, std::string_view key) {
+  const std::string place(key);
+  check_kind(name, PartKind::method, place);
+  return method_registry().at(name, place);
 }
 
 void fail_unknown_name(const std::string& name, const std::string& key) {

@@ -14,7 +14,7 @@ namespace penstock {
 /// The method with the name. Throws Error for another name; the error begins with `key`, the place
 /// of the name. If a part has the name, the error says which keys take it: those of a recipe, or
 /// for a key `options.MEMBER` the member of the same options.
-const Method& method_named(const std::string& name, const std::string& key);
+const Method& method_named(const std::string& name, std::string_view key);
 
 /// The kinds of things that have a name: methods, and parts of each kind.
 enum class PartKind { method, scorer, selector, balancer };
