@@ -11,7 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/median.h"
 #include "penstock/base/random.h"
-#include "penstock/bench/stopwatch.h"
+#include "penstock/bench/lap_timer.h"
 #include "penstock/infer/session.h"
 #include "penstock/ops/machine/machine.h"
 #include "penstock/ops/machine/precision.h"
@@ -93,9 +93,9 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   const auto session = make_session(model, {.sequences = options.batch, .capacity = length});
   std::vector<double> prompts, steps;
   const std::int64_t preempted = preemptions();
-  Stopwatch whole;
+  LapTimer whole;
   for (std::int64_t i = -1; i < options.repetitions; ++i) {  // the first one warms up
-    Stopwatch watch;
+    LapTimer watch;
     double seconds = 0;
     repeat(*session, tokens, options, [&](bool prompt) {
       const double lap = watch.lap();
@@ -113,7 +113,7 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   std::vector<ProfiledStep> profiled;
   {
     ops::Profile profile;
-    Stopwatch watch;
+    LapTimer watch;
     repeat(*session, tokens, options, [&](bool prompt) {
       ProfiledStep step{watch.lap(), profile.operators(), profile.scopes()};
       if (prompt)

@@ -4,10 +4,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/fields.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/base/threads.h"
 #include "penstock/ops/machine/product_unit.h"
 #include "penstock/ops/ops.h"
@@ -27,10 +27,9 @@ double product_rate(const ProductShape& shape) {
   const double flops = 2.0 * static_cast<double>(shape.rows * shape.in * shape.out);
   double best = 0;
   for (int call = 0; call < 8; ++call) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     ops::linear(x, w);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    best = std::max(best, flops / elapsed.count());
+    best = std::max(best, flops / watch.seconds());
   }
   return best;
 }

@@ -5,15 +5,15 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/base/median.h"
 #include "penstock/base/random.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/bench/active_experts.h"
-#include "penstock/bench/stopwatch.h"
+#include "penstock/bench/lap_timer.h"
 #include "penstock/bench/synthetic.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/ops/dispatch.h"
@@ -56,7 +56,7 @@ class StepRunner {
     }
     LanguageWork work(*model_, batches, token_bytes_);
     profile_.clear();
-    Stopwatch watch;
+    LapTimer watch;
     TimedStep out{.outcome = engine_.advance(work, input)};
     PENSTOCK_CHECK(out.outcome.failure.empty(), "step ", step + 1, ": ", out.outcome.failure,
                    "; lower train.lr");
@@ -161,10 +161,10 @@ StepBench measure_step(const Recipe& recipe, const BenchOptions& options) {
     };
     out.peak_before = peak();
     const std::int64_t preempted = preemptions();
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     for (std::int64_t i = 0; i < options.steps; ++i) readings.add(runner.run(), out);
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    out.preempted_per_second = static_cast<double>(preemptions() - preempted) / passed.count();
+    const double seconds = watch.seconds();
+    out.preempted_per_second = static_cast<double>(preemptions() - preempted) / seconds;
     out.peak_after = peak();
   }
   out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/progress.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
@@ -127,16 +127,15 @@ std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
 std::vector<EvaluatedTask> evaluate(TaskModel& opened, const std::vector<LoadedTask>& loaded,
                                     const EvalTasksOptions& options, tasks::AnswerLog* log,
                                     std::size_t first_place) {
-  using Clock = std::chrono::steady_clock;
   ProgressLine progress(options.json ? nullptr : stderr);
   std::vector<EvaluatedTask> out;
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     const LoadedTask& task = loaded[i];
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     const auto n = static_cast<double>(task.items.items.size());
     const auto show = [&](double done) {
       if (!progress.due()) return;
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      const double seconds = watch.seconds();
       progress.show(fmt::format("{}  {:3.0f}%  {:.0f} items/s  {} left", task.task.name, 100 * done,
                                 n * done / seconds, duration_text(seconds * (1 - done) / done)));
     };

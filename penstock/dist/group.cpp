@@ -10,6 +10,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/failure_text.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/dist/collectives.h"
 #include "penstock/dist/group_state.h"
 #include "penstock/dist/group_table.h"
@@ -19,7 +20,6 @@
 namespace penstock::dist {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
 at::Tensor as_bytes(const at::Tensor& values) { return dist::as_bytes(Pieces{values})[0]; }
@@ -89,7 +89,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
   if (state_->lost) throw LostRank(concat(name(), " has lost another rank before ", what));
   if (state_->table->lost()) lose(what, "");
   PENSTOCK_ASSERT(!state_->under_way, what, " while rows are under way");
-  const auto start = Clock::now();
+  const Stopwatch watch;
   try {
     if (state_->options.check && alike) check_alike(what, values);
     action(*state_->transport);
@@ -100,7 +100,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
     state_->lost = true;
     throw FailedRank(name(), error);
   }
-  const double taken = std::chrono::duration<double>(Clock::now() - start).count();
+  const double taken = watch.seconds();
   *state_->seconds += taken;
   state_->own_seconds += taken;
 }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 
 #include "penstock/base/error.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/models/counts/flops.h"
 #include "penstock/ops/machine/machine.h"
 
@@ -75,9 +75,9 @@ KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions
   first.progress = nullptr;
   evaluate(model, corpus, first);
   ops::restart_peak_memory();
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   KPoint out{.evaluation = evaluate(model, corpus, options)};
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = watch.seconds();
   const LossTotals& total = out.evaluation.total;
   const double active =
       k > 0 ? static_cast<double>(k) : counted_active(config, out.evaluation.routing);
@@ -86,7 +86,7 @@ KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions
                  .perplexity = total.perplexity(),
                  .bits_per_byte = total.bits_per_byte(),
                  .flops_per_token = forward_flops_per_token(config, options, active),
-                 .tokens_per_second = static_cast<double>(total.tokens) / seconds.count(),
+                 .tokens_per_second = static_cast<double>(total.tokens) / seconds,
                  .peak_memory_bytes = ops::peak_resident_bytes()};
   return out;
 }

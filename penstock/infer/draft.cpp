@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "penstock/infer/stopwatch.h"
+#include "penstock/base/stopwatch.h"
 
 namespace penstock {
 

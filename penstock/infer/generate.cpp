@@ -6,12 +6,12 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/data/utf8.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/infer/draft.h"
 #include "penstock/infer/generated_text.h"
 #include "penstock/infer/session.h"
-#include "penstock/infer/stopwatch.h"
 
 namespace penstock {
 namespace {

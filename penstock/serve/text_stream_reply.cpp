@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
@@ -13,10 +14,6 @@ using Clock = std::chrono::steady_clock;
 /// The memory of the events that become one part of an answer. Their text takes several times as
 /// much.
 constexpr std::size_t kPartBytes = 32768;
-
-double seconds_since(Clock::time_point begun) {
-  return std::chrono::duration<double>(Clock::now() - begun).count();
-}
 
 std::string as_event(const std::string& data) { return "data: " + data + "\n\n"; }
 

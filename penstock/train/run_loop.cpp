@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "penstock/base/json_text.h"
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
@@ -26,7 +26,6 @@
 namespace penstock {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 /// Thrown if a signal stops a measurement. The resumed run begins the measurement again.
@@ -68,7 +67,7 @@ class RunLoop {
     open_logs();
     const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
-    started_ = Clock::now();
+    since_start_ = Stopwatch();
     display_.begin(task_.step());
     try {
       return run_steps();
@@ -85,9 +84,7 @@ class RunLoop {
   /// The last step in metrics.jsonl: the state's step, or the one before if the measurement of the
   /// state's step was stopped.
   std::int64_t logged_step() const { return task_.step() - (unmeasured_.is_null() ? 0 : 1); }
-  double seconds() const {
-    return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();
-  }
+  double seconds() const { return earlier_seconds_ + since_start_.seconds(); }
 
   /// Writes config.toml, or checks that the one there is of the same run.
   void claim_directory() {
@@ -323,7 +320,7 @@ class RunLoop {
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
-  Clock::time_point started_;
+  Stopwatch since_start_;
   std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
   bool unwanted_ = false;  // control_.logged said that the run is to stop

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "penstock/base/number_text.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/train/memory_check.h"
 
 namespace penstock {
@@ -76,8 +75,7 @@ DueCheckpoint RunSaver::due_checkpoint(std::optional<double> loss, Training trai
 
 void RunSaver::save(std::optional<double> loss, const nlohmann::json& entries, Training training,
                     Superseded superseded) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begun = Clock::now();
+  const Stopwatch watch;
   finish_writing();
   if (task_.step() > 0 && (saved_step_ != task_.step() || loss)) {
     DueCheckpoint due = due_checkpoint(loss, training, superseded);
@@ -93,7 +91,7 @@ void RunSaver::save(std::optional<double> loss, const nlohmann::json& entries, T
     saved_step_ = task_.step();
     wrote_ = true;
   }
-  seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
+  seconds_ += watch.seconds();
 }
 
 }  // namespace penstock

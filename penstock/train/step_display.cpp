@@ -9,7 +9,7 @@ StepDisplay::StepDisplay(ProgressLine& progress, std::int64_t steps, double smoo
 
 void StepDisplay::begin(std::int64_t step) {
   first_step_ = step;
-  started_ = Clock::now();
+  since_first_step_ = Stopwatch();
 }
 
 void StepDisplay::smooth(std::int64_t step, StepReport& report) {
@@ -20,7 +20,7 @@ void StepDisplay::smooth(std::int64_t step, StepReport& report) {
 
 void StepDisplay::show(std::int64_t step, const StepOutcome& outcome, const MachineRecord& machine,
                        bool saved) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+  const double seconds = since_first_step_.seconds(),
                left = seconds / static_cast<double>(step - first_step_) *
                       static_cast<double>(steps_ - step);
   std::optional<double> share = processor_.look();

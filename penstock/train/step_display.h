@@ -2,13 +2,13 @@
 // left. The run decides when to show it. run_record.h writes its text.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/step/step_report.h"
 
@@ -33,13 +33,11 @@ class StepDisplay {
             bool saved);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   ProgressLine& progress_;
   std::int64_t steps_;
   double smoothing_;
   ProcessorShare processor_;
-  Clock::time_point started_ = Clock::now();
+  Stopwatch since_first_step_;
   std::int64_t first_step_ = 0;
   double loss_ = 0, accuracy_ = 0;
   std::string measured_;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/base/stopwatch.h"
 #include "penstock/base/threads.h"
 #include "penstock/ops/cpu/bf16/amx_scope.h"
 #include "penstock/ops/machine/large_pages.h"
@@ -151,11 +152,10 @@ double measure_peak_flops(int threads, double seconds, ProductPrecision precisio
     while (ready < count) std::this_thread::yield();
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     while (Clock::now() < end) {
-      const auto start = Clock::now();
+      const Stopwatch watch;
       constexpr int bursts_per_window = 40;
       for (int i = 0; i < bursts_per_window; ++i) sink = sink + burst.run();
-      const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-      best[index] = std::max(best[index], burst.flops * bursts_per_window / elapsed);
+      best[index] = std::max(best[index], burst.flops * bursts_per_window / watch.seconds());
     }
   };
   std::vector<std::jthread> pool;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/base/stopwatch.h"
 #include "penstock/ops/machine/machine.h"
 
 #if defined(__x86_64__)
@@ -98,11 +98,11 @@ double measure_memory_bandwidth(int threads, double array_bytes) {
     for (int round = 0; round < rounds; ++round)
       for (std::int64_t i = first; i < first + piece; i += stretch) {
         const std::int64_t length = std::min(stretch, first + piece - i);
-        const auto start = std::chrono::steady_clock::now();
+        const Stopwatch watch;
         triad(a.get() + i, b.get() + i, c.get() + i, 3.0f, length);
-        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+        const double seconds = watch.seconds();
         if (!one_ended || stretches.empty())
-          stretches.push_back(12.0 * static_cast<double>(length) / elapsed.count());
+          stretches.push_back(12.0 * static_cast<double>(length) / seconds);
       }
     one_ended = true;
     std::ranges::sort(stretches);

@@ -5,23 +5,14 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/stopwatch.h"
 #include "penstock/train/ranks/shared_weights.h"
 #include "penstock/train/ranks/tensor_exchange.h"
 
 namespace penstock {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
 
 SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
                                  const LrScale& lr_scale, GradientSharing sharing)
@@ -194,9 +185,9 @@ void SharedOptimizer::after_parts() {
   // too, only while few of their gradients wait for this rank. So exchanges come first.
   if (active_) hand_in_the_rest(part_ == progress_.front().range.size());
   if (!layers_) return;
-  const auto start = Clock::now();
+  const Stopwatch watch;
   layers_->pass_through();
-  pass_waits_ += seconds_since(start);
+  pass_waits_ += watch.seconds();
 }
 
 void SharedOptimizer::hand_in_the_rest(bool complete) {
@@ -217,15 +208,15 @@ void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
   // already wait for each other in a pass. A rank without gradients never waits.
   const bool alone = sharing_.world.size() == sharing_.data.size() && sharing_.expert_ranks == 1;
   const bool waits = sharing_.zero >= 2 && alone && holds;
-  const auto start = Clock::now();
+  const Stopwatch watch;
   background_.add(std::move(job), waits ? 2 : SIZE_MAX);
-  pass_waits_ += seconds_since(start);
+  pass_waits_ += watch.seconds();
 }
 
 void SharedOptimizer::enter(std::int64_t layer) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   layers_->enter(layer);
-  pass_waits_ += seconds_since(start);
+  pass_waits_ += watch.seconds();
 }
 
 std::vector<std::vector<PartRange>> SharedOptimizer::nodes_of_ranks(std::size_t unit,
@@ -288,13 +279,13 @@ void SharedOptimizer::finish(bool complete) {
   if (!active_) return;
   active_ = false;
   hand_in_the_rest(complete);
-  const auto start = Clock::now();
+  const Stopwatch watch;
   try {
     background_.wait();
   } catch (...) {
     if (complete) throw;  // otherwise the caller reports why the step is incomplete
   }
-  waited_seconds_ = seconds_since(start);
+  waited_seconds_ = watch.seconds();
   if (!complete) return;
   if (layers_) hidden_seconds_ += layers_->seconds() - layer_seconds_;
   sum_shares();

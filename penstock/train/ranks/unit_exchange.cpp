@@ -3,15 +3,14 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <chrono>
 #include <numeric>
 
 #include "penstock/base/error.h"
+#include "penstock/base/stopwatch.h"
 
 namespace penstock {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
 /// This rank's gradients of the spans that rank `rank` adds up, for all its nodes; zeros if it has
@@ -53,9 +52,9 @@ void UnitExchange::sum(const ParameterUnit& unit, const std::vector<std::vector<
     for (int rank = 0; rank < ranks; ++rank)
       sent.push_back(rank == me ? dist::Pieces()
                                 : sent_to(rank, unit, mine, std::ssize(own), options));
-    const auto start = Clock::now();
+    const Stopwatch watch;
     group_.start_all_to_all(arriving, sent)();
-    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_ += watch.seconds();
   }
   const auto& kept = unit.spans[static_cast<std::size_t>(me)];
   // A received tensor of more than one node must be freed after this sum, so its nodes are
@@ -92,9 +91,9 @@ void UnitExchange::gather(const ParameterUnit& unit, const UnitTensors& mine,
     for (const Span& span : unit.spans[static_cast<std::size_t>(rank)])
       received.back().push_back(span_of(whole, span));
   }
-  const auto start = Clock::now();
+  const Stopwatch watch;
   group_.all_gather(received, mine);
-  if (ranks > 1) seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  if (ranks > 1) seconds_ += watch.seconds();
 }
 
 }  // namespace penstock

@@ -126,8 +126,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   // What a thread exchanges beside the passes counts only as far as they wait for it.
   out.communication_seconds = group.seconds() - communication - optimizer_->hidden_seconds() +
                               optimizer_->waited_seconds() + optimizer_->pass_waits();
-  out.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - input.start).count();
+  out.seconds = input.watch.seconds();
   return out;
 }
 

@@ -4,13 +4,13 @@
 // It writes no files.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "penstock/base/stopwatch.h"
 #include "penstock/ops/machine/precision.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/ranks/gradient_sharing.h"
@@ -28,8 +28,8 @@ struct StepInput {
   std::int64_t k = 0;  ///< experts per token; 0: the model's own
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of the passes' GEMMs
   bool moves_balancers = true;  ///< whether balancers update their state after the step
-  /// The time at which the step began, before it loaded its data.
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  /// Runs since the step began, before it loaded its data.
+  Stopwatch watch = {};
 };
 
 class OuterOptimizer;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "penstock/base/stopwatch.h"
+
 namespace penstock {
 
 StepMonitor::Step::Step(StepMonitor& monitor, std::int64_t step, std::int64_t steps)
@@ -39,7 +41,7 @@ void StepMonitor::at(const StepPlace& place) {
 }
 
 std::string StepMonitor::text() const {
-  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double seconds = seconds_since(start_);
   return fmt::format("step {}/{}  {}  for {}", step_, steps_,
                      place_ ? place_text(*place_, options_.part) : "begun", duration_text(seconds));
 }

@@ -1,4 +1,4 @@
-// A stopwatch on the profiles' clock, and a counter of preemptions.
+// A timer of laps on the profiles' clock, and a counter of preemptions.
 #pragma once
 
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 
 namespace penstock::bench {
 
-class Stopwatch {
+class LapTimer {
  public:
   /// Seconds since construction or since the last lap.
   double lap() {
