@@ -261,8 +261,6 @@ void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
                    const py::object& factory, const py::dict& options, const py::dict& traits,
                    const std::string& summary, const std::string& source) {
   check_name(name);
-  PENSTOCK_CHECK(PyCallable_Check(factory.ptr()), "'", name, "': expected a class, found ",
-                 py::cast<std::string>(py::repr(factory)));
   Registered part{keep(factory), ConfigNode(ConfigNode::Table{}), ConfigNode(ConfigNode::Table{})};
   part.defaults.merge(to_config(options, "", "options"));
   part.traits.merge(to_config(traits, "", "traits"));

@@ -18,7 +18,7 @@ class Scorer(torch.nn.Module):
 
     def score(self, hidden: torch.Tensor, context: _core.Context) -> torch.Tensor:
         """Logits [T, E] of rows [T, d]."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no score()")
 
 
 class Balancer(torch.nn.Module):
@@ -29,16 +29,40 @@ class Balancer(torch.nn.Module):
 
     def balance(self, scores: _core.Scores, plan: _core.Plan, context: _core.Context) -> Any:
         """Returns a scalar to add to the loss, or None, or a pair of this and a dict of tensors to log."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no balance()")
 
     def after_step(self, statistics: _core.StepStatistics) -> None:
         """Called once after every optimizer step."""
 
 
-def _registrar(register, name, options, summary, source, traits):
+def _maker(factory):
+    """`factory`, with an error that says what to do if the class forgets the `__init__` of torch.nn.Module."""
+    advice = f"{getattr(factory, '__name__', factory)}.__init__ must call super().__init__() before it sets attributes"
+
+    def make(shape, **options):
+        try:
+            part = factory(shape, **options)
+        except AttributeError as error:
+            if "Module.__init__() call" in str(error):  # torch's words for a tensor or module that comes too early
+                raise _core.Error(advice) from error
+            raise
+        if isinstance(part, torch.nn.Module) and "_parameters" not in vars(part):
+            raise _core.Error(advice)
+        return part
+    return make
+
+
+def _registrar(kind, name, options, summary, source, traits):
+    if not isinstance(name, str):
+        below = f" above class {name.__name__}" if isinstance(name, type) else ""
+        raise TypeError(f"register_{kind} takes the {kind}'s name first: write @penstock.register_{kind}(\"NAME\"){below}")
+    register = getattr(_core, f"register_{kind}")
+
     def decorate(factory):
+        if not callable(factory):
+            raise _core.Error(f"'{name}': expected a class, found {factory!r}")
         said = summary or (factory.__doc__ or "written in Python").strip().split("\n")[0]
-        register(name, factory, options or {}, traits, said, source)
+        register(name, _maker(factory), options or {}, traits, said, source)
         return factory
     return decorate
 
@@ -52,7 +76,7 @@ def register_scorer(name: str, *, options: Optional[Dict[str, Any]] = None, summ
         traits: properties of the scorer, such as `stochastic=True` (`routers()["traits"]["scorers"]` explains all).
 
     A later call with the same name, options and traits replaces the class, as when a notebook's cell runs again."""
-    return _registrar(_core.register_scorer, name, options, summary, source, traits)
+    return _registrar("scorer", name, options, summary, source, traits)
 
 
 def register_balancer(name: str, *, options: Optional[Dict[str, Any]] = None, summary: Optional[str] = None,
@@ -60,4 +84,4 @@ def register_balancer(name: str, *, options: Optional[Dict[str, Any]] = None, su
     """Class decorator that registers a balancer under a name. Its arguments are those of `register_scorer`.
 
     `routers()["traits"]["balancers"]` explains the traits."""
-    return _registrar(_core.register_balancer, name, options, summary, source, traits)
+    return _registrar("balancer", name, options, summary, source, traits)

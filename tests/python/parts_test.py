@@ -125,6 +125,12 @@ class Parts(Fixture):
         with self.assertRaisesRegex(penstock.Error, "'test-number': expected a class, found 3"):
             penstock.register_balancer("test-number")(3)
 
+        for register, kind in ((penstock.register_scorer, "scorer"), (penstock.register_balancer, "balancer")):
+            with self.assertRaisesRegex(TypeError, rf'write @penstock.register_{kind}\("NAME"\) above class Triple$'):
+                @register
+                class Triple:
+                    pass
+
         class Triple(penstock.Balancer):
             def __init__(self, shape):
                 super().__init__()
@@ -173,6 +179,34 @@ class Parts(Fixture):
             biased("test-list", [0.0] * 4)
         with self.assertRaisesRegex(penstock.Error, r"^Odd.choice_bias\(\) must return a tensor of \[4\], and returned Float \[3\]$"):
             biased("test-short", torch.zeros(3))
+
+        class Plain(penstock.Scorer):
+            def __init__(self, shape):
+                self.scale = 1.0
+
+        class Inner(penstock.Scorer):
+            def __init__(self, shape):
+                self.inner = torch.nn.Linear(shape.d_model, shape.experts)
+
+        class Buffer(penstock.Balancer):
+            def __init__(self, shape):
+                self.register_buffer("pulls", torch.zeros(shape.layers))
+
+        class Other(penstock.Balancer):
+            def __init__(self, shape):
+                super().__init__()
+                self.weight = self.width
+
+        penstock.register_scorer("test-plain")(Plain)
+        penstock.register_scorer("test-inner")(Inner)
+        penstock.register_balancer("test-buffer")(Buffer)
+        penstock.register_balancer("test-other")(Other)
+        for parts in ({"scorer": "test-plain"}, {"scorer": "test-inner"}, {"balancers": ["test-buffer"]}):
+            name = str(parts).split("test-")[1].split("'")[0].capitalize()
+            with self.assertRaisesRegex(penstock.Error, rf"^{name}.__init__ must call super\(\).__init__\(\) before it sets"):
+                penstock.MoeLayer(d_model=8, experts=4, **parts)
+        with self.assertRaisesRegex(AttributeError, "'Other' object has no attribute 'width'"):
+            penstock.MoeLayer(d_model=8, experts=4, balancers=["test-other"])
 
         class Broken(penstock.Balancer):
             def __init__(self, shape):
