@@ -218,10 +218,19 @@ async function fails(page) {
   await said(() => { window.fetch = (path, options) => path === "/v1/routing" ? window.ownFetch(path, options)
     : Promise.resolve(new Response('data: {"choices":[{"text":"a","finish_reason":"length"}]}\n\ndata: [DONE]\n\n')); },
     "1 tokens; ended by: length (the context is full)");
+  await page.evaluate(() => {
+    window.fetch = (path, options) => path !== "/v1/corpus" ? window.ownFetch(path, options)
+      : Promise.resolve(new Response('{"error":{"message":"too many connections"}}', {status: 503}));
+    load();
+  });
+  await page.waitForFunction(() => byId("corpus-tables").hidden);
+  const refused = await page.$eval("#corpus-about", one => one.textContent);
+  expect("what is said of a corpus that does not come", refused === "The corpus is not shown: too many connections", refused);
   await page.evaluate(() => { window.fetch = window.ownFetch; });
   await page.evaluate(() => { panes = []; byId("choices").replaceChildren(); });
   await page.click("#go");
   await page.waitForSelector("#choices fieldset", {timeout: 10000});
+  await page.waitForSelector("#corpus-tables:not([hidden])");
 }
 
 async function corpus(page) {

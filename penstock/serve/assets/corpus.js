@@ -38,7 +38,6 @@ function showDomains(corpus, layer) {
 }
 
 function showCorpus(corpus, layerNames) {
-  byId("corpus").hidden = byId("corpus-link").hidden = false;
   byId("corpus-about").textContent = `${corpus.corpus}, ${corpus.split} split, ${corpus.tokens} places.` +
     ` Surest tokens are of those that occur ${corpus.occurs_often} times or more.`;
   fillSelect(byId("corpus-layer"), layerNames);
@@ -51,4 +50,17 @@ function showCorpus(corpus, layerNames) {
   byId("corpus-layer").addEventListener("change", show);
   byId("token-filter").addEventListener("input", () => showTokenExperts(corpus, Number(byId("corpus-layer").value)));
   show();
+}
+
+/** Asks for the corpus and shows it, or why it does not come. */
+async function loadCorpus(layerNames) {
+  byId("corpus").hidden = byId("corpus-link").hidden = false;
+  let corpus = null;
+  try {
+    corpus = await get("/v1/corpus");
+  } catch (error) {
+    byId("corpus-about").textContent = `The corpus is not shown: ${error.message}`;
+  }
+  byId("corpus-tables").hidden = !corpus;
+  if (corpus) showCorpus(corpus, layerNames);
 }

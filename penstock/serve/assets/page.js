@@ -57,7 +57,7 @@ async function load() {
   }
   begin(models.data);
   for (const endpoint of models.endpoints) {
-    if (endpoint === "/v1/corpus") showCorpus(await get(endpoint), models.data[0].expert_layers.map(String));
+    if (endpoint === "/v1/corpus") loadCorpus(models.data[0].expert_layers.map(String));
     if (endpoint === "/report") byId("report-link").hidden = false;
     if (endpoint === "/runs") byId("runs-link").hidden = false;
   }
