@@ -256,7 +256,7 @@ void run_analyse(const AnalyseOptions& options) {
   check_can_write(options.html);
   PENSTOCK_CHECK(options.html.ends_with(".html") || !fs::exists(options.html), options.html,
                  ": is there already, and its name is no page's (.html); name another file");
-  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.html)});
+  const EndOnSignal guard(kNothingWritten, {temporary_path(options.html)});
   const analysis::Analysis result = Analyst(options).run();
   if (!options.html.empty())
     write_file_atomically(real_file_system(), options.html, report::analysis_page(result));

@@ -108,7 +108,7 @@ void print_result(const PrepareResult& result) {
 void run_prepare(const DataArguments& options, const CLI::App& command) {
   PrepareOptions prepare = prepare_options(options, command);
   check_can_make(prepare.out);
-  EndOnSignal interrupt("interrupted; nothing was written");
+  EndOnSignal interrupt(kNothingWritten);
   prepare.before_writing = [&] { interrupt.disarm(); };
   const PrepareResult result = prepare_corpus(prepare, [](std::string_view line) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());

@@ -92,7 +92,7 @@ void run_doctor(DoctorArguments arguments, int& exit_code) {
   if (!arguments.data.empty()) arguments.options.text = arguments.data;
   if (!arguments.options.dense.empty())
     arguments.options.dense = model_argument(arguments.options.dense).path;
-  const EndOnSignal guard("interrupted; nothing was written");
+  const EndOnSignal guard(kNothingWritten);
   const Diagnosis diagnosis = examine(model_argument(arguments.model).path, arguments.options);
   if (arguments.json)
     fmt::print("{}\n", json_text(diagnosis_json(diagnosis), 2));

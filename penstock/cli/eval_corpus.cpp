@@ -174,7 +174,7 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   if (options.has_k) values = parse_k_values(options.k);
   std::vector<double> active;
   if (options.has_active) active = parse_active_values(options.active);
-  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.plot)});
+  const EndOnSignal guard(kNothingWritten, {temporary_path(options.plot)});
   const auto [argument, model, tokenizer, run] = open_model(options, values, active);
   const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);

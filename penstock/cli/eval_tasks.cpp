@@ -242,7 +242,7 @@ void check_overwrites_nothing_read(const EvalTasksOptions& options,
 void run_eval_tasks(const EvalTasksOptions& options) {
   check_can_write(options.items);
   const EndOnSignal guard(
-      options.items.empty() ? "interrupted; nothing was written"
+      options.items.empty() ? kNothingWritten
                             : "interrupted; what was answered is kept in " + kept_answers(options) +
                                   ": run the same command again to go on from there",
       {temporary_path(options.items)});

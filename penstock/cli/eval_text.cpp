@@ -154,7 +154,7 @@ void run_eval_text(const EvalTextOptions& options) {
     for (const std::string& read : {options.text, options.model})
       check_overwrites_no_input(options.per_token, read);
   check_can_write(options.per_token);
-  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.per_token)});
+  const EndOnSignal guard(kNothingWritten, {temporary_path(options.per_token)});
   const ModelToScore model = load_to_score(options);
   const ScoredText found = score(model, text, protocol, options);
   if (!options.per_token.empty())

@@ -56,8 +56,7 @@ void run_export(ExportArguments arguments) {
   check_can_make(options.out);
   ops::set_threads(static_cast<int>(arguments.threads));
   // The file exists before it is measured. Without a certificate it is not finished.
-  EndOnSignal guard("interrupted; what was not finished is removed",
-                    {temporary_path(options.out), followed(options.out)});
+  EndOnSignal guard(kUnfinishedRemoved, {temporary_path(options.out), followed(options.out)});
   options.model = model_argument(options.model).path;
   ProgressLine line(stderr);
   const Certificate certificate = export_model(options, shown_on(line));

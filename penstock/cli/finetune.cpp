@@ -66,7 +66,7 @@ void print_result(const nlohmann::ordered_json& result, bool json) {
 }
 
 void run_test_only(const FinetuneOptions& options) {
-  const EndOnSignal guard("interrupted; nothing was written");
+  const EndOnSignal guard(kNothingWritten);
   print_result(finetune_test(options.test_only, {.data = options.data, .k = options.k}),
                options.json);
 }

@@ -57,8 +57,7 @@ void print_report(const HandoffArguments& arguments, const HandoffReport& report
 
 void run_handoff(HandoffArguments arguments) {
   check_one_process("handoff");
-  const EndOnSignal guard("interrupted; what was not finished is removed",
-                          {temporary_path(arguments.out)});
+  const EndOnSignal guard(kUnfinishedRemoved, {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
   check_can_make(arguments.out);
   HandoffOptions& options = arguments.options;

@@ -44,7 +44,7 @@ void run_trace(const TraceOptions& options) {
   PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
                  ": is there already; name another file, or remove it");
   check_can_write(options.out);
-  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.out)});
+  const EndOnSignal guard(kNothingWritten, {temporary_path(options.out)});
   const auto [path, tokens, model] = with_model(options.model, [&](const ModelArgument& chosen) {
     const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
     PENSTOCK_CHECK(source->config().moe_layers() > 0, chosen.path,

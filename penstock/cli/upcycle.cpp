@@ -179,8 +179,7 @@ void print_exports(const ModelConfig& config, const ModelConfig& parent,
 
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_one_process("upcycle");
-  const EndOnSignal guard("interrupted; what was not finished is removed",
-                          {temporary_path(arguments.out)});
+  const EndOnSignal guard(kUnfinishedRemoved, {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
   ops::give_back_freed_memory();
   check_can_make(arguments.out);

@@ -11,6 +11,11 @@
 
 namespace penstock {
 
+/// The messages of commands that write their results at the end, and of commands whose unfinished
+/// results are removed.
+inline constexpr const char* kNothingWritten = "interrupted; nothing was written";
+inline constexpr const char* kUnfinishedRemoved = "interrupted; what was not finished is removed";
+
 /// While the object is alive and armed, SIGINT, SIGTERM and SIGHUP end the process at once with
 /// `message` on stderr and exit code 130. Only one object may live at a time.
 /// @param unfinished  files or directories to remove before the process ends
