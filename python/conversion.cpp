@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/file_system.h"
-#include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/one_process.h"
