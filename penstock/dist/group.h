@@ -120,8 +120,8 @@ class ProcessGroup {
   void connect(const std::shared_ptr<KeyClient>& table);
   void learn_names(Arrivals& arrivals);
   [[noreturn]] void lose(const char* what, const std::string& reason) const;
-  /// @param alike  whether all ranks call the operation; GroupOptions::check then compares the
-  /// calls
+  /// @param alike  whether all ranks call the operation; GroupOptions::check then compares
+  ///               the calls
   template <class Action>
   void operate(const char* what, const at::Tensor& values, const Action& action,
                bool alike = true) const;

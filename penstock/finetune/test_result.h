@@ -24,8 +24,8 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
                                        const std::function<ScoreOptions(std::int64_t k)>& options);
 
 struct FinetuneTestOptions {
-  /// other data of the same classes (its test set, or all texts if it has none); empty: the run's
-  /// data
+  /// Other data of the same classes (its test set, or all texts if it has none). Empty: the
+  /// run's data.
   std::string data;
   std::vector<std::int64_t> k;  ///< empty: the run's values
 };

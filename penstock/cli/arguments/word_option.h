@@ -10,8 +10,7 @@
 namespace penstock {
 
 /// @param value  an enum that lists its words, or an optional enum. Without the option, it keeps
-/// its
-///               present value.
+///               its present value.
 template <class Value>
 CLI::Option* add_word_option(CLI::App& command, const std::string& name, Value& value,
                              const std::string& help) {

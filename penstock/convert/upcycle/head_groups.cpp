@@ -19,8 +19,8 @@ enum class Repeats { of_content, of_heads, allowed };
 /// repeats an earlier group.
 class Grouper {
  public:
-  /// @param copies  number of copies of each head; head h is copy 0 of h, H + h is copy 1, and so
-  /// on
+  /// @param copies  number of copies of each head; head h is copy 0 of h, H + h is copy 1, and
+  ///                so on
   Grouper(const at::Tensor& keys, std::int64_t copies, std::int64_t size, Repeats refused)
       : size_(size), heads_(keys.size(0) * copies), refused_(refused) {
     const at::Tensor similarity = key_similarity(keys).repeat({copies, copies}).contiguous();

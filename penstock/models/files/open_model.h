@@ -16,9 +16,9 @@ inline constexpr const char* kModelFiles = "a llama2.c checkpoint (.bin) or a GG
 /// Opens a checkpoint. It is a directory with config.json and safetensors files, a llama2.c `.bin`
 /// file or a GGUF file. The directory's files are Penstock's own or Hugging Face's
 /// (models/formats/hf_config.h lists the supported ones).
-/// @param ignored  a prefix of names; unless it is empty, tensors with such names are allowed and
-/// do
-///                 not belong to the model
+/// @param ignored  a prefix of names. Tensors with such names are allowed and do
+///                 not belong to the model. If the prefix is empty, every tensor
+///                 must belong to the model.
 /// Throws Error that names the file, and the key or tensor, that is missing, unknown or wrong.
 std::unique_ptr<ModelSource> open_model_source(const std::string& path,
                                                const std::string& ignored = {});
