@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
-#include "penstock/models/counts/model_tensors.h"
 #include "penstock/train/ranks/gradient_tree.h"
 
 namespace penstock {
@@ -136,18 +134,6 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
 }
 
 }  // namespace
-
-std::vector<ParameterSize> parameter_sizes(const ModelConfig& config) {
-  std::vector<ParameterSize> out;
-  std::map<std::string, std::size_t> places;
-  for (const ModelTensor& tensor : model_tensors(config)) {
-    if (!tensor.trained) continue;
-    const auto [place, fresh] = places.try_emplace(tensor.module, out.size());
-    if (fresh) out.push_back({.name = tensor.module});
-    out[place->second].elements += tensor.size() * std::max<std::int64_t>(1, tensor.experts);
-  }
-  return out;
-}
 
 SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps) {
   const auto units = parameter_units(parameters, {}, steps.ranks, steps.ranks);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "penstock/models/model_config.h"
 #include "penstock/train/ranks/parameter_units.h"
 
 namespace penstock {
@@ -40,8 +39,5 @@ struct SharingBytes {
   std::int64_t sent_weights = 0;    ///< zero > 0: the rank's updated weights, to all ranks
 };
 SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps);
-
-/// The trained parameters of a model. REQUIRES: config is resolved.
-std::vector<ParameterSize> parameter_sizes(const ModelConfig& config);
 
 }  // namespace penstock

@@ -3,14 +3,14 @@
 
 #include "penstock/base/error.h"
 #include "penstock/train/layouts/rank_estimate.h"
-#include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/ranks/parameter_units.h"
 #include "tests/train/layouts/counted_recipe.h"
+#include "tests/train/layouts/parameter_sizes.h"
 
 namespace penstock {
 namespace {
 
-using testing::counted_recipe, testing::sent;
+using testing::counted_recipe, testing::parameter_sizes, testing::sent;
 
 /// An expert has three matrices of d_model × d_ffn. A multiply-add costs 6 FLOPs, forward and
 /// backward together.

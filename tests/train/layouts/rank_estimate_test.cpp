@@ -6,14 +6,14 @@
 #include <algorithm>
 
 #include "penstock/models/counts/training_memory.h"
-#include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/ranks/parameter_units.h"
 #include "tests/train/layouts/counted_recipe.h"
+#include "tests/train/layouts/parameter_sizes.h"
 
 namespace penstock {
 namespace {
 
-using testing::counted_recipe, testing::rows_bytes, testing::sent;
+using testing::counted_recipe, testing::parameter_sizes, testing::rows_bytes, testing::sent;
 
 TEST(RankEstimate, OfOneProcessIsTheMemoryOfTraining) {
   const Recipe r = counted_recipe();

@@ -8,10 +8,13 @@
 #include "penstock/models/make_model.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/layouts/parameter_sizes.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::sharing_bytes_test {
 namespace {
+
+using testing::parameter_sizes;
 
 std::vector<ParameterSize> two_layers() {
   return {{"embed", 16384}, {"layer_0.w", 4 * 16384}, {"layer_1.w", 4 * 16384}};
