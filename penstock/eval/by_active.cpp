@@ -2,11 +2,11 @@
 #include "penstock/eval/by_active.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_list.h"
 
 namespace penstock {
 namespace {
@@ -18,21 +18,9 @@ constexpr int kHalvings = 40;
 }  // namespace
 
 std::vector<double> parse_active_values(const std::string& text) {
-  std::vector<double> out;
-  const char *at = text.data(), *const end = text.data() + text.size();
-  while (true) {
-    double value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    PENSTOCK_CHECK(
-        error == std::errc() && (next == end || *next == ',') && value > 0 && std::isfinite(value),
-        "options.active_experts '", text,
-        "': give positive numbers with commas between, for example 0.5,1,2");
-    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "options.active_experts '", text,
-                   "': ", value, " comes twice");
-    out.push_back(value);
-    if (next == end) return out;
-    at = next + 1;
-  }
+  return parse_number_list<double>(text, "options.active_experts",
+                                   "positive numbers with commas between, for example 0.5,1,2",
+                                   [](double value) { return value > 0 && std::isfinite(value); });
 }
 
 void check_active_values(const ModelConfig& config, std::span<const double> values) {

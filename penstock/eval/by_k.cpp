@@ -2,9 +2,9 @@
 #include "penstock/eval/by_k.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_list.h"
 #include "penstock/base/stopwatch.h"
 #include "penstock/models/counts/flops.h"
 #include "penstock/ops/machine/machine.h"
@@ -20,19 +20,9 @@ std::int64_t rows_of(const EvaluateOptions& options) {
 }  // namespace
 
 std::vector<std::int64_t> parse_k_values(const std::string& text) {
-  std::vector<std::int64_t> out;
-  const char *at = text.data(), *const end = text.data() + text.size();
-  while (true) {
-    std::int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    PENSTOCK_CHECK(error == std::errc() && (next == end || *next == ','), "options.k '", text,
-                   "': give whole numbers with commas between, for example 1,2,4");
-    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "options.k '", text, "': ", value,
-                   " comes twice");
-    out.push_back(value);
-    if (next == end) return out;
-    at = next + 1;
-  }
+  return parse_number_list<std::int64_t>(text, "options.k",
+                                         "whole numbers with commas between, for example 1,2,4",
+                                         [](std::int64_t) { return true; });
 }
 
 void check_k_values(const ModelConfig& config, std::span<const std::int64_t> values) {
