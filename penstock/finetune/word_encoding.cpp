@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "penstock/base/ascii_lower.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 
@@ -19,8 +20,7 @@ void for_each_word(std::string_view text, See see) {
   for (std::size_t begin = text.find_first_not_of(space); begin != std::string_view::npos;) {
     const std::size_t end = text.find_first_of(space, begin);
     std::string word(text.substr(begin, end - begin));
-    for (char& c : word)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    std::ranges::transform(word, word.begin(), ascii_lower);
     see(std::move(word));
     begin = end == std::string_view::npos ? end : text.find_first_not_of(space, end);
   }

@@ -9,6 +9,7 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "penstock/base/ascii_lower.h"
 #include "penstock/base/parse_number.h"
 
 namespace penstock::serve {
@@ -21,8 +22,6 @@ constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -85,7 +84,7 @@ void take_framing(RequestHead& out) {
 }  // namespace
 
 bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [](char x, char y) { return ascii_lower(x) == ascii_lower(y); });
 }
 
 std::string RequestHead::header(std::string_view name) const {

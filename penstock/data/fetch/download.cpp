@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "penstock/base/ascii_lower.h"
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/file_system.h"
@@ -32,8 +34,7 @@ struct Validators {
 
 std::string lower_case(std::string_view text) {
   std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::ranges::transform(out, out.begin(), ascii_lower);
   return out;
 }
 
