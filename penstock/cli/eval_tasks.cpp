@@ -100,7 +100,7 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   }
   std::set<std::string> names;
   for (const LoadedTask& one : out) {
-    const std::string name = one.task.name + "@" + one.task.version;
+    const std::string name = tasks::versioned_name(one.task.name, one.task.version);
     PENSTOCK_CHECK(names.insert(name).second, "there are two tasks named ", name,
                    "; give one of them another name or version");
   }
@@ -150,7 +150,9 @@ std::vector<EvaluatedTask> evaluate(TaskModel& opened, const std::vector<LoadedT
   return out;
 }
 
-std::string named(const TaskResult& result) { return result.name + "@" + result.version; }
+std::string named(const TaskResult& result) {
+  return tasks::versioned_name(result.name, result.version);
+}
 
 std::string accuracy_text(const std::optional<tasks::Accuracy>& accuracy) {
   if (!accuracy) return "";
@@ -303,8 +305,8 @@ void list_tasks(bool json) {
     for (const tasks::Task& task : tasks::all_tasks(protocol)) {
       std::vector<std::string_view> metrics;
       for (const tasks::Metric metric : task.metrics) metrics.push_back(word(metric));
-      fmt::print("  {:<28} {:<20} {}\n", task.name + "@" + task.version, joined(metrics),
-                 task.source);
+      fmt::print("  {:<28} {:<20} {}\n", tasks::versioned_name(task.name, task.version),
+                 joined(metrics), task.source);
     }
     for (const tasks::Group& group : tasks::all_groups(protocol))
       fmt::print("  {:<28} {}\n", group.name, joined(group.tasks));

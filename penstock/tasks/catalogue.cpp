@@ -22,14 +22,14 @@ TaskProtocol other_protocol(TaskProtocol protocol) {
 bool is_usual(const Task& task) { return std::filesystem::path(task.origin).stem() == task.name; }
 
 bool is_named(const Task& task, const std::string& name) {
-  return name == task.name + "@" + task.version || (name == task.name && is_usual(task));
+  return name == versioned_name(task.name, task.version) || (name == task.name && is_usual(task));
 }
 
 [[noreturn]] void unknown(const std::string& name, TaskProtocol protocol,
                           const std::vector<Task>& tasks) {
   std::vector<std::string> names;
   for (const Task& task : tasks) {
-    names.push_back(is_usual(task) ? task.name : task.name + "@" + task.version);
+    names.push_back(is_usual(task) ? task.name : versioned_name(task.name, task.version));
     PENSTOCK_CHECK(name.substr(0, name.find('@')) != task.name || !is_usual(task), "task ",
                    task.name, " has no version '", name.substr(name.find('@') + 1), "' here; ",
                    task.name, " is ", task.version);

@@ -193,7 +193,7 @@ AskedTask asked_task(const LoadedTask& loaded, const TaskTokens& requests, std::
     }
   }
   return {.model = std::move(model),
-          .task = loaded.task.name + "@" + loaded.task.version,
+          .task = versioned_name(loaded.task.name, loaded.task.version),
           .protocol = std::string(word(loaded.task.protocol)),
           .requests = fmt::format("{:016x}", sum.value())};
 }

@@ -73,6 +73,11 @@ struct Fewshot {
   bool first = false;              ///< the file's first rows instead of random ones
 };
 
+/// The name of a task with its version: "arc_easy@1.0".
+inline std::string versioned_name(const std::string& task, const std::string& version) {
+  return task + "@" + version;
+}
+
 struct Task {
   std::string name, version, source, note;
   TaskProtocol protocol = TaskProtocol::kLmEval;

@@ -45,7 +45,7 @@ struct AnsweredTask {
     v("is_guessing", is_guessing);
     v("refused", refused, Presence::if_filled);
   }
-  std::string named() const { return task + "@" + version; }
+  std::string named() const { return tasks::versioned_name(task, version); }
 };
 
 /// The results in a row's object, or in that of a run's folder. Throws Error naming `where`.
