@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <vector>
 
@@ -32,9 +33,11 @@ constexpr const char* kBaselines[] = {"dense", "topk"};
 constexpr std::int64_t kSeeds = 2;
 constexpr std::int64_t kUpcycledExperts = 8;
 
-/// Measures the seconds of a step on this machine with random tokens. Routers that settle at k
-/// active experts are held at k.
+/// Measures the seconds of a step on this machine with random tokens, and says so before: the steps
+/// of a large model take minutes. Routers that settle at k active experts are held at k.
 bench::StepBench measured(const Recipe& recipe) {
+  print_line(stderr, fmt::format("measuring the steps of a model of {}, d={}",
+                                 count_text(recipe.model.layers, "layer"), recipe.model.d_model));
   const ResolvedRouter parts = resolve(recipe.model.router);
   const bool held = !parts.dense() && parts.traits.variable_active && parts.traits.has_k;
   return bench::measure_step(

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/home.h"
 #include "penstock/base/joined.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/path_word.h"
@@ -80,7 +81,8 @@ bool is_tuned(const fs::path& run) {
 
 bool has_checkpoint(const std::string& run) {
   std::error_code unreadable;
-  return !fs::is_empty(fs::path(run) / "checkpoints", unreadable);
+  const fs::path checkpoints = fs::path(run) / "checkpoints";
+  return fs::exists(checkpoints, unreadable) && !fs::is_empty(checkpoints, unreadable);
 }
 
 /// Whether `penstock generate` takes the run: it has a checkpoint, and by its config.toml no token
@@ -99,7 +101,8 @@ std::string kind_of_folder(const fs::path& path) {
   const auto holds = [&](const char* name) { return fs::exists(path / name, unreadable); };
   if (holds(kManifestFile) && holds(kTokensFile)) return "corpus";
   if (holds("results.json") && fs::is_directory(path / "runs", unreadable)) return "finished study";
-  if (holds("checkpoints")) return is_tuned(path) ? "fine-tuned run" : "run";
+  if (holds("checkpoints") || (holds("metrics.jsonl") && holds("config.toml")))
+    return is_tuned(path) ? "fine-tuned run" : "run";
   return holds("config.json") ? "model" : "";
 }
 
@@ -180,17 +183,26 @@ std::optional<std::string> corpus_words(const std::string& file, const std::stri
   return " --set " + shell_quoted("data.corpus=" + *corpus);
 }
 
+/// A line about the command; "" for one that a terminal would not show as it is.
+std::string suggestion(const std::string& command, const char* what) {
+  if (std::ranges::any_of(command, is_control)) return "";
+  return fmt::format("  {:<49}  {}\n", command, what);
+}
+
+std::string suggestions_for_text(const std::string& model) {
+  return suggestion("penstock generate " + path_word(model) + " --prompt 'The '",
+                    "write text with it") +
+         suggestion("penstock serve " + path_word(model), "chat with it in a browser");
+}
+
 std::string next_commands(const Found& found) {
   std::string out;
   const auto add = [&](const std::string& command, const char* what) {
-    out += fmt::format("  {:<49}  {}\n", command, what);
+    out += suggestion(command, what);
   };
   const std::string *run = found.first("run", writes_text), *model = found.first("model"),
                     *corpus = found.first("corpus"), *usable = run ? run : model;
-  if (usable) {
-    add("penstock generate " + path_word(*usable) + " --prompt 'The '", "write text with it");
-    add("penstock serve " + path_word(*usable), "chat with it in a browser");
-  }
+  if (usable) out += suggestions_for_text(*usable);
   const std::string* measured = usable ? usable : found.first("run", has_checkpoint);
   if (measured && corpus)
     add("penstock eval " + path_word(*measured) + " --data " + path_word(*corpus), "measure it");
@@ -220,9 +232,66 @@ std::string next_commands(const Found& found) {
   return out;
 }
 
-}  // namespace
+/// How many folders above the run's own its corpus lies where its recipe says: there the run was
+/// begun. Nothing where the corpus is not found.
+std::optional<int> folders_up(const fs::path& run, const std::string& corpus) {
+  constexpr int kMostUp = 8;
+  std::error_code unreadable;
+  fs::path from = run;
+  for (int up = 0; !corpus.empty() && up <= kMostUp; ++up, from /= "..")
+    if (fs::exists(from / corpus / kManifestFile, unreadable)) return up;
+  return std::nullopt;
+}
 
-std::string overview(const std::string& folder) {
+/// The command that resumes the run of the current folder from the folder where it was begun.
+std::string resuming_command(const fs::path& run, int up) {
+  std::error_code unreadable;
+  const fs::path whole = fs::canonical(run, unreadable);
+  fs::path begun = whole;
+  std::string change;
+  for (; up > 0; --up, begun = begun.parent_path()) change += change.empty() ? "cd .." : "/..";
+  const std::string recipe = (whole / "config.toml").lexically_relative(begun).string();
+  return change + (change.empty() ? "" : " && ") + "penstock train " + path_word(recipe) +
+         " --resume";
+}
+
+std::string suggestions_for_run(const fs::path& run) {
+  std::string out;
+  if (writes_text(run.string())) out += suggestions_for_text(".");
+  const std::string corpus = with_home(named_corpus(run / "config.toml"));
+  const std::optional<int> up = folders_up(run, corpus);
+  if (up && has_checkpoint(run.string())) {
+    std::string above;
+    for (int i = 0; i < *up; ++i) above += "../";
+    out += suggestion("penstock eval . --data " + path_word(above + corpus), "measure it");
+  }
+  out += suggestion("penstock view .", "its curves and report in a browser");
+  std::error_code unreadable;
+  if (up && !fs::exists(run / "finished.json", unreadable))
+    out += suggestion(resuming_command(run, *up), "continue the training");
+  return out;
+}
+
+/// What is said in a folder that is itself a run, a study, a model or a corpus; "" elsewhere.
+std::string overview_inside(const fs::path& folder) {
+  std::error_code unreadable;
+  const auto holds = [&](const char* name) { return fs::exists(folder / name, unreadable); };
+  const std::string kind = kind_of_folder(folder);
+  std::string commands;
+  if (kind == "run" && holds("config.toml"))
+    commands = suggestions_for_run(folder);
+  else if (kind == "fine-tuned run" || kind == "finished study")
+    commands = suggestion("penstock view .", "its curves and report in a browser");
+  else if (kind == "model" && (holds("model.safetensors") || holds("model.safetensors.index.json")))
+    commands = suggestions_for_text(".");
+  else if (kind != "corpus")
+    return "";
+  return fmt::format("This folder is a {}.\n\nWhat one can do next:\n{}{}", kind, commands,
+                     suggestion("penstock --help", "every command"));
+}
+
+/// What is in the folder and in the two levels below, and the next commands for it.
+std::string overview_of(const std::string& folder) {
   Found found;
   look(folder, "", 0, found);
   for (auto& [kind, paths] : found.kinds)  // what lies in the folder itself comes first
@@ -234,8 +303,15 @@ std::string overview(const std::string& folder) {
                     list_of(found, "fine-tuned run", "fine-tuned runs") +
                     list_of(found, "model", "models");
   out = out.empty() ? "Nothing of Penstock's is in this folder yet.\n" : "In this folder:\n" + out;
+  return out + "\nWhat one can do next:\n" + next_commands(found);
+}
+
+}  // namespace
+
+std::string overview(const std::string& folder) {
+  const std::string inside = overview_inside(folder);
   return "Penstock " PENSTOCK_VERSION ": Mixture-of-Experts language models with any router.\n\n" +
-         out + "\nWhat one can do next:\n" + next_commands(found);
+         (inside.empty() ? overview_of(folder) : inside);
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -35,7 +36,10 @@ def on_terminal(shell, answers, *arguments, folder=None):
 
 
 def check_training(shell):
-    said = shell.ok("init", "--data", "corpus", "--time", "2s", "--out", "mine.toml")
+    done = shell.run("init", "--data", "corpus", "--time", "2s", "--out", "mine.toml")
+    said = done.stdout
+    shell.expect("what is measured", done.returncode == 0 and
+                 re.match(r"measuring the steps of a model of \d+ layers?, d=\d+\n", done.stderr), done.stderr)
     for part in ("parameters ", "memory ", "measured on this machine just now", "penstock train mine.toml"):
         shell.expect("init says " + part, part in said, said)
     text = open(os.path.join(shell.directory, "mine.toml")).read()
@@ -217,6 +221,42 @@ def check_models_without_text(shell):
                  "penstock generate" not in said and "penstock serve" not in said, said)
 
 
+def check_inside(shell):
+    """In the folder of a run the overview says what the folder is, with commands that work there."""
+    if not has_terminals():
+        return
+    shell.ok("train", "recipe.toml", "--out", "runs/inside", "--quiet")
+    run = os.path.join(shell.directory, "runs/inside")
+
+    def suggested(folder=run):
+        said, code = on_terminal(shell, "", folder=folder)
+        what = next(line for line in said.splitlines() if line.startswith("This folder is a "))
+        return what, [re.split("  +", line.strip())[0] for line in said.splitlines() if line.startswith("  ")]
+
+    def works(command):
+        done = subprocess.run(["sh", "-c", command], cwd=run, capture_output=True, text=True, timeout=120, env={
+            **os.environ, "PATH": os.path.dirname(shell.program) + os.pathsep + os.environ["PATH"]})
+        shell.expect(command, done.returncode == 0, done.stderr)
+
+    what, commands = suggested()
+    shell.expect("a run", (what, commands) == ("This folder is a run.", [
+        "penstock generate . --prompt 'The '", "penstock serve .", "penstock eval . --data ../../corpus", "penstock view .",
+        "penstock --help"]), (what, commands))
+    works(commands[0])
+    works(commands[2])
+    os.remove(os.path.join(run, "finished.json"))
+    shell.expect("an unfinished run", suggested()[1][-2] == "cd ../.. && penstock train runs/inside/config.toml --resume",
+                 suggested())
+    works(suggested()[1][-2])
+    shell.expect("the run is finished", os.path.exists(os.path.join(run, "finished.json")))
+    os.rename(os.path.join(run, "checkpoints"), os.path.join(run, "kept"))
+    shell.expect("a run without a checkpoint", suggested()[1] == ["penstock view .", "penstock --help"], suggested())
+    model = os.path.join(run, "kept", os.listdir(os.path.join(run, "kept"))[0])
+    shell.expect("a model", suggested(model)[0] == "This folder is a model.", suggested(model))
+    corpus = os.path.join(shell.directory, "corpus")
+    shell.expect("a corpus", suggested(corpus) == ("This folder is a corpus.", ["penstock --help"]), suggested(corpus))
+
+
 def check_unreadable(shell):
     """The overview passes over what it cannot read."""
     if not has_terminals():
@@ -239,7 +279,7 @@ def main(program):
         for check in (check_training, check_comparing, check_upcycling, check_upcycling_to_a_method, check_text,
                       check_upcycling_in_its_tokens, check_limits, check_mistakes,
                       check_terminal, check_suggestions, check_models_without_text,
-                      check_unreadable):
+                      check_inside, check_unreadable):
             check(shell)
         sys.exit(1 if shell.failures else 0)
 
