@@ -1,8 +1,13 @@
 // penstock view DIR: a run or a study in a browser.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
@@ -21,11 +26,45 @@ struct ViewArguments {
   bool without_model = false;
 };
 
+bool is_run(const fs::path& directory) { return fs::exists(directory / "metrics.jsonl"); }
+bool has_checkpoints(const fs::path& directory) { return fs::exists(directory / "checkpoints"); }
+
+/// A folder in `runs` of the directory, "" if there is none. With `of_study` only one that a study
+/// made, whose name says the seed.
+std::string run_in(const fs::path& directory, bool of_study) {
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(directory / "runs", unreadable))
+    if (of_study ? entry.path().filename().string().find("-seed-") != std::string::npos
+                 : is_run(entry.path()))
+      return entry.path().string();
+  return "";
+}
+
+/// Throws Error for the directory of neither a run nor a study. A study that still trains its first
+/// run has no results.json.
+void check_run_or_study(const std::string& directory) {
+  if (is_run(directory) || fs::exists(fs::path(directory) / "results.json") ||
+      !run_in(directory, /*of_study=*/true).empty())
+    return;
+  const std::string run = run_in(directory, /*of_study=*/false);
+  fail(directory, ": is neither a run nor a study; ",
+       run.empty() ? "`penstock serve` takes models" : "view one of its runs, such as " + run);
+}
+
+/// Throws Error if there is no model that the option could be for.
+void check_has_model(const ViewArguments& arguments, const std::string& option) {
+  if (arguments.without_model) throw CLI::ExcludesError("--without-model", option);
+  const std::string& directory = arguments.serving.model;
+  if (has_checkpoints(directory)) return;
+  const std::string run = run_in(directory, /*of_study=*/true);
+  fail(directory, ": has no model of its own for ", option, "; leave it out",
+       run.empty() ? "" : ", or view one of its runs, such as " + run);
+}
+
 /// The run's models. There are none for a study, or if the user wants none. If they cannot be
 /// served, the reason is printed and there are none.
 ServedModels models_of(const ViewArguments& arguments) {
-  const fs::path directory(arguments.serving.model);
-  if (arguments.without_model || !fs::exists(directory / "checkpoints")) return {};
+  if (arguments.without_model || !has_checkpoints(arguments.serving.model)) return {};
   try {
     return load_served(arguments.serving);
   } catch (const Error& error) {
@@ -36,10 +75,6 @@ ServedModels models_of(const ViewArguments& arguments) {
 
 int run_view(ViewArguments arguments) {
   ServingArguments& serving = arguments.serving;
-  const fs::path directory(serving.model);
-  PENSTOCK_CHECK(fs::exists(directory / "metrics.jsonl") ||
-                     fs::exists(directory / "results.json") || fs::is_directory(directory / "runs"),
-                 serving.model, ": is neither a run nor a study; `penstock serve` takes models");
   ops::set_threads(static_cast<int>(serving.threads));
   ServedModels served = models_of(arguments);
   served.endpoints.merge(results_endpoints(serving.model));
@@ -63,6 +98,7 @@ void add_view_command(CLI::App& app, int& exit_code) {
       ->required();
   add_port_options(*command, arguments->serving);
   command->add_flag("--without-model", arguments->without_model, "show only curves and report");
+  const auto without_models = command->get_options();
   add_model_options(*command, arguments->serving);
   command->footer(
       "Examples:\n"
@@ -70,7 +106,13 @@ void add_view_command(CLI::App& app, int& exit_code) {
       "  penstock view runs/remoe --data corpora/system --port 0\n"
       "A run or a study may still be training: its curves are redrawn every two seconds. Only this "
       "machine can open the page.");
-  command->callback([arguments, &exit_code] { exit_code = run_view(*arguments); });
+  command->callback([arguments, command, without_models, &exit_code] {
+    check_run_or_study(arguments->serving.model);
+    for (const CLI::Option* option : command->get_options())
+      if (option->count() > 0 && std::ranges::count(without_models, option) == 0)
+        check_has_model(*arguments, option->get_name());
+    exit_code = run_view(*arguments);
+  });
 }
 
 }  // namespace penstock

@@ -42,7 +42,15 @@ def a_run(shell):
         shell.expect("the curves in its place", "curves</title>" in server.ask("GET", "/")[1])
         status, error = server.post("/v1/completions", {"prompt": "a"})
         shell.expect("no model", status == 404 and error["error"]["param"] == "model", error)
+    with serving(shell, model=".", command="view", folder="run") as server:
+        shell.expect("the name of its folder", json.loads(server.ask("GET", "/v1/models")[1])["data"][0]["id"] == "run")
+        shell.expect("one run", names(json.loads(server.ask("GET", "/v1/runs")[1])) == ["run"])
     shell.mistake(1, ["corpus", "neither a run nor a study"], "view", "corpus")
+    shell.mistake(2, ["--without-model excludes --name"], "view", "run", "--without-model", "--name", "a", "--port", "0")
+    os.makedirs(os.path.join(shell.directory, "place/runs"))
+    os.symlink("../../run", os.path.join(shell.directory, "place/runs/mine"))
+    shell.mistake(1, ["place: is neither a run nor a study; view one of its runs, such as place/runs/mine\n"], "view", "place",
+                  "--port", "0")
 
 
 def a_study(shell):
@@ -74,6 +82,12 @@ def a_study(shell):
         state = json.loads(server.ask("GET", "/v1/runs")[1])
         shell.expect("its curves", state["finished"] and names(state) == ["remoe-seed-1", "topk-seed-1"], state)
         shell.expect("its report", "<html" in server.ask("GET", "/report")[1][:100])
+    shell.mistake(1, ["study: has no model of its own for --name; leave it out, or view one of its runs, such as study/runs/"],
+                  "view", "study", "--name", "a", "--port", "0")
+    os.remove(os.path.join(shell.directory, "study/results.json"))
+    with serving(shell, model="study", command="view") as server:
+        state = json.loads(server.ask("GET", "/v1/runs")[1])
+        shell.expect("a study under way", not state["finished"] and len(names(state)) == 2, state)
 
 
 def beside(shell):
