@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "penstock/base/broken_pipe.h"
@@ -15,6 +17,7 @@
 #include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/commands.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
 #include "penstock/cli/results_endpoints.h"
@@ -53,11 +56,21 @@ GivenStudy given_study(const StudyArguments& options) {
   return out;
 }
 
+std::string interrupted_line(const GivenStudy& given) {
+  return "interrupted; the state is saved. Continue with: " + given.how.command;
+}
+
 study::StudyHooks hooks_of(const StudyArguments& options, const GivenStudy& given,
                            const study::RunRanks& ranks) {
   study::StudyHooks hooks = study::training_hooks(given.how.progress, options.force, ranks);
   hooks.write_pages = report::write_study_pages;
   hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
+  hooks.measure = [measure = hooks.measure, line = interrupted_line(given)](
+                      const auto& one, const auto& run, const study::Work& work) {
+    std::optional<EndOnSignal> guard;  // a training ends by itself, and saves its state
+    if (!work.trains) guard.emplace(line);
+    return measure(one, run, work);
+  };
   return hooks;
 }
 
@@ -129,8 +142,7 @@ int finish(const StudyArguments& options, const GivenStudy& given, const study::
   else
     print_outcome(outcome, given.config.trains(), given.how.output, options.wide);
   if (!outcome.interrupted) return 0;
-  std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n",
-               given.how.command.c_str());
+  std::fprintf(stderr, "%s\n", interrupted_line(given).c_str());
   return 130;
 }
 

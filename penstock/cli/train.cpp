@@ -19,6 +19,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/default_run.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
 #include "penstock/dist/transport.h"
@@ -85,6 +86,17 @@ std::string continuing_command(const TrainOptions& options, const std::string& o
   return command + " --out " + shell_quoted(out) + " --resume";
 }
 
+/// Writes the finished run's samples and its page.
+/// @param command  the command that writes them if a signal ends this
+void write_pages_of(const std::string& out, const std::string& command) {
+  const EndOnSignal guard(
+      "interrupted; the run is finished and saved, without its samples.json and report.html. "
+      "Write them with: " +
+      command);
+  study::write_text_samples(out);
+  report::write_run_report(out);
+}
+
 /// Runs this process's part of the training and returns its exit code.
 int train_here(const TrainOptions& options, const ConfigNode& node, const std::string& out,
                const dist::Identity& identity) {
@@ -99,10 +111,8 @@ int train_here(const TrainOptions& options, const ConfigNode& node, const std::s
                                         .group = group,
                                         .processes_here = identity.local_size});
   group.leave();
-  if (first && outcome == RunOutcome::finished && read_recipe(node).run.report) {
-    study::write_text_samples(out);
-    report::write_run_report(out);
-  }
+  if (first && outcome == RunOutcome::finished && read_recipe(node).run.report)
+    write_pages_of(out, continuing_command(options, out, identity));
   if (outcome == RunOutcome::finished) return 0;
   // fmt::print would throw where stderr cannot be written, although the state is saved.
   if (first)

@@ -7,10 +7,12 @@ that cannot be written. The test checks the lines that say how to continue.
 
 import json
 import os
+import shlex
 import stat
 import signal
 import subprocess
 import sys
+import time
 
 from shell import finish, tiny
 
@@ -254,6 +256,42 @@ def check_interrupted_evaluation(shell):
                  f"{process.returncode} {rest[-200:]!r}")
 
 
+def check_interrupted_pages(shell):
+    """Ctrl-C while a finished run writes its samples, or while a study measures one, says how to go on."""
+    deep = ["--set", "model.layers=200", "--set", "train.steps=1", "--set", "train.eval_every=0"]  # slow, with few weights
+
+    def interrupted(beginning, *command):
+        process = subprocess.Popen([shell.program, *command], cwd=shell.directory, stderr=subprocess.PIPE, text=True,
+                                   stdout=subprocess.DEVNULL)
+        while beginning not in (line := process.stderr.readline()):
+            shell.expect(f"{command} says {beginning}", line)
+            if not line:
+                break
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=120)[1]
+        shell.expect(f"Ctrl-C in {command}", process.returncode == 130, f"{process.returncode} {rest!r}")
+        return rest
+
+    train = ["train", "recipe.toml", *deep, "--out", "deep"]
+    shell.ok(*train, "--set", "run.report=false", "--quiet")
+    rest = interrupted("already finished", *train, "--resume")
+    said, command = rest.split("penstock ", 1)
+    shell.expect("samples to be written", said == "\ninterrupted; the run is finished and saved, without its samples.json and "
+                 "report.html. Write them with: ", rest)
+    shell.ok(*shlex.split(command))
+    shell.expect("samples and page", {"samples.json", "report.html"} <= set(os.listdir(os.path.join(shell.directory, "deep"))))
+
+    write(shell, "deep.toml", 'base = "recipe.toml"\nseeds = [1]\neval_k = [1, 4]\n[variants.one]\n'
+          'set = {"model.router.method" = "topk"}\n')
+    rest = interrupted("seed 1: measuring", "study", "deep.toml", *deep, "--out", "deep-study")
+    said, command = rest.split("penstock ", 1)
+    shell.expect("a run to be measured", said.endswith("\ninterrupted; the state is saved. Continue with: "), rest)
+    shell.ok(*shlex.split(command))
+    with open(os.path.join(shell.directory, "deep-study/results.json")) as file:
+        shell.expect("the run is measured", len(json.load(file)["rows"][0]["by_k"]) == 2)
+
+
 def check_finetuned_run(shell):
     os.makedirs(os.path.join(shell.directory, "letters"))
     rows = "".join(f"{'ab'[i % 2]} gate {i * 7919 % 97}\t{(i * 31 % 7) % 2}\n" for i in range(60))
@@ -282,6 +320,7 @@ def main():
         check_folders_with_names_of_files(shell)
         check_recipes_and_studies(shell)
         check_interrupted_evaluation(shell)
+        check_interrupted_pages(shell)
         check_finetuned_run(shell)
         return finish(shell)
 
