@@ -198,6 +198,16 @@ bool is_corpus(const files::path& folder) {
          files::is_regular_file(folder / kManifestFile);
 }
 
+/// What the folder is if none of its files are text to prepare: "corpus", "run" or "model"; "" for
+/// another folder.
+std::string textless_kind(const files::path& folder) {
+  const auto has = [&](const char* name) { return files::exists(folder / name); };
+  if (is_corpus(folder)) return "corpus";
+  if (has("config.toml") && has("checkpoints")) return "run";
+  const bool weights = has("model.safetensors") || has("model.safetensors.index.json");
+  return has("config.json") && weights ? "model" : "";
+}
+
 /// The regular files below a folder, sorted by path. Leaves out the files of corpora.
 std::vector<files::path> list_files(const files::path& root) {
   std::vector<files::path> found;
@@ -258,8 +268,9 @@ void for_each_document(const DataInput& input, const ReadOptions& options,
     return;
   }
   const files::path root(input.path);
-  PENSTOCK_CHECK(!is_corpus(root), "'", input.path,
-                 "' is a corpus, which holds tokens and no text; name the text itself");
+  const std::string kind = textless_kind(root);
+  PENSTOCK_CHECK(kind.empty(), "'", input.path, "' is a ", kind,
+                 ", which holds no text; name the text itself");
   for (const auto& path : list_files(root)) {
     const auto below = path.lexically_relative(root);
     const bool direct = !below.has_parent_path();

@@ -90,6 +90,19 @@ TEST(Documents, CorporaBelowAFolderAreNoText) {
               {"in/corpus", "is a corpus", "no text"});
 }
 
+TEST(Documents, ARunOrAModelIsNoText) {
+  const testing::TemporaryFolder folder;
+  for (const char* name : {"run/config.toml", "run/checkpoints/step-1/config.json",
+                           "run/checkpoints/step-1/model.safetensors", "data/config.json"})
+    folder.write(name, "{}");
+  const auto refusal = [&](const char* name) {
+    return error_of([&] { read_documents({.path = folder / name}, {}); });
+  };
+  expect_says(refusal("run"), {"run' is a run, which holds no text"});
+  expect_says(refusal("run/checkpoints/step-1"), {"step-1' is a model, which holds no text"});
+  EXPECT_EQ(read_documents({.path = folder / "data"}, {}).size(), 1U);
+}
+
 TEST(Documents, JsonLinesInAFileOfAnotherNameAreRefused) {
   const testing::TemporaryFolder folder;
   const auto read = [&](std::string_view content) {
