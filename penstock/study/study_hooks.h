@@ -52,6 +52,8 @@ struct StudyHooks {
       begin;
   /// Hash of the content of the model at that path.
   std::function<std::string(const std::string& model)> model_hash;
+  /// Hash of the content of the calibration text at that path. Throws Error if it cannot be read.
+  std::function<std::string(const std::string& text)> text_hash;
   /// Trains in `run_directory` and resumes a run that is there. Returns false if it was
   /// interrupted. Throws DivergedError (train/run_control.h) if the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;

@@ -1,5 +1,6 @@
 // Variants that depend on another variant's run: they spend the same FLOPs, or begin with its
 // model.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
+#include "penstock/study/config/config_hash.h"
 #include "penstock/study/runs/run_plan.h"
 #include "penstock/study/runs/run_queue.h"
 #include "penstock/study/study_runner.h"
@@ -203,6 +205,73 @@ TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOw
     ++tuned;
   }
   EXPECT_EQ(tuned, 3);
+}
+
+/// The line of a variant that is upcycled with a text of its own.
+std::string with_text(const std::string& text) {
+  return "[variants.heads]\nfrom = \"dense\"\nupcycle = {method = \"vanilla\", calibration = \"" +
+         text + "\"}\n";
+}
+
+TEST_F(StudyRunner, AnUpcycledRunIsNamedByTheContentOfItsCalibrationText) {
+  const std::string text = folder.path("words.txt");
+  const std::string before = read_text(file);
+  write_text(text, "some words");
+  write_text(file, before + with_text(text));
+  FakeTrainer first, other, again, moved;
+  run(first);
+  EXPECT_EQ(first.trained.size(), 15u);
+  write_text(text, "other words");
+  run(other);
+  EXPECT_EQ(other.trained.size(), 3u);  // once per seed
+  EXPECT_EQ(other.begun.size(), 3u);
+  write_text(text, "some words");
+  EXPECT_EQ(run(again).results.rows.size(), 15u);
+  EXPECT_TRUE(again.trained.empty());
+  write_text(folder.path("moved.txt"), "some words");
+  write_text(file, before + with_text(folder.path("moved.txt")));
+  EXPECT_EQ(run(moved).results.rows.size(), 15u);
+  EXPECT_TRUE(moved.trained.empty());
+  std::filesystem::remove(folder.path("moved.txt"));
+  penstock::testing::expect_says(
+      penstock::testing::error_of([&] { run(moved); }),
+      {"study.toml:", "upcycle.calibration: ", "moved.txt: there is no such text"});
+}
+
+/// The hash of a run before the calibration text's content counted: of the recipe, of the parent
+/// and of the [upcycle] as it is written.
+TEST_F(StudyRunner, RunsThatWereNamedByThePathOfTheCalibrationTextAreTakenUp) {
+  write_text(folder.path("words.txt"), "some words");
+  write_text(file, read_text(file) + with_text(folder.path("words.txt")));
+  FakeTrainer first, second, third;
+  options.kept_rows = folder.path("rows.json");
+  run(first);
+  const StudyConfig study = read_study(file);
+  const auto hash_of = [&](const char* name, std::int64_t seed) {
+    const auto variant = std::ranges::find(study.variants, name, &Variant::name);
+    return config_hash(with_seed(*variant, seed), first.corpus);
+  };
+  auto rows = nlohmann::json::parse(read_text(options.kept_rows));
+  for (auto& row : rows["rows"]) {
+    if (row["variant"].get<std::string>() != "heads") continue;
+    const auto seed = row["seed"].get<std::int64_t>();
+    const std::string earlier =
+        fmt::format("{:016x}", fnv1a(hash_of("heads", seed) + "\n" + hash_of("dense", seed) + "\n" +
+                                     "calibration = \"" + folder.path("words.txt") +
+                                     "\"\nmethod = \"vanilla\"\n"));
+    const std::string stem = folder.path(fmt::format("out/runs/heads-seed-{}-", seed));
+    std::filesystem::rename(stem + row["config_hash"].get<std::string>(), stem + earlier);
+    row["config_hash"] = earlier;
+  }
+  write_text(folder.path("earlier.json"), rows.dump());
+  std::filesystem::remove(folder.path("words.txt"));  // those versions did not read it again
+  options.kept_rows = "";
+  EXPECT_EQ(run(second).results.rows.size(), 15u);
+  EXPECT_TRUE(second.trained.empty());
+  write_text(folder.path("words.txt"), "some words");
+  options = {.output = folder.path("elsewhere"), .kept_rows = folder.path("earlier.json")};
+  EXPECT_EQ(run(third).results.rows.size(), 15u);
+  EXPECT_TRUE(third.trained.empty());
 }
 
 /// A program that spreads the runs over machines must not take such a call for a finished run.

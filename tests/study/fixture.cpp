@@ -306,6 +306,11 @@ StudyHooks FakeTrainer::hooks() {
                 fs::create_directories(directory);
               },
           .model_hash = [](const std::string& model) { return "hash of " + model; },
+          .text_hash =
+              [](const std::string& text) {
+                PENSTOCK_CHECK(fs::exists(text), text, ": there is no such text");
+                return read_text(text);
+              },
           .train =
               [this, text](const ConfigNode& recipe, const std::string& directory) {
                 FakeRun run;

@@ -50,7 +50,7 @@ bool EndedRuns::take_finished(const Variant& variant, std::int64_t seed,
   }
   // The folder of a run has its measurements. A kept row has its own.
   const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
-    return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
+    return row.variant == variant.name && row.seed == seed && planned.has_hash(row.config_hash);
   });
   if (kept == kept_.rows.end()) return false;
   keep(variant, seed, planned, *kept);
@@ -98,7 +98,7 @@ std::optional<std::string> EndedRuns::divergence(const Variant& variant, std::in
   for (const DivergedRun& run :
        std::filesystem::exists(planned.directory) ? reported_ : kept_.diverged)
     if (run.variant == variant.name && run.seed == seed &&
-        (run.config_hash.empty() || run.config_hash == planned.hash))
+        (run.config_hash.empty() || planned.has_hash(run.config_hash)))
       return run.reason;
   return std::nullopt;
 }

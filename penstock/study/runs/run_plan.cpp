@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <variant>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
@@ -32,6 +33,26 @@ namespace {
 
 std::int64_t steps_of(const ConfigNode& recipe) {
   return std::get<std::int64_t>(recipe.find("train")->find("steps")->value());
+}
+
+constexpr const char* kCalibration = "calibration";
+
+/// Whether the variant is upcycled with a text that its [upcycle] names.
+bool names_calibration(const Variant& variant) {
+  const ConfigNode* const text = variant.upcycle.find(kCalibration);
+  return text && !std::get<std::string>(text->value()).empty();
+}
+
+/// [upcycle] with the hash of the calibration text in place of its path.
+ConfigNode by_content(const ConfigNode& upcycle, const StudyHooks& hooks) {
+  const ConfigNode& text = *upcycle.find(kCalibration);
+  ConfigNode out = upcycle;
+  try {
+    out.set(kCalibration, "#" + hooks.text_hash(std::get<std::string>(text.value())));
+  } catch (const Error& error) {
+    fail(text.origin(), ": upcycle.", kCalibration, ": ", error.what());
+  }
+  return out;
 }
 
 ConfigNode with_steps(ConfigNode recipe, std::int64_t steps) {
@@ -68,9 +89,29 @@ RunPlans::Beginning RunPlans::beginning(const Variant& variant, std::int64_t see
     const PlannedRun planned = *plan(*parent, seed);  // the parent needs no other run
     out = {.model = planned.directory, .identity = planned.hash};
   }
-  for (const ConfigNode* node : {&variant.upcycle, &variant.retuned})
-    if (!node->empty()) out.identity += "\n" + to_toml(*node);
   return out;
+}
+
+std::string RunPlans::directory(const Variant& variant, std::int64_t seed,
+                                const std::string& hash) const {
+  // The hash in the name separates the runs of an edited recipe from those of the earlier recipe.
+  return (folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, hash)).string();
+}
+
+void RunPlans::add_beginning(const Variant& variant, std::int64_t seed, PlannedRun& planned) const {
+  const std::string of_model = planned.hash + "\n" + beginning(variant, seed).identity;
+  const auto hash_with = [&](const ConfigNode& upcycle) {
+    std::string text = of_model;
+    for (const ConfigNode* node : {&upcycle, &variant.retuned})
+      if (!node->empty()) text += "\n" + to_toml(*node);
+    return fmt::format("{:016x}", fnv1a(text));
+  };
+  planned.hash = hash_with(variant.upcycle);
+  if (!names_calibration(variant)) return;
+  planned.earlier_hash = planned.hash;
+  // A run that an earlier version began goes on in its folder.
+  if (!fs::exists(directory(variant, seed, planned.hash)))
+    planned.hash = hash_with(by_content(variant.upcycle, hooks_));
 }
 
 std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t seed) const {
@@ -85,12 +126,8 @@ std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t se
   }
   PlannedRun planned{.recipe = std::move(recipe)};
   planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
-  if (!variant.from.empty())
-    planned.hash =
-        fmt::format("{:016x}", fnv1a(planned.hash + "\n" + beginning(variant, seed).identity));
-  // The hash in the name separates the runs of an edited recipe from those of the earlier recipe.
-  planned.directory =
-      (folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
+  if (!variant.from.empty()) add_beginning(variant, seed, planned);
+  planned.directory = directory(variant, seed, planned.hash);
   if (!variant.from.empty() && fs::exists(planned.start())) {
     ConfigNode begun = with_seed(variant, seed);
     begun.set("train.init_from", planned.start());

@@ -17,6 +17,14 @@ namespace penstock::study {
 struct PlannedRun {
   ConfigNode recipe;  ///< resolved
   std::string hash, directory;
+  /// The hash that earlier versions gave to a run that is upcycled with a text of its own. It
+  /// covered the text's path in place of its content. Empty for other runs.
+  std::string earlier_hash = {};
+
+  /// Whether a result with this hash is the run's.
+  bool has_hash(const std::string& other) const {
+    return other == hash || (!other.empty() && other == earlier_hash);
+  }
 
   /// The path of the model that the run begins with.
   std::string start() const { return (std::filesystem::path(directory) / "start").string(); }
@@ -57,6 +65,9 @@ class RunPlans {
     std::string model, identity;
   };
   Beginning beginning(const Variant& variant, std::int64_t seed) const;
+  std::string directory(const Variant& variant, std::int64_t seed, const std::string& hash) const;
+  /// Adds the model that the variant begins with to the run's hashes.
+  void add_beginning(const Variant& variant, std::int64_t seed, PlannedRun& planned) const;
 
   const StudyConfig& study_;
   const std::string& output_;

@@ -11,6 +11,8 @@
 #include "penstock/base/member_names.h"
 #include "penstock/base/progress.h"
 #include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/models/files/content_hash.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/runs/run_folder.h"
@@ -87,6 +89,10 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
   line.finish();
   if (report.lr_scale != 1)
     print_line(progress, fmt::format("  learning rate of the routers x {:.4g}", report.lr_scale));
+}
+
+std::string text_content_hash(const std::string& text) {
+  return fs::is_directory(text) ? Corpus::open(text).content_hash() : model_content_hash(text);
 }
 
 }  // namespace penstock::study

@@ -20,4 +20,8 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
                 const std::string& directory, const std::filesystem::path& key_folder, bool force,
                 std::FILE* progress);
 
+/// Hash of a calibration text, in 16 digits: the corpus's own, or XXH64 of a file's bytes. Throws
+/// Error if there is no such text. Cost: reads a file once.
+std::string text_content_hash(const std::string& text);
+
 }  // namespace penstock::study

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "penstock/io/toml.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
@@ -51,6 +52,17 @@ TEST(StartModel, ADamagedCheckpointIsRefused) {
       },
       {"dense/config.json: checksum differs"});
   EXPECT_FALSE(std::filesystem::exists(folder.path("start")));
+}
+
+TEST(StartModel, ATextsHashIsThatOfItsContent) {
+  const testing::TemporaryDirectory folder;
+  for (const auto& [name, text] :
+       {std::pair{"a", "some words"}, std::pair{"b", "some words"}, std::pair{"c", "other words"}})
+    testing::write_text(folder.path(name), text);
+  EXPECT_EQ(text_content_hash(folder.path("a")), text_content_hash(folder.path("b")));
+  EXPECT_NE(text_content_hash(folder.path("a")), text_content_hash(folder.path("c")));
+  penstock::testing::expect_error([&] { text_content_hash(folder.path("d")); },
+                                  {"d: cannot be opened"});
 }
 
 }  // namespace
