@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,7 +21,6 @@
 #include "penstock/eval/oracle.h"
 #include "penstock/models/files/open_model.h"
 #include "penstock/models/files/same_tokenizer.h"
-#include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/report/pages.h"
 
@@ -204,10 +202,7 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
       if (progress.due()) progress.show(fmt::format("oracle  {:3.0f}%", 100 * done));
     });
   progress.finish();
-  if (!std::isfinite(measured.own.total.nats)) check_finite(*open_model_source(argument.path));
-  PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), argument.path, ": the loss on ",
-                 options.data,
-                 " is not finite though every weight is: the model's activations overflow");
+  check_loss_is_finite(measured.own.total.nats, argument.path, options.data);
   const std::string what = what_text(how);
   if (!options.plot.empty())
     write_file_atomically(real_file_system(), options.plot,

@@ -96,9 +96,7 @@ ScoredText score(const ModelToScore& model, const std::string& text, TextProtoco
                       progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
                   }});
   progress.finish();
-  if (!std::isfinite(out.totals.nats)) check_finite(*open_model_source(model.directory));
-  PENSTOCK_CHECK(std::isfinite(out.totals.nats), model.directory, ": the loss on ", options.text,
-                 " is not finite though every weight is: the model's activations overflow");
+  check_loss_is_finite(out.totals.nats, model.directory, options.text);
   return out;
 }
 
@@ -143,6 +141,13 @@ void note_beyond_context(const ModelConfig& config, std::int64_t length) {
   print_line(stderr,
              fmt::format("note: windows of {} tokens are longer than the model's context of {}",
                          length, config.context));
+}
+
+void check_loss_is_finite(double loss, const std::string& model, const std::string& data) {
+  if (std::isfinite(loss)) return;
+  check_finite(*open_model_source(model));
+  fail(model, ": the loss on ", data,
+       " is not finite though every weight is: the model's activations overflow");
 }
 
 void run_eval_text(const EvalTextOptions& options) {

@@ -23,4 +23,9 @@ void print_choice_note(const ModelConfig& config);
 /// Warns on standard error if windows are longer than the context that the model was trained on.
 void note_beyond_context(const ModelConfig& config, std::int64_t length);
 
+/// Throws Error for a loss that is not finite. The error names a tensor that is not finite, or says
+/// that the activations overflow.
+/// @param data  the text of the loss, for the error
+void check_loss_is_finite(double loss, const std::string& model, const std::string& data);
+
 }  // namespace penstock

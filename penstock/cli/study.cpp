@@ -208,9 +208,7 @@ int launch(const StudyArguments& options) {
 int run(StudyArguments options) {
   ignore_broken_pipes();  // a study goes on without the reader of its messages
   const dist::Identity identity = dist::identity_from(dist::process_environment());
-  PENSTOCK_CHECK(options.processes == 0 || identity.size == 1, "--processes beside ",
-                 identity.source,
-                 ": this is one of several processes already; leave one of the two away");
+  check_one_launcher(options.processes, identity);
   if (identity.launched)
     options.processes = identity.size;  // the command that continues the study names them
   if (identity.size > 1)

@@ -167,13 +167,10 @@ void add_train_command(CLI::App& app, int& exit_code) {
     apply_overrides(node, options->overrides, kSetOption);
     const std::string out = run_directory(*options);
     const dist::Identity identity = dist::identity_from(dist::process_environment());
-    if (options->processes > 0) {
-      PENSTOCK_CHECK(identity.size == 1, "--processes beside ", identity.source,
-                     ": this is one of several processes already; leave one of the two away");
-      if (options->processes > 1) {
-        exit_code = launch(*options, node, out);
-        return;
-      }
+    check_one_launcher(options->processes, identity);
+    if (options->processes > 1) {
+      exit_code = launch(*options, node, out);
+      return;
     }
     exit_code =
         exit_code_of_rank(identity, [&] { return train_here(*options, node, out, identity); });

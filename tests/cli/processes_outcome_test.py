@@ -78,6 +78,11 @@ def test_refusals(trial):
         done = subprocess.run([trial.program, *asked], env=ranks, capture_output=True, text=True, timeout=60)
         if done.returncode != 1 or f"penstock {asked[0]} is for one process" not in done.stderr:
             fail(asked, "as one of two ranks ended with", done.returncode, done.stderr)
+    for command in ("train", "study"):
+        done = subprocess.run([trial.program, command, trial.recipe, "--processes", "2", "--out", trial.new_run()],
+                              env=ranks, capture_output=True, text=True, timeout=60)
+        if done.returncode != 1 or "--processes beside RANK and WORLD_SIZE: this is one of several" not in done.stderr:
+            fail(command, "--processes as one of two ranks ended with", done.returncode, done.stderr)
     print("what cannot be is refused in one line")
 
 

@@ -19,7 +19,6 @@
 #include "penstock/cli/processes/child_process.h"
 #include "penstock/cli/processes/ranks.h"
 #include "penstock/dist/group_table.h"
-#include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/interrupt.h"
@@ -224,6 +223,11 @@ LaunchedWork launched_run(const std::string& run_directory) {
                            : "the run goes on from its last checkpoint with --resume, with any "
                              "number of processes";
               }};
+}
+
+void check_one_launcher(int processes, const dist::Identity& identity) {
+  PENSTOCK_CHECK(processes == 0 || identity.size == 1, "--processes beside ", identity.source,
+                 ": this is one of several processes already; leave one of the two away");
 }
 
 void check_each_can_read(const std::string& path, int processes, const std::string& what) {

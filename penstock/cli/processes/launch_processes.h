@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "penstock/dist/identity.h"
+
 namespace penstock {
 
 /// The text about the work in the message that a rank is lost.
@@ -14,6 +16,11 @@ struct LaunchedWork {
 };
 /// The text for a training run, from its metrics.jsonl and its checkpoints.
 LaunchedWork launched_run(const std::string& run_directory);
+
+/// Throws Error if `--processes` is given, but a launcher already started this process as one of
+/// several.
+/// @param processes  0: not given
+void check_one_launcher(int processes, const dist::Identity& identity);
 
 /// Throws Error unless each of `processes` processes can read the file by itself.
 /// @param what  the file's kind in the error, such as "recipe"
