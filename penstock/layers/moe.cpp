@@ -141,6 +141,8 @@ IndexRange MoeLayer::own_tokens(const Plan& plan) const {
 
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
                             std::optional<std::int64_t> dropout_seed) {
+  PENSTOCK_CHECK(x.dim() > 0 && x.size(-1) == options_.d_model, "[moe] x ", x.sizes(),
+                 " must be [..., d_model], and the layer's d_model is ", options_.d_model);
   const dist::ProcessGroup& ranks = rows_.ranks();
   const at::Tensor hidden = rows_.enter(x.reshape({-1, x.size(-1)}));  // [T, d]
   const at::Tensor alike = rows_.alike(hidden);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "tests/base/error_of.h"
 
 namespace penstock {
 namespace {
@@ -38,6 +39,17 @@ struct ReluLayer {
 };
 
 const double kUp = 1.2e-8, kDown = 1e-8 / 1.2;
+
+TEST(MoeLayer, RowsOfAnotherWidthAreRefused) {
+  MoeLayer layer(
+      {.d_model = kWidth, .d_ffn = 8, .experts = kExperts, .router = {.method = "hash"}});
+  testing::expect_error(
+      [&] {
+        layer.forward(at::ones({3, kWidth + 1}), {});
+      },
+      {"x [3, 5] must be [..., d_model], and the layer's d_model is 4"});
+  testing::expect_error([&] { layer.forward(at::ones({}), {}); }, {"x [] must be [..., d_model]"});
+}
 
 TEST(MoeLayer, TrainingPassesMoveLambda) {
   ReluLayer dense, sparse;

@@ -249,6 +249,8 @@ class Layers(unittest.TestCase):
             layer(torch.randn(2, 8))
         with self.assertRaisesRegex(penstock.Error, "token_ids must be whole numbers"):
             layer(torch.randn(2, 8), token_ids=torch.ones(2))
+        with self.assertRaisesRegex(penstock.Error, r"x \[2, 9\] must be \[..., d_model\], and the layer's d_model is 8$"):
+            layer(torch.randn(2, 9), token_ids=torch.tensor([1, 2]))
         x, ids = torch.randn(5, 8), torch.tensor([3, 1, 7, 0, 1])
         self.assertTrue(torch.equal(layer(x, token_ids=ids)[0], layer(x, token_ids=ids.int())[0]))
         for kind in (torch.bfloat16, torch.float16):
