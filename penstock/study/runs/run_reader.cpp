@@ -107,7 +107,9 @@ Metrics read_metrics(const std::string& path) {
     const bool whole = !line.is_discarded() && line.is_object();
     if (!whole && in.peek() == EOF) break;  // a kill cut the last write short
     const std::string where = concat(path, ":", number);
-    PENSTOCK_CHECK(whole, where, ": is not a JSON object");
+    PENSTOCK_CHECK(whole, where,
+                   ": is not a JSON object, so the log was damaged; put the line back, or delete "
+                   "it: curves are then without its step");
     add_line(metrics, line, where);
   }
   return metrics;
@@ -196,6 +198,8 @@ void read_result(const std::string& run_directory, RunRow& row) {
                    ": says no number of steps, so it was damaged");
     JsonReader reader(finished, path);
     row.visit_figures(reader);
+    // The log may have lost lines since. Variants that match the run's compute depend on the sum.
+    row.total_flops = field_of<double>(finished, "flops", path, row.total_flops);
     for (const Warning& one : field_of<std::vector<Warning>>(finished, "warnings", path))
       row.warnings.push_back(concat("step ", one.step, ": ", one.finding, "; ", one.remedy));
   } catch (const Error& error) {

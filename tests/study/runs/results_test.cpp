@@ -12,6 +12,7 @@
 #include "penstock/models/model_config.h"
 #include "penstock/report/report.h"
 #include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_folder.h"
 #include "penstock/study/runs/run_reader.h"
 #include "penstock/study/runs/run_row_json.h"
 #include "penstock/study/tables/measured_k.h"
@@ -148,7 +149,29 @@ TEST(ReadRun, PassesOverATornLastLineOnly) {
   write_text(folder.path("metrics.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":2,\"lo");
   EXPECT_EQ(read_run(folder.path()).steps, 1);
   write_text(folder.path("metrics.jsonl"), "{\"step\":1,\"lo\n{\"step\":2,\"loss\":3}\n");
-  penstock::testing::expect_error([&] { read_run(folder.path()); }, {"metrics.jsonl:1"});
+  penstock::testing::expect_error([&] { read_run(folder.path()); },
+                                  {"metrics.jsonl:1", "put the line back, or delete it"});
+}
+
+/// Other variants have as many steps as these FLOPs allow, so a log that lost its end must not
+/// change them.
+TEST(ReadRun, TheFlopsOfAFinishedRunAreThoseOfItsResult) {
+  TemporaryDirectory folder;
+  write_text(folder.path("metrics.jsonl"),
+             "{\"step\":1,\"loss\":3,\"flops\":10}\n{\"step\":2,\"loss\":2,\"flops\":4}\n");
+  write_text(folder.path("finished.json"), "{\"steps\":3,\"flops\":16.5}");
+  EXPECT_EQ(read_run(folder.path()).total_flops, 16.5);
+  write_text(folder.path("finished.json"), "{\"steps\":3}");  // of an earlier version
+  EXPECT_EQ(read_run(folder.path()).total_flops, 14);
+}
+
+TEST(RunFolder, ARunWithoutACheckpointSaysWhatToDo) {
+  TemporaryDirectory folder;
+  penstock::testing::expect_error(
+      [&] { find_checkpoint(folder.path(), RunCheckpoint::final); },
+      {"has no whole final checkpoint; ", "delete the folder to train the run again"});
+  penstock::testing::expect_error([&] { find_checkpoint(folder.path(), RunCheckpoint::best); },
+                                  {"has no whole best checkpoint; ", "train.eval_every = 0"});
 }
 
 TEST(Cells, FormatSpreads) {
