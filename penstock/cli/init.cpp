@@ -15,6 +15,7 @@
 #include "penstock/base/named_word.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/ask.h"
+#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/commands.h"
@@ -68,16 +69,6 @@ std::string wrong_place(const std::string& path) {
 
 std::string wrong_model(const std::string& path) {
   return !path.empty() && fs::exists(path) ? "" : "'" + path + "' is not there";
-}
-
-/// For ->check(). Refuses an empty value, such as that of an unset shell variable, which would
-/// count as an option that is not given.
-CLI::Validator given_value() {
-  return CLI::Validator(
-      [](std::string& value) {
-        return std::string(value.empty() ? "is empty; give a value, or leave the option out" : "");
-      },
-      "");
 }
 
 /// Asks the user for each value that no option gives, except for the method. Takes the defaults

@@ -189,6 +189,9 @@ def check_reports(shell):
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
     for only in ("nobody:1", "hyper:9", "hyper", "hyper:x"):
         shell.mistake(1, ("--only",), "study", "first.toml", "--out", "new", "--only", only)
+    for option in ("--only", "--results", "--scale"):
+        shell.mistake(2, (option + ": is empty; give a value, or leave the option out",), "study", "first.toml", "--out",
+                      "new", option, "")
     shell.mistake(2, ("--only", "excludes", "--report-only"), "study", "first.toml", "--out", "new", "--only", "hyper:1", "--report-only")
     for port, said in (("65536", "65535 or less"), ("-1", "0 or more"), ("x", "a whole number")):
         shell.mistake(2, ("--serve: must be " + said,), "study", "first.toml", "--out", "new", f"--serve={port}")
