@@ -65,6 +65,13 @@ bool collect(const ConfigNode& node, const std::string& path, const std::string&
 
 }  // namespace
 
+std::string origin_of(const ConfigNode& node) {
+  if (!node.origin().empty() || !node.is_table()) return node.origin();
+  for (const auto& [key, child] : node.table())
+    if (std::string origin = origin_of(child); !origin.empty()) return origin;
+  return "";
+}
+
 std::string with_origins(const ConfigNode& root, const std::string& message) {
   std::vector<NamedKey> named;
   if (collect(root, "", message, named) || named.empty()) return message;

@@ -9,6 +9,10 @@
 
 namespace penstock {
 
+/// The node's origin, or the origin of the first value below it. A table that a dotted key made, as
+/// in an override, has no origin of its own.
+std::string origin_of(const ConfigNode& node);
+
 /// Adds origins to a message that names dotted keys ("model.heads") which `root` sets. The origin
 /// of the first key is put before the message, other origins of the other keys after it:
 ///   "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: r.toml:4)"

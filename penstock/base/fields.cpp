@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/home.h"
 #include "penstock/base/joined.h"
@@ -12,15 +13,6 @@
 
 namespace penstock {
 namespace {
-
-/// The node's origin, or the origin of the first value below it. A table that an override made has
-/// no origin.
-std::string origin_of(const ConfigNode& node) {
-  if (!node.origin().empty() || !node.is_table()) return node.origin();
-  for (const auto& [key, child] : node.table())
-    if (std::string origin = origin_of(child); !origin.empty()) return origin;
-  return "";
-}
 
 std::string where(const ConfigNode& node, const std::string& path) {
   const std::string origin = origin_of(node);

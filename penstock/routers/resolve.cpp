@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/joined.h"
 #include "penstock/routers/compatible.h"
@@ -21,7 +22,8 @@ bool sets_nothing(const ConfigNode& node) {
 }
 
 std::string at_origin(const ConfigNode& node) {
-  return node.origin().empty() ? "" : node.origin() + ": ";
+  const std::string origin = origin_of(node);
+  return origin.empty() ? "" : origin + ": ";
 }
 
 /// Throws Error if the config sets options of a method without a router.

@@ -201,6 +201,10 @@ TEST(Resolve, ErrorsNameTheKeyAndTheRemedy) {
   testing::expect_says(error_of({.balancers = Names{"z-los"}}), {"did you mean 'z-loss'"});
   testing::expect_says(error_of({.parts = {{"topkk", node({})}}}), {"did you mean 'topk'"});
   testing::expect_says(error_of({.parts = {{"relu", node({{"any", true}})}}}), {"not in use"});
+  ConfigNode dotted;  // as a variant's set = {"model.router.relu.most" = 2}
+  dotted.set("most", ConfigNode(std::int64_t{2}, "s.toml:7"));
+  testing::expect_says(error_of({.parts = {{"relu", dotted}}}),
+                       {"s.toml:7: model.router.relu: this part is not in use"});
   // An empty table of a part that is not in use is allowed.
   EXPECT_NO_THROW(resolve({.parts = {{"relu", node({})}}}));
   EXPECT_NO_THROW(resolve({.method = "dense", .parts = {{"relu", node({})}}}));
