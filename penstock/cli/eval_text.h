@@ -25,7 +25,7 @@ void note_beyond_context(const ModelConfig& config, std::int64_t length);
 
 /// Throws Error for a loss that is not finite. The error names a tensor that is not finite, or says
 /// that the activations overflow.
-/// @param data  the text of the loss, for the error
+/// @param data  path of the text or corpus, for the error
 void check_loss_is_finite(double loss, const std::string& model, const std::string& data);
 
 }  // namespace penstock

@@ -232,8 +232,8 @@ std::string next_commands(const Found& found) {
   return out;
 }
 
-/// How many folders above the run's own its corpus lies where its recipe says: there the run was
-/// begun. Nothing where the corpus is not found.
+/// The number of folders to go up from the run's until the recipe's path of the corpus is right:
+/// the run was begun there. Nothing if the corpus is not found.
 std::optional<int> folders_up(const fs::path& run, const std::string& corpus) {
   constexpr int kMostUp = 8;
   std::error_code unreadable;
@@ -286,7 +286,9 @@ std::string overview_inside(const fs::path& folder) {
     commands = suggestions_for_text(".");
   else if (kind != "corpus")
     return "";
-  return fmt::format("This folder is a {}.\n\nWhat one can do next:\n{}{}", kind, commands,
+  // Results are written after each run, so the study may be under way.
+  return fmt::format("This folder is a {}.\n\nWhat one can do next:\n{}{}",
+                     kind == "finished study" ? "study" : kind, commands,
                      suggestion("penstock --help", "every command"));
 }
 

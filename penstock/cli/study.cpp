@@ -57,7 +57,8 @@ GivenStudy given_study(const StudyArguments& options) {
 }
 
 std::string interrupted_line(const GivenStudy& given) {
-  return "interrupted; the state is saved. Continue with: " + given.how.command;
+  return "interrupted; the state is saved. Continue with: " + given.how.command +
+         (given.how.report_only ? " --report-only" : "");
 }
 
 study::StudyHooks hooks_of(const StudyArguments& options, const GivenStudy& given,

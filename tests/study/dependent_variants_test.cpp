@@ -21,6 +21,7 @@
 #include "penstock/study/runs/run_queue.h"
 #include "penstock/study/study_runner.h"
 #include "tests/base/error_of.h"
+#include "tests/base/home.h"
 #include "tests/study/study_runner_fixture.h"
 
 namespace penstock::study {
@@ -236,6 +237,14 @@ TEST_F(StudyRunner, AnUpcycledRunIsNamedByTheContentOfItsCalibrationText) {
   penstock::testing::expect_says(
       penstock::testing::error_of([&] { run(moved); }),
       {"study.toml:", "upcycle.calibration: ", "moved.txt: there is no such text"});
+}
+
+TEST_F(StudyRunner, ACalibrationTextMayLieInTheHomeDirectory) {
+  const penstock::testing::Home home(folder.path().c_str());
+  write_text(folder.path("words.txt"), "some words");
+  write_text(file, read_text(file) + with_text("~/words.txt"));
+  FakeTrainer trainer;
+  EXPECT_EQ(run(trainer).results.rows.size(), 15u);
 }
 
 /// The hash of a run before the calibration text's content counted: of the recipe, of the parent

@@ -246,8 +246,11 @@ std::string default_domain(const std::string& path) {
 }
 
 std::vector<files::path> document_files(const std::string& path) {
-  if (files::is_directory(path)) return list_files(path);
-  return {path};
+  if (!files::is_directory(path)) return {path};
+  const std::string kind = textless_kind(path);
+  PENSTOCK_CHECK(kind.empty(), "'", path, "' is a ", kind,
+                 ", which holds no text; name the text itself");
+  return list_files(path);
 }
 
 std::vector<Document> documents_in(const std::string& name, std::string_view content,
@@ -267,12 +270,8 @@ void for_each_document(const DataInput& input, const ReadOptions& options,
     reader.read(input.path, input.domain.empty() ? default_domain(input.path) : input.domain);
     return;
   }
-  const files::path root(input.path);
-  const std::string kind = textless_kind(root);
-  PENSTOCK_CHECK(kind.empty(), "'", input.path, "' is a ", kind,
-                 ", which holds no text; name the text itself");
-  for (const auto& path : list_files(root)) {
-    const auto below = path.lexically_relative(root);
+  for (const auto& path : document_files(input.path)) {
+    const auto below = path.lexically_relative(input.path);
     const bool direct = !below.has_parent_path();
     const std::string own = direct ? default_domain(input.path) : below.begin()->string();
     reader.read(path.string(), input.domain.empty() ? own : input.domain);

@@ -51,6 +51,7 @@ struct ReadOptions {
 std::string default_domain(const std::string& path);
 
 /// The files that read_documents() reads, sorted by path: the file itself, or those of a folder.
+/// Throws Error for the folder of a corpus, a run or a model, which hold no text.
 std::vector<std::filesystem::path> document_files(const std::string& path);
 
 /// Calls visit(document) for each document of an input, in the order of sorted paths; empty

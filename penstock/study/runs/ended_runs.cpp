@@ -49,9 +49,14 @@ bool EndedRuns::take_finished(const Variant& variant, std::int64_t seed,
     put_result_aside(planned.directory);
   }
   // The folder of a run has its measurements. A kept row has its own.
-  const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
-    return row.variant == variant.name && row.seed == seed && planned.has_hash(row.config_hash);
-  });
+  const auto with_hash = [&](const std::string& hash) {
+    return std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
+      return row.variant == variant.name && row.seed == seed && row.config_hash == hash;
+    });
+  };
+  auto kept = with_hash(planned.hash);
+  if (kept == kept_.rows.end() && !planned.earlier_hash.empty())
+    kept = with_hash(planned.earlier_hash);
   if (kept == kept_.rows.end()) return false;
   keep(variant, seed, planned, *kept);
   return true;

@@ -36,12 +36,12 @@ void write_kept_object(const nlohmann::json& object, const std::string& run_dire
 CheckpointInfo find_checkpoint(const std::string& run_directory, RunCheckpoint which) {
   CheckpointStore store(real_file_system(), run_directory);
   const CheckpointSearch search = which == RunCheckpoint::best ? store.best() : store.latest();
+  const bool never_evaluated = which == RunCheckpoint::best && search.ignored.empty();
   PENSTOCK_CHECK(search.found, run_directory, ": has no whole ", word(which), " checkpoint",
                  search.ignored.empty() ? "" : " (" + search.ignored.front() + ")",
-                 "; put one back, or delete the folder to train the run again",
-                 which == RunCheckpoint::best
-                     ? "; without measurements (train.eval_every = 0) none is the best"
-                     : "");
+                 never_evaluated
+                     ? "; a run that is not evaluated (train.eval_every = 0) has no best one"
+                     : "; put one back, or delete the folder to train the run again");
   return *search.found;
 }
 

@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/home.h"
 #include "penstock/study/config/config_hash.h"
 
 namespace penstock::study {
@@ -48,7 +49,7 @@ ConfigNode by_content(const ConfigNode& upcycle, const StudyHooks& hooks) {
   const ConfigNode& text = *upcycle.find(kCalibration);
   ConfigNode out = upcycle;
   try {
-    out.set(kCalibration, "#" + hooks.text_hash(std::get<std::string>(text.value())));
+    out.set(kCalibration, "#" + hooks.text_hash(with_home(std::get<std::string>(text.value()))));
   } catch (const Error& error) {
     fail(text.origin(), ": upcycle.", kCalibration, ": ", error.what());
   }
@@ -64,8 +65,7 @@ ConfigNode with_steps(ConfigNode recipe, std::int64_t steps) {
 
 std::int64_t matched_steps(double target_flops, std::int64_t begin,
                            const std::function<double(std::int64_t)>& flops_per_step) {
-  PENSTOCK_CHECK(target_flops > 0,
-                 "match_compute: the named variant's metrics.jsonl states no FLOPs");
+  PENSTOCK_CHECK(target_flops > 0, "match_compute: the run of the named variant states no FLOPs");
   std::set<std::int64_t> met;
   std::int64_t steps = begin, closest = begin;
   double least = std::numeric_limits<double>::infinity();

@@ -50,6 +50,17 @@ TEST(ExpectedTokens, OfSmallTextAreCountedInAllOfIt) {
       {"holds no text"});
 }
 
+/// A model's weights are larger than what is read of a text.
+TEST(ExpectedTokens, AModelOfAnySizeIsRefused) {
+  const testing::TemporaryFolder folder;
+  folder.write("moe/config.json", "{}");
+  folder.write("moe/model.safetensors", std::string(4000, '\xff'));
+  for (const std::uintmax_t most_read : {1600u, 16000u})
+    testing::expect_says(
+        testing::error_of([&] { expected_tokens(folder / "moe", nullptr, most_read); }),
+        {"moe' is a model, which holds no text"});
+}
+
 TEST(ExpectedTokens, OfLargeTextAreThoseOfASampleByTheTokenizer) {
   const testing::TemporaryFolder folder;
   // 4,000 stored bytes of plain text. 1,600 bytes may be read.
