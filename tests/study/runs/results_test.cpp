@@ -170,8 +170,9 @@ TEST(RunFolder, ARunWithoutACheckpointSaysWhatToDo) {
   penstock::testing::expect_error(
       [&] { find_checkpoint(folder.path(), RunCheckpoint::final); },
       {"has no whole final checkpoint; ", "delete the folder to train the run again"});
-  penstock::testing::expect_error([&] { find_checkpoint(folder.path(), RunCheckpoint::best); },
-                                  {"has no whole best checkpoint; ", "train.eval_every = 0", "has no best one"});
+  penstock::testing::expect_error(
+      [&] { find_checkpoint(folder.path(), RunCheckpoint::best); },
+      {"has no whole best checkpoint; ", "train.eval_every = 0", "has no best one"});
 }
 
 TEST(Cells, FormatSpreads) {
