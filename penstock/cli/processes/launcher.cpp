@@ -4,6 +4,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 
 #include <cerrno>
 #include <cstdio>
@@ -34,6 +39,14 @@ void fill_closed_streams() {
       ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
 }
 
+/// Makes malloc's heap grow by 64 MiB at a time. While libtorch is loaded, it takes 40 MB in small
+/// blocks. In steps of glibc's 128 KiB these need 300 calls of the kernel, and no page is large.
+void grow_heap_in_large_steps() {
+#ifdef M_TOP_PAD
+  ::mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
 /// The addresses that libtorch and its libraries need to be loaded. Where they have fewer, OpenBLAS
 /// asks the system for memory again without end, or the process is aborted.
 constexpr rlim_t kLeastAddresses = rlim_t{1} << 30;
@@ -56,6 +69,7 @@ int run(int argc, char** argv) {
   }
   if (!has_addresses()) return 1;
   bound_spinning();
+  grow_heap_in_large_steps();
   // The executable's RUNPATH finds the library. It is loaded globally, as if it had been linked, so
   // that libtorch's and the operators' libraries see each other's symbols.
   void* commands = ::dlopen(PENSTOCK_COMMANDS, RTLD_LAZY | RTLD_GLOBAL);
@@ -78,9 +92,20 @@ int with_output_checked(int exit_code) {
   return 1;
 }
 
+/// Ends the process. A release build does so without the destructors of static objects: those of
+/// libtorch take a tenth of a short command's time. A debug build needs them, because gcov counts
+/// are written there.
+[[noreturn]] void end(int exit_code) {
+#ifdef NDEBUG
+  ::_exit(exit_code);
+#else
+  std::exit(exit_code);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   fill_closed_streams();
-  return with_output_checked(run(argc, argv));
+  end(with_output_checked(run(argc, argv)));
 }
