@@ -30,6 +30,7 @@ TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
   const std::map<std::string, std::size_t> variants{{"question1-routers", 22},
                                                     {"question1-distilled", 6},
                                                     {"question2-upcycling", 14},
+                                                    {"question2-directions", 5},
                                                     {"question3-relu", 8}};
   for (const auto& [name, count] : variants) {
     SCOPED_TRACE(name);
@@ -203,6 +204,34 @@ TEST(QuestionStudies, Question2ComparesTheLevelsOfEachFactor) {
     EXPECT_EQ(pairs[i].first.names.size(), i < 4 ? 6u : 4u);
     EXPECT_TRUE(pairs[i].label.has_value());
   }
+}
+
+/// Random directions are those of vanilla upcycling's scorer.
+TEST(QuestionStudies, Question2sControlVariesTheDirectionsAlone) {
+  const StudyConfig study = study_of("question2-directions");
+  std::set<RouterDirections> directions;
+  std::set<std::string> others;  // the other options of each variant
+  for (const Variant& variant : study.variants) {
+    if (variant.upcycle.empty()) continue;
+    const auto options = read_config<UpcycleOptions>(variant.upcycle, "upcycle");
+    EXPECT_EQ(options.collapsed, options.method == "router-upcycling") << variant.name;
+    directions.insert(options.collapsed ? RouterDirections::heads
+                                        : options.directions.value_or(RouterDirections::random));
+    ConfigNode::Table rest = variant.upcycle.table();
+    for (const char* key : {"method", "collapsed", "directions"}) rest.erase(key);
+    others.insert(to_toml(ConfigNode(rest)));
+  }
+  EXPECT_EQ(directions.size(), 3u);
+  EXPECT_EQ(others.size(), 1u);
+}
+
+/// Both studies have the same run of heads, so one run serves both.
+TEST(QuestionStudies, Question2sControlSharesTheRunOfHeads) {
+  const std::string name = "noise-heads-small-renormalised";
+  const Variant one = variant_of(study_of("question2-directions"), name);
+  const Variant other = variant_of(study_of("question2-upcycling"), name);
+  EXPECT_EQ(to_toml(one.recipe), to_toml(other.recipe));
+  EXPECT_EQ(to_toml(one.upcycle), to_toml(other.upcycle));
 }
 
 TEST(QuestionStudies, Question3VariesGatesCapAndController) {
