@@ -4,12 +4,25 @@
 # LINK names targets that are installed too. BUILD_LINK names targets that only the build uses. Users of the installed
 # package get the targets of INSTALL_LINK instead.
 
+include(CheckCXXCompilerFlag)
+
 function(penstock_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_definitions(${target} PRIVATE PENSTOCK_VERSION="${PROJECT_VERSION}")
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unknown-pragmas -Wno-missing-field-initializers)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # It warns of uninitialized members where a std::variant of containers is moved.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+  endif()
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
+
+# From g++ 13 on, -O2 sets these flags of x86 processors and -O1 does not. GCC uses a precompiled header only with equal
+# ones.
+check_cxx_compiler_flag("-mvzeroupper -munroll-only-small-loops" PENSTOCK_HAS_MACHINE_FLAGS_OF_O2)
+if(PENSTOCK_HAS_MACHINE_FLAGS_OF_O2)
+  set(PENSTOCK_MACHINE_FLAGS_OF_O2 -mvzeroupper -munroll-only-small-loops)
+endif()
 
 # There are two precompiled headers, one with libtorch and one without. Each is compiled once and shared.
 function(penstock_pch)
@@ -98,7 +111,7 @@ function(penstock_tests folder)
   penstock_compile_options(test_${folder})
   penstock_unity(test_${folder})
   if(CMAKE_BUILD_TYPE STREQUAL Release)  # -O1 compiles a quarter faster, and the tests' own code computes little
-    target_compile_options(test_${folder} PRIVATE -O1)
+    target_compile_options(test_${folder} PRIVATE -O1 ${PENSTOCK_MACHINE_FLAGS_OF_O2})
   endif()
   # Tests are compiled with -fPIC like the libraries, not with -fPIE, because GCC uses a precompiled header
   # only with equal flags.
