@@ -203,9 +203,9 @@ void add_init_command(CLI::App& app) {
   command->footer(
       "On a terminal, the command asks for options that are not given; elsewhere it uses train,\n"
       "system and 30m. It trains a few steps now to measure speed, and no more. The model is the\n"
-      "largest that can see 20 tokens per active parameter in the given time. The tokens of a\n"
-      "text above 32 MB, and of any text for a model with its own tokens, are an estimate from\n"
-      "samples of it.\n"
+      "largest of five sizes that can see 20 tokens per active parameter, without embeddings, in\n"
+      "the given time. The tokens of a text above 32 MB, and of any text for a model with its own\n"
+      "tokens, are an estimate from samples of it.\n"
       "Examples:\n"
       "  penstock init\n"
       "  penstock init --data text.txt --time 1h --out mine.toml\n"
