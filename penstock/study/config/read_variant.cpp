@@ -7,6 +7,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
+#include "penstock/base/joined.h"
 #include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/named_tables.h"
@@ -34,10 +35,11 @@ bool is_shown(const std::string& name, const StudyConfig& study) {
 
 std::map<std::string, double> read_published(const ConfigNode& node, const std::string& below,
                                              const StudyConfig& study) {
-  std::string showable;
+  std::string showable =
+      concat("a setting with report = [\"settings\"] (",
+             joined(recipe_columns(), ", ", &ShownSetting::name), "), or result with published_as");
   for (const auto& one : study.measurements)
-    if (const std::string words = one->showable(); !words.empty())
-      showable += (showable.empty() ? "" : ", or ") + words;
+    if (const std::string words = one->showable(); !words.empty()) showable += ", or " + words;
   for (const auto& [name, value] : node.table())
     PENSTOCK_CHECK(is_shown(name, study), value.origin(), ": ", below, name,
                    ": is not shown by this study; name ", published_figure_names(), ", or ",

@@ -152,7 +152,9 @@ TEST(StudyConfig, ReadsHowToCompare) {
                                  {"twice"});
   EXPECT_NE(error_of("base = 'a.toml'\neval_k = [0]\n[variants.a]\n"), "");
   EXPECT_NE(error_of("base = 'a.toml'\nmeasure = 'nats'\n[variants.a]\n"), "");
-  penstock::testing::expect_says(published_error("m1 = 2.0"), {"s.toml:3"});
+  penstock::testing::expect_says(
+      published_error("m1 = 2.0"),
+      {"s.toml:3", "k1", "report = [\"settings\"]", "batch_sequences", "published_as"});
   penstock::testing::expect_says(published_error("k1 = 'low'"), {"number"});
 }
 
