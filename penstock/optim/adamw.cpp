@@ -20,6 +20,12 @@ std::vector<T> picked(const std::vector<T>& from, const std::vector<std::size_t>
   return out;
 }
 
+/// Whether decoupled decay acts on the parameter. Biases of several experts or heads are one tensor
+/// of two axes.
+bool decays(const std::string& name, const at::Tensor& weight) {
+  return weight.dim() > 1 && !name.ends_with("bias");
+}
+
 }  // namespace
 
 std::vector<Updated> trained_parameters(const torch::nn::Module& model,
@@ -28,10 +34,10 @@ std::vector<Updated> trained_parameters(const torch::nn::Module& model,
   for (const auto& item : model.named_parameters()) {
     const at::Tensor& weight = item.value();
     if (!weight.requires_grad()) continue;
-    const bool decays = weight.dim() > 1 && config.decay == Decay::decoupled;
+    const bool decayed = config.decay == Decay::decoupled && decays(item.key(), weight);
     out.push_back({.name = item.key(),
                    .weight = weight,
-                   .decay = decays ? config.weight_decay : 0.0,
+                   .decay = decayed ? config.weight_decay : 0.0,
                    .lr_scale = lr_scale ? lr_scale(item.key()) : 1.0});
   }
   return out;

@@ -1,5 +1,5 @@
-// AdamW over a module's parameters, or over pieces of them: no decay on 1-D tensors, clipping by
-// the global norm.
+// AdamW over a module's parameters, or over pieces of them: no decay of vectors and biases,
+// clipping by the global norm.
 #pragma once
 
 #include <torch/nn/module.h>

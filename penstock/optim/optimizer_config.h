@@ -48,7 +48,8 @@ struct OptimizerConfig {
     v("warmup_steps", warmup_steps,
       {.help = "steps of linear warm-up; -1: 1 % of the steps", .min = -1});
     v("weight_decay", weight_decay,
-      {.help = "weight decay; decoupled: only of tensors with two axes or more", .min = 0});
+      {.help = "weight decay; decoupled: only of tensors with two axes or more that are no biases",
+       .min = 0});
     v("decay", decay,
       {.help = "decoupled: AdamW; coupled: L2 of Adam, added to the gradient of every tensor"});
     v("beta1", beta1, {.help = "AdamW's decay rate of the first moment", .min = 0, .max = 1});

@@ -91,6 +91,27 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
               1e-6);
 }
 
+/// The biases of all experts, or of all of a layer's query maps, are one tensor of two axes.
+class StackedBiases : public torch::nn::Module {
+ public:
+  StackedBiases() {
+    for (const char* name : {"down", "down_bias", "query_bias", "bias"})
+      register_parameter(name, torch::tensor({1.0F, -2.0F, 4.0F, 8.0F}).view({2, 2}));
+  }
+};
+
+TEST(AdamW, DecaysNoBiasesOfSeveralExperts) {
+  StackedBiases model;
+  AdamW optimizer(model, {.weight_decay = 0.5, .clip = 0});
+  optimizer.update(0.1);  // without gradients only the decay acts: down − 0.1·0.5·down
+  const auto now = model.named_parameters();
+  EXPECT_TRUE(torch::allclose(now["down"].detach().flatten(),
+                              torch::tensor({0.95F, -1.9F, 3.8F, 7.6F}), 1e-6));
+  for (const char* name : {"down_bias", "query_bias", "bias"})
+    EXPECT_TRUE(now[name].detach().flatten().equal(torch::tensor({1.0F, -2.0F, 4.0F, 8.0F})))
+        << name;
+}
+
 TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
   TwoTensors model;
   AdamW optimizer(model,
