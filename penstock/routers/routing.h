@@ -68,7 +68,7 @@ struct RoutingContext {
 /// A scorer's result. logits [R, E] f32 (f64 in tests).
 struct Scores {
   at::Tensor logits;
-  at::Tensor clean_logits;  ///< before noise; undefined where there is none
+  at::Tensor clean_logits;  ///< of balance losses: before noise, at a fixed τ; undefined: logits
   at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
   at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
   /// [E], a bias that balancers add to the experts' scores for the choice of experts; undefined:

@@ -7,10 +7,10 @@
 namespace penstock {
 
 at::Tensor mean_probability(const Scores& scores, const Plan& plan, std::int64_t groups) {
-  const bool noisy = scores.clean_logits.defined();
-  if (plan.mean_probability.defined() && !noisy && groups == 1)
+  const bool clean = scores.clean_logits.defined();
+  if (plan.mean_probability.defined() && !clean && groups == 1)
     return plan.mean_probability.unsqueeze(0);
-  const at::Tensor& logits = noisy ? scores.clean_logits : scores.logits;
+  const at::Tensor& logits = clean ? scores.clean_logits : scores.logits;
   const std::int64_t rows = logits.size(0) / groups;
   return logits.softmax(1)
       .view({groups, rows, logits.size(1)})

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// The mean of softmax(z_r) over the rows r of each group [G, E], with z the logits before noise; 0
-/// without rows. Differentiable.
+/// The mean of softmax(z_r) over the rows r of each group [G, E], with z the scores' clean logits,
+/// or their logits if there are none; 0 without rows. Differentiable.
 /// @param groups  G; each group has the same number of consecutive rows
 at::Tensor mean_probability(const Scores& scores, const Plan& plan, std::int64_t groups = 1);
 

@@ -32,10 +32,14 @@ struct Config {
 };
 
 /// logits = (P h / |P h|) · (v_e / |v_e|) / τ,  P [dimension, d], v [E, dimension], τ = exp(log τ).
-/// P ~ N(0, std²). v starts orthogonal with gain 0.32 (torchscale); only its directions matter.
+/// P ~ N(0, std²). v starts orthogonal with gain 0.32 (torchscale). Only its directions matter to
+/// the logits.
 /// A token whose projection is 0 has logits 0.
-/// The temperature's logarithm is stored, so that the temperature stays positive. Its start is our
-/// choice.
+/// The temperature's logarithm is stored, so that the temperature stays positive. It starts at 0.3,
+/// as in X-MoE under softmax gates (section 4.1). The balance losses' P divides the cosines by this
+/// start τ₀ and not by the learned τ (Eq. 9).
+/// The lengths |v_e| are free here. X-MoE holds them at 0.1, and torchscale's code sets them to 1.5
+/// before each pass. A step of Adam turns a longer v_e by a smaller angle.
 class Cosine : public Scorer {
  public:
   Cosine(const RouterShape& shape, const Config& config) : config_(config) {
@@ -47,11 +51,14 @@ class Cosine : public Scorer {
         "log_temperature", at::full({}, std::log(config.temperature)), config.learn_temperature);
   }
 
-  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
     at::Tensor token = ops::linear(hidden, projection_);  // [T, width]
     if (config_.normalise_token) token = unit(token);
     const at::Tensor cosines = ops::linear(token, unit(experts_));  // [T, E]
-    return {.logits = cosines * (-log_temperature_).exp()};
+    Scores scores{.logits = cosines * (-log_temperature_).exp()};
+    if (context.training && config_.learn_temperature)
+      scores.clean_logits = cosines / config_.temperature;
+    return scores;
   }
   void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
