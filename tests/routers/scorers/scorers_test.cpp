@@ -172,24 +172,32 @@ TEST(Cosine, ATokenWithoutDirectionGetsEvenLogits) {
   EXPECT_EQ(cosine->score(at::zeros({2, 3}, at::kDouble), {}).logits.abs().max().item<double>(), 0);
 }
 
-/// X-MoE, Eq. 9. The token (3, 4) has the cosines 0.6 and 0.8 with the experts. τ starts at 0.2 and
-/// is 0.1 now, so the logits are 6 and 8. The balance loss reads 3 and 4: at k = 1 all tokens go to
-/// expert 1, and E·Σ f·P = 2·e⁴/(e³ + e⁴). Its gradient does not reach τ.
+/// X-MoE, Eq. 9. The tokens (3, 4) and (4, 3) have the cosines 0.6 and 0.8, and 0.8 and 0.6, with
+/// the experts. τ starts at 0.2 and is 0.1 now, so logits are 6 and 8. The balance loss reads 3 and
+/// 4. At k = 1 each token alone has the loss E·Σ f·P = 2·e⁴/(e³ + e⁴); together the tokens are
+/// balanced, and their loss is 1. The gradient does not reach τ.
 TEST(Cosine, BalanceLossesReadTheTemperatureOfTheStart) {
   const RouterShape two{.d_model = 2, .experts = 2, .k = 1};
   const auto cosine = scorer("cosine", {{"dimension", std::int64_t{2}}, {"temperature", 0.2}}, two);
   set(*cosine, {{"projection", {1, 0, 0, 1}},
                 {"experts", {2, 0, 0, 5}},
                 {"log_temperature", {std::log(0.1)}}});
-  const RoutingContext context{.training = true};
-  const Scores scores = cosine->score(matrix({{3, 4}}), context);
-  expect_near(scores.logits.detach(), {6, 8}, "logits");
-  Plan plan = selector("topk", two)->select(scores, context);
-  plan.k = 1;
-  const at::Tensor loss =
-      balancer("load-balance", two, {{"coefficient", 1.0}})->balance(scores, plan, context).loss;
-  EXPECT_NEAR(loss.item<double>(), 1.4621171572600098, 1e-12);
-  loss.backward();
+  RoutingContext context{.training = true};
+  context.sequence_length = 1;
+  const auto loss = [&](const at::Tensor& tokens, const std::string& scope) {
+    const Scores scores = cosine->score(tokens, context);
+    Plan plan = selector("topk", two)->select(scores, context);
+    plan.k = 1;
+    return balancer("load-balance", two, {{"coefficient", 1.0}, {"scope", scope}})
+        ->balance(scores, plan, context)
+        .loss;
+  };
+  const at::Tensor one = matrix({{3, 4}}), both = matrix({{3, 4}, {4, 3}});
+  expect_near(cosine->score(one, context).logits.detach(), {6, 8}, "logits");
+  EXPECT_NEAR(loss(one, "micro-batch").item<double>(), 1.4621171572600098, 1e-12);
+  EXPECT_NEAR(loss(both, "sequence").item<double>(), 1.4621171572600098, 1e-12);
+  EXPECT_NEAR(loss(both, "micro-batch").item<double>(), 1, 1e-12);
+  loss(one, "micro-batch").backward();
   const auto parameters = cosine->named_parameters();
   EXPECT_TRUE(parameters["projection"].grad().defined());
   EXPECT_FALSE(parameters["log_temperature"].grad().defined());
