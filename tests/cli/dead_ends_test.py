@@ -258,7 +258,8 @@ def check_interrupted_evaluation(shell):
 
 def check_interrupted_pages(shell):
     """Ctrl-C while a finished run writes its samples, or while a study measures one, says how to go on."""
-    deep = ["--set", "model.layers=200", "--set", "train.steps=1", "--set", "train.eval_every=0"]  # slow, with few weights
+    deep = ["--set", "model.layers=200", "--set", "train.steps=1", "--set", "train.eval_every=0",
+            "--set", "train.micro_batch=1"]  # slow, with few weights
 
     def interrupted(beginning, *command):
         process = subprocess.Popen([shell.program, *command], cwd=shell.directory, stderr=subprocess.PIPE, text=True,
@@ -275,10 +276,11 @@ def check_interrupted_pages(shell):
 
     train = ["train", "recipe.toml", *deep, "--out", "deep"]
     shell.ok(*train, "--set", "run.report=false", "--quiet")
-    rest = interrupted("already finished", *train, "--resume")
-    said, command = rest.split("penstock ", 1)
-    shell.expect("samples to be written", said == "\ninterrupted; the run is finished and saved, without its samples.json and "
-                 "report.html. Write them with: ", rest)
+    for more in ([], ["--processes", "2"]):
+        rest = interrupted("already finished", *train, *more, "--resume")
+        said, command = rest.split("penstock ", 1)
+        shell.expect("samples to be written", said == "\ninterrupted; the run is finished and saved, without its "
+                     "samples.json and report.html. Write them with: " and command.count("\n") == 1, rest)
     shell.ok(*shlex.split(command))
     shell.expect("samples and page", {"samples.json", "report.html"} <= set(os.listdir(os.path.join(shell.directory, "deep"))))
 

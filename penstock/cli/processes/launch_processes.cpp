@@ -119,6 +119,12 @@ class Launch {
   bool interrupted() const {
     return hurried_ || (!asked_ && std::ranges::count(children_, 130, &code_of) > 0);
   }
+  /// Whether rank 0 of an interrupted run has told how it goes on. Where two interrupts ended the
+  /// ranks, it may have ended without a word.
+  bool told_how_to_go_on() const {
+    if (!hurried_) return code_of(children_.front()) == 130;
+    return std::ranges::count(children_, 130, &code_of) == std::ssize(children_);
+  }
   /// Whether a forwarded signal ended rank 0, which had nothing to save yet.
   bool ended_before_it_began() const {
     const int status = children_.front().status;
@@ -255,7 +261,7 @@ int launch_processes(int processes, const LaunchedWork& work) {
     return 130;
   }
   if (launch.interrupted()) {
-    if (std::ranges::count(children, 130, &code_of) != std::ssize(children))
+    if (!launch.told_how_to_go_on())
       std::fprintf(stderr, "interrupted before all processes were done; %s\n", resume.c_str());
     return 130;
   }
