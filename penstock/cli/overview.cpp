@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -59,11 +60,11 @@ struct Found {
   }
 };
 
-/// "recipe", "study", or "" for another TOML file.
+/// "recipe", "study file", or "" for another TOML file.
 std::string kind_of_toml(const fs::path& path) {
   try {
     const ConfigNode node = read_toml(path.string());
-    if (node.find("variants")) return "study";
+    if (node.find("variants")) return "study file";
     return node.find("train") || node.find("model") ? "recipe" : "";
   } catch (const Error&) {
     return "";
@@ -100,7 +101,7 @@ std::string kind_of_folder(const fs::path& path) {
   std::error_code unreadable;  // what cannot be read is passed over
   const auto holds = [&](const char* name) { return fs::exists(path / name, unreadable); };
   if (holds(kManifestFile) && holds(kTokensFile)) return "corpus";
-  if (holds("results.json") && fs::is_directory(path / "runs", unreadable)) return "finished study";
+  if (holds("results.json") && fs::is_directory(path / "runs", unreadable)) return "study";
   if (holds("checkpoints") || (holds("metrics.jsonl") && holds("config.toml")))
     return is_tuned(path) ? "fine-tuned run" : "run";
   return holds("config.json") ? "model" : "";
@@ -223,7 +224,7 @@ std::string next_commands(const Found& found) {
   else if ((recipe = found.first("recipe", unfinished)))
     add("penstock train " + path_word(*recipe) + *corpus_words(*recipe, corpus) + " --resume",
         "continue the training");
-  if (const std::string* study = found.first("study", has_corpus))
+  if (const std::string* study = found.first("study file", has_corpus))
     add("penstock study " + path_word(*study) + *corpus_words(*study, corpus), "train and compare");
   if (!corpus)
     add("penstock data prepare --system --out corpora/system", "a corpus of this machine's text");
@@ -243,16 +244,26 @@ std::optional<int> folders_up(const fs::path& run, const std::string& corpus) {
   return std::nullopt;
 }
 
+/// The shell's command that goes up that many folders; "" for none. Where the shell came by a link,
+/// its ".." is the folder that holds the link; with -P it is the one that holds the run.
+std::string going_up(const fs::path& whole, int up) {
+  if (up == 0) return "";
+  std::error_code none;
+  const char* const shown = std::getenv("PWD");
+  const bool by_link = shown && fs::equivalent(shown, whole, none) && shown != whole;
+  std::string out = by_link ? "cd -P .." : "cd ..";
+  for (int i = 1; i < up; ++i) out += "/..";
+  return out + " && ";
+}
+
 /// The command that resumes the run of the current folder from the folder where it was begun.
 std::string resuming_command(const fs::path& run, int up) {
   std::error_code unreadable;
   const fs::path whole = fs::canonical(run, unreadable);
   fs::path begun = whole;
-  std::string change;
-  for (; up > 0; --up, begun = begun.parent_path()) change += change.empty() ? "cd .." : "/..";
+  for (int i = 0; i < up; ++i) begun = begun.parent_path();
   const std::string recipe = (whole / "config.toml").lexically_relative(begun).string();
-  return change + (change.empty() ? "" : " && ") + "penstock train " + path_word(recipe) +
-         " --resume";
+  return going_up(whole, up) + "penstock train " + path_word(recipe) + " --resume";
 }
 
 std::string suggestions_for_run(const fs::path& run) {
@@ -280,15 +291,13 @@ std::string overview_inside(const fs::path& folder) {
   std::string commands;
   if (kind == "run" && holds("config.toml"))
     commands = suggestions_for_run(folder);
-  else if (kind == "fine-tuned run" || kind == "finished study")
+  else if (kind == "fine-tuned run" || kind == "study")
     commands = suggestion("penstock view .", "its curves and report in a browser");
   else if (kind == "model" && (holds("model.safetensors") || holds("model.safetensors.index.json")))
     commands = suggestions_for_text(".");
   else if (kind != "corpus")
     return "";
-  // Results are written after each run, so the study may be under way.
-  return fmt::format("This folder is a {}.\n\nWhat one can do next:\n{}{}",
-                     kind == "finished study" ? "study" : kind, commands,
+  return fmt::format("This folder is a {}.\n\nWhat one can do next:\n{}{}", kind, commands,
                      suggestion("penstock --help", "every command"));
 }
 
@@ -299,8 +308,8 @@ std::string overview_of(const std::string& folder) {
   for (auto& [kind, paths] : found.kinds)  // what lies in the folder itself comes first
     std::ranges::stable_sort(paths, {},
                              [](const std::string& path) { return std::ranges::count(path, '/'); });
-  std::string out = list_of(found, "recipe", "recipes") + list_of(found, "study", "studies") +
-                    list_of(found, "finished study", "finished studies") +
+  std::string out = list_of(found, "recipe", "recipes") + list_of(found, "study file", "studies") +
+                    list_of(found, "study", "finished studies") +
                     list_of(found, "corpus", "corpora") + list_of(found, "run", "runs") +
                     list_of(found, "fine-tuned run", "fine-tuned runs") +
                     list_of(found, "model", "models");

@@ -247,6 +247,13 @@ def check_inside(shell):
     os.remove(os.path.join(run, "finished.json"))
     shell.expect("an unfinished run", suggested()[1][-2] == "cd ../.. && penstock train runs/inside/config.toml --resume",
                  suggested())
+    link = os.path.join(shell.directory, "link")
+    os.symlink(run, link)
+    earlier = os.environ.get("PWD")
+    os.environ["PWD"] = link  # as a shell sets it that came there by the link
+    shell.expect("a run behind a link", suggested(link)[1][-2] ==
+                 "cd -P ../.. && penstock train runs/inside/config.toml --resume", suggested(link))
+    os.environ.pop("PWD") if earlier is None else os.environ.update(PWD=earlier)
     works(suggested()[1][-2])
     shell.expect("the run is finished", os.path.exists(os.path.join(run, "finished.json")))
     os.rename(os.path.join(run, "checkpoints"), os.path.join(run, "kept"))
