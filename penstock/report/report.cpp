@@ -16,6 +16,7 @@
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_reader.h"
+#include "penstock/train/checkpoints/chosen_checkpoint.h"
 
 namespace penstock::report {
 
@@ -93,8 +94,11 @@ std::string report_of(const std::string& directory) {
     PENSTOCK_CHECK(!results.empty(), directory, ": no run of this study has finished yet");
     return report_page(results);
   }
-  PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,
-                 ": holds neither results.json (a study) nor metrics.jsonl (a run)");
+  const bool run = fs::exists(folder / "metrics.jsonl") || fs::exists(folder / "finished.json") ||
+                   is_run_directory(directory);
+  PENSTOCK_CHECK(run, directory.empty() ? "\"\"" : directory,
+                 ": holds neither results.json (a study) nor metrics.jsonl (a run); name the "
+                 "folder of a study or of a run");
   return is_finetuning(directory) ? finetune_page(directory) : run_report(directory);
 }
 

@@ -100,8 +100,11 @@ def check_damaged_log(shell):
     said = resumed("relogged")
     shell.expect("a damaged line", len(said) == 1 and "metrics.jsonl: steps 3 are missing" in said[0], said)
     os.remove(log)
+    shell.mistake(1, ["penstock: relogged/metrics.jsonl: cannot be opened", "resume the run without its finished.json"], "report",
+                  "relogged")
     said = resumed("relogged")
     shell.expect("a missing log", len(said) == 1 and "metrics.jsonl: steps 1-6 are missing" in said[0], said)
+    shell.ok("report", "relogged")
 
 
 def check_config_of_a_run(shell):

@@ -192,6 +192,9 @@ def check_reports(shell):
     for option in ("--only", "--results", "--scale"):
         shell.mistake(2, (option + ": is empty; give a value, or leave the option out",), "study", "first.toml", "--out",
                       "new", option, "")
+    with open(os.path.join(shell.directory, "absent.toml"), "w") as file:
+        file.write('seeds = [1]\n[variants.one]\nrecipe = "nowhere.toml"\n')
+    shell.mistake(1, ("absent.toml:3: variants.one.recipe: ", "nowhere.toml: cannot be opened"), "study", "absent.toml")
     shell.mistake(2, ("--only", "excludes", "--report-only"), "study", "first.toml", "--out", "new", "--only", "hyper:1", "--report-only")
     for port, said in (("65536", "65535 or less"), ("-1", "0 or more"), ("x", "a whole number")):
         shell.mistake(2, ("--serve: must be " + said,), "study", "first.toml", "--out", "new", f"--serve={port}")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
@@ -80,6 +81,20 @@ ConfigNode take_retuned(const std::string& variant, ConfigNode& set) {
   return model;
 }
 
+/// Reads the variant's recipe. If it is the variant's own, errors begin with the key's line.
+ConfigNode read_recipe_of(const ConfigNode& variant, const std::string& name,
+                          const std::string& file, const TomlFiles& beside) {
+  const ConfigNode* const own = variant.find("recipe");
+  if (!own || !std::holds_alternative<std::string>(own->value()) ||
+      std::get<std::string>(own->value()) != file)
+    return beside(file);
+  try {
+    return beside(file);
+  } catch (const Error& error) {
+    fail(own->origin(), ": variants.", name, ".recipe: ", error.what());
+  }
+}
+
 }  // namespace
 
 void check_no_seed(const ConfigNode& changes) {
@@ -107,7 +122,7 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
                  "' has no recipe; give it one, or give the study a base");
   Variant variant{.name = name,
                   .label = own.label.empty() ? name : own.label,
-                  .recipe = beside(file),
+                  .recipe = read_recipe_of(node, name, file, beside),
                   .match_compute = own.match_compute,
                   .from = own.from};
   lay_over(variant.recipe, fields.comparison.changes.set);

@@ -98,7 +98,10 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
 
 Metrics read_metrics(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  PENSTOCK_CHECK(in, path, ": cannot be opened; is this the directory of a run?");
+  PENSTOCK_CHECK(in, path,
+                 ": cannot be opened, and what is shown of a run is read from it; put the file "
+                 "back, or, if it is lost, resume the run without its finished.json, which begins "
+                 "a new log");
   Metrics metrics;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {
