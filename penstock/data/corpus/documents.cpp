@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "penstock/base/error.h"
@@ -198,12 +199,25 @@ bool is_corpus(const files::path& folder) {
          files::is_regular_file(folder / kManifestFile);
 }
 
+/// Whether the folder is that of a run. Other programs have a config.toml and checkpoints too; a
+/// run has a log, or checkpoints of this program's names.
+bool is_run(const files::path& folder) {
+  const files::path checkpoints = folder / "checkpoints";
+  if (!files::exists(folder / "config.toml") || !files::is_directory(checkpoints)) return false;
+  if (files::exists(folder / "metrics.jsonl")) return true;
+  std::error_code unreadable;  // a folder that cannot be read has none
+  for (files::directory_iterator at(checkpoints, unreadable), end; !unreadable && at != end;
+       at.increment(unreadable))
+    if (at->path().filename().string().starts_with("step-")) return true;
+  return false;
+}
+
 /// What the folder is if none of its files are text to prepare: "corpus", "run" or "model"; "" for
 /// another folder.
 std::string textless_kind(const files::path& folder) {
   const auto has = [&](const char* name) { return files::exists(folder / name); };
   if (is_corpus(folder)) return "corpus";
-  if (has("config.toml") && has("checkpoints")) return "run";
+  if (is_run(folder)) return "run";
   const bool weights = has("model.safetensors") || has("model.safetensors.index.json");
   return has("config.json") && weights ? "model" : "";
 }

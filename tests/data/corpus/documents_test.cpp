@@ -101,6 +101,12 @@ TEST(Documents, ARunOrAModelIsNoText) {
   expect_says(refusal("run"), {"run' is a run, which holds no text"});
   expect_says(refusal("run/checkpoints/step-1"), {"step-1' is a model, which holds no text"});
   EXPECT_EQ(read_documents({.path = folder / "data"}, {}).size(), 1U);
+  // A project of another program that has a configuration and checkpoints too.
+  for (const char* name : {"project/config.toml", "project/checkpoints/epoch-1.txt"})
+    folder.write(name, "text");
+  EXPECT_EQ(read_documents({.path = folder / "project"}, {}).size(), 2U);
+  folder.write("project/metrics.jsonl", "{}");
+  expect_says(refusal("project"), {"project' is a run, which holds no text"});
 }
 
 TEST(Documents, JsonLinesInAFileOfAnotherNameAreRefused) {
