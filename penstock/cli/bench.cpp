@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/base/json_text.h"
 #include "penstock/bench/generate_bench.h"
 #include "penstock/bench/layer_bench.h"
@@ -116,9 +119,15 @@ struct LayerArguments {
   bool json = false;
 };
 
-std::vector<std::string> with_experts(std::int64_t experts) {
-  if (experts == 0) return {};
-  return {"model.moe.experts=" + std::to_string(experts)};
+/// The recipe with that number of experts; 0: with its own.
+Recipe with_experts(const LayerArguments& options, std::int64_t experts) {
+  if (experts == 0) return options.recipe.read();
+  Recipe recipe = options.recipe.read({"model.moe.experts=" + std::to_string(experts)});
+  PENSTOCK_CHECK(recipe.model.moe_layers() > 0,
+                 options.experts > 0 ? "--experts" : "--sweep-experts", ": ", options.recipe.path,
+                 " has a dense model, whose layers have no experts; leave the option out, or set "
+                 "another model.router.method");
+  return recipe;
 }
 
 /// Prints a row for each point, or as JSON {"sweep", "points"}.
@@ -128,8 +137,8 @@ void run_sweep(const LayerArguments& options) {
   bench::LayerBenchOptions bench = options.bench;
   for (const std::int64_t value : experts ? options.sweep_experts : options.sweep_tokens) {
     if (!experts) bench.tokens = value;
-    const auto layer = bench::measure_layer(
-        options.recipe.read(with_experts(experts ? value : options.experts)), bench);
+    const auto layer =
+        bench::measure_layer(with_experts(options, experts ? value : options.experts), bench);
     bench.memory_bandwidth = layer.machine.memory_bandwidth;
     if (!options.json) fmt::print("{}", bench::sweep_text(layer, points.empty()));
     std::fflush(stdout);
@@ -180,9 +189,8 @@ void add_layer(CLI::App& bench) {
   command->callback([options] {
     if (!options->sweep_experts.empty() || !options->sweep_tokens.empty())
       return run_sweep(*options);
-    print_result(
-        bench::measure_layer(options->recipe.read(with_experts(options->experts)), options->bench),
-        options->json);
+    print_result(bench::measure_layer(with_experts(*options, options->experts), options->bench),
+                 options->json);
   });
 }
 

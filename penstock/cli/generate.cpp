@@ -10,17 +10,22 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/joined.h"
 #include "penstock/base/json_text.h"
 #include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/commands.h"
+#include "penstock/data/utf8.h"
 #include "penstock/infer/draft_check.h"
 #include "penstock/infer/session.h"
 #include "penstock/models/files/open_model.h"
@@ -44,6 +49,9 @@ std::string read_prompt(const std::string& path) {
   std::string text = path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
                                  : real_file_system().read(path);
   if (text.ends_with('\n')) text.pop_back();
+  const std::size_t invalid = find_invalid_utf8(text);
+  PENSTOCK_CHECK(invalid == std::string::npos, path == "-" ? "standard input" : path,
+                 ": is not UTF-8 at byte ", invalid, "; convert it first, or name another file");
   return text;
 }
 
@@ -129,6 +137,18 @@ std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokeniz
   });
 }
 
+/// Tells which of the given options change nothing, since no token is drawn.
+void note_what_is_not_read(const CLI::App& command, const SamplingOptions& sampling) {
+  if (sampling.temperature > 0) return;
+  std::vector<std::string> unread;
+  for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"})
+    if (command.count(option) > 0) unread.emplace_back(option);
+  if (!unread.empty())
+    print_line(stderr, concat("note: nothing reads ", joined(unread),
+                              " at temperature 0, where the most likely token is always taken; "
+                              "give --temperature"));
+}
+
 int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   const GenerateOptions& asked = arguments.options;
@@ -179,9 +199,9 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       .add_option("MODEL", arguments.model,
                   "model of any format, or run directory (its best checkpoint)")
       ->required();
-  one_value_each(
+  may_be_empty(one_value_each(
       command.add_option("--prompt", arguments.prompts,
-                         "text to continue; may be repeated; without a prompt: a new document"));
+                         "text to continue; may be repeated; without a prompt: a new document")));
   one_value_each(command.add_option(
       "--prompt-file", arguments.prompt_files,
       "file with a text to continue, - for standard input; a newline at the end is left out"));
@@ -258,14 +278,15 @@ void add_choice(CLI::App& command, GenerateOptions& options) {
 
 /// The options of the computation, which do not change the text.
 void add_computation(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option(
+  CLI::Option* draft = command.add_option(
       "--draft", arguments.draft,
       "smaller model with the same tokenizer that proposes tokens: the same text, faster");
   command
       .add_option("--draft-tokens", arguments.options.draft_tokens,
                   "number of tokens that the draft model proposes at a time")
       ->check(whole_number(1, kFewTokens - 1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(draft);
   command.add_flag("--fold", arguments.fold,
                    "fold each router into one matrix and bias before generation");
   command.add_flag(
@@ -293,7 +314,10 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       "  penstock generate runs/upcycled --draft runs/dense --prompt 'To be'\n"
       "A text ends at the end of a document. The same seed gives the same text, whatever else is\n"
       "generated with it. Speeds go to standard error. docs/generate.md has more.");
-  command->callback([arguments, &exit_code] { exit_code = run_generate(*arguments); });
+  command->callback([arguments, command, &exit_code] {
+    note_what_is_not_read(*command, arguments->options.sampling);
+    exit_code = run_generate(*arguments);
+  });
 }
 
 }  // namespace penstock

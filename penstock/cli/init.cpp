@@ -15,7 +15,6 @@
 #include "penstock/base/named_word.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/ask.h"
-#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/commands.h"
@@ -188,7 +187,7 @@ void add_init_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("init", "Make a recipe that fits the available time, and print its cost");
   const auto add = [command](const char* name, std::string& value, const char* help) {
-    return command->add_option(name, value, help)->check(given_value());
+    return command->add_option(name, value, help);
   };
   add("--for", options->purpose,
       "purpose: train a model from text, upcycle a dense checkpoint, or compare routers")

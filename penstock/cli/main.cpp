@@ -14,6 +14,7 @@
 #include "penstock/base/failure_text.h"
 #include "penstock/base/joined.h"
 #include "penstock/base/mapped_file_fault.h"
+#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/utf8_words.h"
 #include "penstock/cli/commands.h"
 #include "penstock/cli/error_text.h"
@@ -109,6 +110,7 @@ int run(int argc, char** argv) {
   app.footer(kStart);
   int exit_code = 0;
   add_commands(app, exit_code);
+  penstock::refuse_empty_values(app);
   try {
     penstock::check_words_are_utf8(
         std::span<const char* const>(argv, static_cast<std::size_t>(argc)));

@@ -8,7 +8,6 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
 #include "penstock/cli/arguments/common_options.h"
-#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
 
@@ -69,14 +68,10 @@ void add_study(CLI::App& command, StudyArguments& options) {
       .add_option("--out", options.out,
                   "output directory; default studies/<the study's name>[-<scale>]")
       ->transform(output_path());
-  command
-      .add_option("--scale", options.scale,
-                  "one of the study's scales, such as paper or desk; default desk")
-      ->check(given_value());
-  command
-      .add_option("--results", options.results,
-                  "file that keeps finished rows between calls; created if absent")
-      ->check(given_value());
+  command.add_option("--scale", options.scale,
+                     "one of the study's scales, such as paper or desk; default desk");
+  command.add_option("--results", options.results,
+                     "file that keeps finished rows between calls; created if absent");
   add_overrides(command, options.overrides,
                 "override a key of every recipe: --set train.steps=100, or of a fine-tuning: "
                 "--set finetune.sst2.data=DIR");
@@ -103,7 +98,6 @@ void add_training(CLI::App& command, StudyArguments& options) {
   command
       .add_option("--only", options.only,
                   "VARIANT:SEED: train only that run; no measurement, no report")
-      ->check(given_value())
       ->excludes(report_only);
   command.add_flag(
       "--force", options.force,

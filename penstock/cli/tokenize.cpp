@@ -12,6 +12,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/json_text.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/given_value.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/commands.h"
 
@@ -97,8 +98,8 @@ void add_tokenize_command(CLI::App& app) {
   command->add_option("MODEL_OR_TOKENIZER", options->tokenizer, kTokenizerPlaces)->required();
   CLI::Option* input =
       command->add_option("--input", options->input, "file of text (or of ids with --decode)");
-  CLI::Option* text =
-      command->add_option("--text", options->text, "the text itself (or ids with --decode)");
+  CLI::Option* text = may_be_empty(
+      command->add_option("--text", options->text, "the text itself (or ids with --decode)"));
   text->excludes(input);
   CLI::Option* plain = command->add_flag(
       "--plain", options->plain, "treat special tokens in the text (\"</s>\") as ordinary text");

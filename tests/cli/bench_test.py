@@ -55,6 +55,9 @@ def check_bench(shell):
                   "8,16")
     shell.mistake(2, ["'foo' is no command"], "bench", "foo")
     shell.mistake(2, ["subcommand is required"], "bench")
+    for option in ("--experts", "--sweep-experts"):
+        shell.mistake(1, [option + ": recipe.toml has a dense model, whose layers have no experts; leave the option out"],
+                      "bench", "layer", "recipe.toml", "--set", "model.router.method=dense", option, "4")
     shell.ok("train", "recipe.toml", "--out", "short", "--quiet")
     shell.mistake(1, ["--prompt 9 and --tokens 8 are together more than the model's context of 16"], "bench", "generate",
                   "short", "--prompt", "9", "--tokens", "8")

@@ -161,6 +161,12 @@ def check_output_paths(shell):
     shell.mistake(1, ["penstock: the model's path is empty; give a model directory"], "doctor", "")
     for command in ("train", "recipe.toml"), ("finetune", "run", "--data", "letters"), ("study", "recipe.toml"):
         shell.mistake(2, ["--out: name what to write"], *command, "--out", "")
+    for option, *command in (("--text", "doctor", "run"), ("--html", "analyse", "run", "--data", "corpus"),
+                             ("--data", "export", "run", "--format", "hf", "--out", "hf"),
+                             ("--plot", "eval", "run", "--data", "corpus", "--k", "1"),
+                             ("--per-token", "eval", "run", "--text", "text.txt"), ("--draft", "generate", "run"),
+                             ("--scale", "info", "recipe.toml"), ("--set", "train", "recipe.toml")):
+        shell.mistake(2, [option + ": is empty; give a value, or leave the option out"], *command, option, "")
     write(shell, "nul.txt", "the gate\0decides\n" * 20)
     for command in (("eval", "run"), ("doctor", "run"), ("export", "dense", "--format", "hf", "--out", "hf"),
                     ("handoff", "run", "--out", "handed")):
@@ -168,6 +174,8 @@ def check_output_paths(shell):
         shell.mistake(1, ["penstock: nul.txt: the text holds a NUL byte at offset 8"], *command, option, "nul.txt")
     write(shell, "ids.json", "[1, 18446744073709551615]")
     shell.mistake(1, ["ids.json: entry 1 of its array is no token id"], "trace", "run", "--tokens", "ids.json", "--out", "t")
+    write(shell, "ids.json", "[]")
+    shell.mistake(1, ["ids.json: holds no token ids"], "trace", "run", "--tokens", "ids.json", "--out", "t")
     shell.mistake(1, ["letter.txt: has 1 token and a token is scored after another"], "eval", "run", "--text", "letter.txt")
     with open(os.path.join(shell.directory, "latin.txt"), "wb") as text:
         text.write("the gate at the café decides\n".encode("latin-1") * 20)

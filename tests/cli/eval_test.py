@@ -137,7 +137,7 @@ def check_eval_repeats_the_run(shell):
     whole = json.loads(shell.ok(*last, "--max-tokens", "0"))
     shell.expect("eval --max-tokens 0", whole["tokens"] > 64 and whole["max_tokens"] == 0, whole)
     shell.expect("eval of a part", "validation split, at most 64 tokens of it or one window, windows of 16" in shell.ok(*last[:-1]))
-    shell.mistake(1, ["--k ''"], "eval", "run", "--data", "corpus", "--k", "")
+    shell.mistake(1, ["--k ','"], "eval", "run", "--data", "corpus", "--k", ",")
     shell.mistake(1, ["validation split", "too few for 700 streams"], "train", "recipe.toml", "--out", "streams", "--set",
                   "model.architecture=transformer-xl", "--set", "model.router.method=smoe", "--set", "model.router.k=2",
                   "--set", "train.eval_streams=700")

@@ -138,6 +138,8 @@ def mistakes(shell):
     shell.mistake(2, ["--tokenizer", "none"], *hf, "--tokenizer", "other")
     shell.mistake(2, ["--check-tokens: must be 0 or more"], *hf, "--check-tokens", "-1")
     shell.mistake(2, ["--text", "--data"], *hf, "--text", "text.txt", "--data", "corpus")
+    shell.mistake(1, ["--shard-size: a GGUF file holds the whole model"], "export", "topk", "--format", "gguf", "--out",
+                  "new.gguf", "--shard-size", "1")
     shell.mistake(2, ["--shard-size: must be 1e-09 or more, not 0"], *hf, "--shard-size", "0")
     shell.mistake(2, ["--shard-size: must be 1000000000 or less, not 1e10"], *hf, "--shard-size", "1e10")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")

@@ -101,6 +101,15 @@ def mistakes(shell):
     shell.mistake(2, ["--top-p: must be 1 or less, not 2\n"], "generate", "run", "--top-p", "2")
     shell.mistake(2, ["--stop: must have a character or more\n"], "generate", "run", "--stop", "")
     shell.mistake(1, ["UTF-8"], "generate", "run", "--prompt", os.fsdecode(b"\xff"))
+    with open(os.path.join(shell.directory, "latin.txt"), "wb") as file:
+        file.write(b"a\xffb")
+    shell.mistake(1, ["penstock: latin.txt: is not UTF-8 at byte 1; convert it"], "generate", "run", "--prompt", "a",
+                  "--prompt-file", "latin.txt")
+    shell.mistake(2, ["--draft-tokens requires --draft"], "generate", "run", "--draft-tokens", "3")
+    note = "note: nothing reads --top-k, --seed at temperature 0, where the most likely token is always taken"
+    for more, noted in (([], True), (["--temperature", "1"], False)):
+        done = shell.run("generate", "run", "--prompt", "", "--tokens", "2", "--seed", "3", "--top-k", "5", *more)
+        shell.expect("options that are not read", done.returncode == 0 and (note in done.stderr) == noted, done.stderr)
     shell.mistake(1, ["missing.txt"], "generate", "run", "--prompt-file", "missing.txt")
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--out", "expert-choice",
              "--quiet")

@@ -3,13 +3,38 @@
 #include <string>
 
 namespace penstock {
+namespace {
 
-CLI::Validator given_value() {
-  return CLI::Validator(
-      [](std::string& value) {
-        return std::string(value.empty() ? "is empty; give a value, or leave the option out" : "");
-      },
-      "");
+/// The name of the validator that marks an option whose value may be empty; it refuses nothing.
+constexpr const char* kMayBeEmpty = "may be empty";
+
+bool takes_empty(CLI::Option& option) {
+  try {
+    return option.get_validator(kMayBeEmpty) != nullptr;
+  } catch (const CLI::OptionNotFound&) {
+    return false;
+  }
+}
+
+std::string wrong_if_empty(std::string& value) {
+  return value.empty() ? "is empty; give a value, or leave the option out" : "";
+}
+
+}  // namespace
+
+CLI::Option* may_be_empty(CLI::Option* option) {
+  const auto nothing = [](std::string&) { return std::string(); };
+  return option->check(CLI::Validator(nothing, ""), kMayBeEmpty);
+}
+
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    const bool has_value = option->get_items_expected_min() > 0;
+    if (has_value && !option->get_positional() && !takes_empty(*option))
+      option->check(CLI::Validator(wrong_if_empty, ""));
+  }
+  for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; }))
+    refuse_empty_values(*below);
 }
 
 }  // namespace penstock

@@ -5,7 +5,12 @@
 
 namespace penstock {
 
-/// For ->check(). Refuses an empty value, such as that of an unset shell variable.
-CLI::Validator given_value();
+/// Lets the option have an empty value, which has a meaning of its own there. Returns the option.
+CLI::Option* may_be_empty(CLI::Option* option);
+
+/// Makes every named option of the command and of its subcommands refuse an empty value, such as
+/// that of an unset shell variable, unless may_be_empty() was called for it.
+/// Call it once, when all options are there.
+void refuse_empty_values(CLI::App& command);
 
 }  // namespace penstock

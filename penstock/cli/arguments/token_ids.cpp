@@ -16,6 +16,7 @@ constexpr std::string_view kWhite = " \t\r\n\v\f";
 std::vector<std::int64_t> ids_of_json(const std::string& text, const std::string& path) {
   const auto array = nlohmann::json::parse(text, nullptr, false);
   PENSTOCK_CHECK(array.is_array(), path, ": is not a JSON array of token ids");
+  PENSTOCK_CHECK(!array.empty(), path, ": holds no token ids");
   std::vector<std::int64_t> out;
   for (const auto& item : array) {
     // A number beyond 63 bits is unsigned, and would be read as another one.

@@ -97,6 +97,13 @@ void check_fits(const ExportOptions& options, const ModelSource& source, ExportD
   }
 }
 
+/// Throws Error for a size of weight files where the format has one file.
+void check_files(const ExportOptions& options) {
+  PENSTOCK_CHECK(
+      options.format != ExportFormat::kGguf || options.shard_size == ExportOptions().shard_size,
+      "options.shard_size: a GGUF file holds the whole model; leave it out");
+}
+
 /// Windows to fit on; none if nothing is fitted. `measured` becomes other windows of the same text,
 /// so that no measurement uses windows of the fit.
 at::Tensor windows_to_fit(const ExportOptions& options, const ModelSource& source,
@@ -199,6 +206,7 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   const bool gguf = options.format == ExportFormat::kGguf;
   PENSTOCK_CHECK(!gguf || options.out.ends_with(".gguf"), options.out,
                  ": name a file that ends in .gguf");
+  check_files(options);
   const auto source = open_model_source(options.model);
   ExportTarget target =
       choose_export_target(source->config(), options.format, options.architecture);
