@@ -83,7 +83,7 @@ void print_info(const InfoOptions& options) {
       }
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides, kSetOption);
-    ModelHashes hashes;
+    ContentHashes hashes;
     CountableRecipe counted = countable(node, hashes);
     recipe = std::move(counted.recipe);
     assumed = counted.assumed;

@@ -1,11 +1,8 @@
 // Connects a study to the trainer, the FLOPs of models and the corpus.
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/memory.h"
@@ -97,16 +94,6 @@ bool train_together(const dist::ProcessGroup& group, const ConfigNode& resolved,
   return train_on(group, resolved, directory, control);
 }
 
-/// `hash`, which reads each path only once.
-std::function<std::string(const std::string&)> once_each(
-    std::function<std::string(const std::string&)> hash) {
-  return [hash = std::move(hash),
-          known = std::map<std::string, std::string>()](const std::string& path) mutable {
-    const auto found = known.find(path);
-    return found != known.end() ? found->second : known.emplace(path, hash(path)).first->second;
-  };
-}
-
 }  // namespace
 
 void train_as_ordered(const RunRanks& ranks, bool force) {
@@ -162,8 +149,10 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
             begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys", force,
                        progress);
           },
-      .model_hash = once_each(model_content_hash),
-      .text_hash = once_each(text_content_hash),
+      .model_hash =
+          [hashes = ContentHashes()](const std::string& path) mutable { return hashes.of(path); },
+      .text_hash = [hashes = ContentHashes(text_content_hash)](
+                       const std::string& path) mutable { return hashes.of(path); },
       .train =
           [control, group = ranks.group](const ConfigNode& resolved,
                                          const std::string& run_directory) {

@@ -184,11 +184,11 @@ Recipe with_initial_hash(Recipe recipe) {
   if (!recipe.train.init_from.empty())  // else a damaged checkpoint would train silently
     of_initial_model(
         recipe, [](const std::string& path) { return verify_model(real_file_system(), path); });
-  ModelHashes hashes;
+  ContentHashes hashes;
   return with_initial_hash(std::move(recipe), hashes);
 }
 
-Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes) {
+Recipe with_initial_hash(Recipe recipe, ContentHashes& hashes) {
   TrainConfig& train = recipe.train;
   if (train.init_from.empty()) return recipe;
   const std::string hash =

@@ -31,6 +31,6 @@ Recipe recorded_recipe(const std::string& path);
 Recipe with_initial_hash(Recipe recipe);
 /// The same for one of several recipes, which may start from the same model. `hashes` reads each
 /// model once. Files are not compared with a checkpoint's manifest.
-Recipe with_initial_hash(Recipe recipe, ModelHashes& hashes);
+Recipe with_initial_hash(Recipe recipe, ContentHashes& hashes);
 
 }  // namespace penstock

@@ -37,7 +37,7 @@ std::string why_weights_do_not_fit(const std::string& directory) {
 
 }  // namespace
 
-CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes) {
+CountableRecipe countable(const ConfigNode& node, ContentHashes& hashes) {
   CountableRecipe out{.recipe = read_recipe(node)};
   // Without a hash the recipe accepts any model, and the figures are those of its config.
   if (!out.recipe.train.init_hash.empty())

@@ -18,7 +18,7 @@ struct CountableRecipe {
 
 /// Reads a recipe and finds its vocabulary.
 /// @param hashes  the hashes of the models that recipes start from; several recipes may share them
-CountableRecipe countable(const ConfigNode& node, ModelHashes& hashes);
+CountableRecipe countable(const ConfigNode& node, ContentHashes& hashes);
 
 /// The vocabulary of bytes. A recipe that takes its corpus's vocabulary gets it if the corpus is
 /// missing.

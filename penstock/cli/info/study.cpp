@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 void print_json(const study::StudyConfig& study) {
-  ModelHashes hashes;  // several variants may start from one model
+  ContentHashes hashes;  // several variants may start from one model
   nlohmann::ordered_json variants = nlohmann::ordered_json::object();
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {  // the initial model determines the variant's shape
@@ -42,7 +42,7 @@ void print_table(const study::StudyConfig& study, const std::string& command) {
              count_text(std::ssize(study.seeds), "seed"), command);
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
-  ModelHashes hashes;  // several variants may start from one model
+  ContentHashes hashes;  // several variants may start from one model
   bool assumed = false;
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {

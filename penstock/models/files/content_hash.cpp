@@ -47,10 +47,9 @@ std::string model_content_hash(const std::string& path) {
   return fmt::format("{:016x}", hash.value());
 }
 
-const std::string& ModelHashes::of(const std::string& path) {
+const std::string& ContentHashes::of(const std::string& path) {
   const auto found = known_.find(path);
-  return found != known_.end() ? found->second
-                               : known_.emplace(path, model_content_hash(path)).first->second;
+  return found != known_.end() ? found->second : known_.emplace(path, hash_(path)).first->second;
 }
 
 }  // namespace penstock

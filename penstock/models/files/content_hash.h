@@ -14,12 +14,15 @@ namespace penstock {
 /// Cost: reads everything once.
 std::string model_content_hash(const std::string& path);
 
-/// The hashes of several models. Each path is read only once.
-class ModelHashes {
+/// The hashes of several models, or of what else `hash` reads. Each path is read only once.
+class ContentHashes {
  public:
+  using Hash = std::string (*)(const std::string& path);
+  explicit ContentHashes(Hash hash = model_content_hash) : hash_(hash) {}
   const std::string& of(const std::string& path);
 
  private:
+  Hash hash_;
   std::map<std::string, std::string> known_;
 };
 
