@@ -141,7 +141,7 @@ std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokeniz
 void note_what_is_not_read(const CLI::App& command, const SamplingOptions& sampling) {
   if (sampling.temperature > 0) return;
   std::vector<std::string> unread;
-  for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"})
+  for (const char* option : {"--top-k", "--top-p", "--min-p"})
     if (command.count(option) > 0) unread.emplace_back(option);
   if (!unread.empty())
     print_line(stderr, concat("note: nothing reads ", joined(unread),

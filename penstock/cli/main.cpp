@@ -108,12 +108,13 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", PENSTOCK_VERSION);
   app.footer(kStart);
+  const std::span<const char* const> words(argv, static_cast<std::size_t>(argc));
   int exit_code = 0;
   add_commands(app, exit_code);
   penstock::refuse_empty_values(app);
   try {
-    penstock::check_words_are_utf8(
-        std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
+    penstock::check_words_are_utf8(words);
+    penstock::refuse_empty_values(words);
     if (argc == 1 && ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {
       std::fputs(penstock::overview(".").c_str(), stdout);
       return 0;
@@ -122,8 +123,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return end_of_parsing(app, error);
   } catch (const penstock::Error& error) {
-    const std::string text = penstock::error_text(
-        error.what(), app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
+    const std::string text = penstock::error_text(error.what(), app, words);
     std::fprintf(stderr, "penstock: %s\n", text.c_str());
     return 1;
   } catch (const std::filesystem::filesystem_error& error) {

@@ -244,13 +244,20 @@ std::optional<int> folders_up(const fs::path& run, const std::string& corpus) {
   return std::nullopt;
 }
 
-/// The shell's command that goes up that many folders; "" for none. Where the shell came by a link,
-/// its ".." is the folder that holds the link; with -P it is the one that holds the run.
+/// The shell's command that goes up that many folders; "" for none. Where the shell came by a link
+/// among these folders, its ".." is the folder that holds the link, and with -P the one that holds
+/// the run.
 std::string going_up(const fs::path& whole, int up) {
   if (up == 0) return "";
   std::error_code none;
   const char* const shown = std::getenv("PWD");
-  const bool by_link = shown && fs::equivalent(shown, whole, none) && shown != whole;
+  fs::path above = whole, above_shown = shown ? shown : whole;
+  for (int i = 0; i < up; ++i) {
+    above = above.parent_path();
+    above_shown = above_shown.parent_path();
+  }
+  const bool by_link =
+      shown && fs::equivalent(shown, whole, none) && !fs::equivalent(above_shown, above, none);
   std::string out = by_link ? "cd -P .." : "cd ..";
   for (int i = 1; i < up; ++i) out += "/..";
   return out + " && ";

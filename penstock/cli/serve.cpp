@@ -20,19 +20,18 @@ namespace {
 struct ServeArguments {
   ServingArguments serving;
   std::string key, key_file;
-  bool key_given = false;  // also where it is empty
   std::int64_t timeout = 600;
   bool open = false;  // serve other machines without a key
 };
 
 /// The key from --api-key, from --api-key-file or from the environment; "" where none is given.
-/// Throws Error for a key that is given and empty, with which anybody could ask.
+/// Throws Error for an empty key of the file or the environment, with which anybody could ask.
 std::string key_of(const ServeArguments& arguments) {
   const auto checked = [](std::string key, const std::string& place) {
     PENSTOCK_CHECK(!key.empty(), place, ": is empty; a key has a character or more");
     return key;
   };
-  if (arguments.key_given) return checked(arguments.key, "--api-key");
+  if (!arguments.key.empty()) return arguments.key;
   if (!arguments.key_file.empty()) {
     std::string key = real_file_system().read(arguments.key_file, 4096);
     while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
@@ -115,10 +114,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       "  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n"
       "      -d '{\"prompt\": \"Once upon a time\", \"max_tokens\": 50}'\n"
       "http://127.0.0.1:8080/ is a page to try it. docs/serve.md says more.");
-  command->callback([arguments, key, &exit_code] {
-    arguments->key_given = key->count() > 0;
-    exit_code = run_serve(*arguments);
-  });
+  command->callback([arguments, &exit_code] { exit_code = run_serve(*arguments); });
 }
 
 }  // namespace penstock

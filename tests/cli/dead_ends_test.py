@@ -166,7 +166,8 @@ def check_output_paths(shell):
                              ("--plot", "eval", "run", "--data", "corpus", "--k", "1"),
                              ("--per-token", "eval", "run", "--text", "text.txt"), ("--draft", "generate", "run"),
                              ("--scale", "info", "recipe.toml"), ("--set", "train", "recipe.toml")):
-        shell.mistake(2, [option + ": is empty; give a value, or leave the option out"], *command, option, "")
+        for empty in (option, ""), (option + "=", "--json"):
+            shell.mistake(2, [option + ": is empty; give a value, or leave the option out"], *command, *empty)
     write(shell, "nul.txt", "the gate\0decides\n" * 20)
     for command in (("eval", "run"), ("doctor", "run"), ("export", "dense", "--format", "hf", "--out", "hf"),
                     ("handoff", "run", "--out", "handed")):

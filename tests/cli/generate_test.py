@@ -106,7 +106,7 @@ def mistakes(shell):
     shell.mistake(1, ["penstock: latin.txt: is not UTF-8 at byte 1; convert it"], "generate", "run", "--prompt", "a",
                   "--prompt-file", "latin.txt")
     shell.mistake(2, ["--draft-tokens requires --draft"], "generate", "run", "--draft-tokens", "3")
-    note = "note: nothing reads --top-k, --seed at temperature 0, where the most likely token is always taken"
+    note = "note: nothing reads --top-k at temperature 0, where the most likely token is always taken"
     for more, noted in (([], True), (["--temperature", "1"], False)):
         done = shell.run("generate", "run", "--prompt", "", "--tokens", "2", "--seed", "3", "--top-k", "5", *more)
         shell.expect("options that are not read", done.returncode == 0 and (note in done.stderr) == noted, done.stderr)

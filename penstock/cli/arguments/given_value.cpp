@@ -1,6 +1,7 @@
 #include "penstock/cli/arguments/given_value.h"
 
 #include <string>
+#include <string_view>
 
 namespace penstock {
 namespace {
@@ -16,9 +17,9 @@ bool takes_empty(CLI::Option& option) {
   }
 }
 
-std::string wrong_if_empty(std::string& value) {
-  return value.empty() ? "is empty; give a value, or leave the option out" : "";
-}
+constexpr const char* kEmpty = "is empty; give a value, or leave the option out";
+
+std::string wrong_if_empty(std::string& value) { return value.empty() ? kEmpty : ""; }
 
 }  // namespace
 
@@ -35,6 +36,14 @@ void refuse_empty_values(CLI::App& command) {
   }
   for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; }))
     refuse_empty_values(*below);
+}
+
+void refuse_empty_values(std::span<const char* const> words) {
+  for (const std::string_view word : words) {
+    if (word == "--") return;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw CLI::ValidationError(std::string(word.substr(0, word.size() - 1)), kEmpty);
+  }
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 
 namespace penstock {
 
@@ -12,5 +13,9 @@ CLI::Option* may_be_empty(CLI::Option* option);
 /// that of an unset shell variable, unless may_be_empty() was called for it.
 /// Call it once, when all options are there.
 void refuse_empty_values(CLI::App& command);
+
+/// Throws CLI::ValidationError for a word such as `--items=`, for which CLI11 would take the next
+/// word as the value.
+void refuse_empty_values(std::span<const char* const> words);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "penstock/base/error.h"
@@ -109,6 +110,7 @@ void matmul(const Matrix& a, const Matrix& b, const float* bias, const Matrix& c
     product->primitive.execute(stream, arguments);
     stream.wait();
   } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
     fail("[linear] oneDNN could not multiply [", a.rows, ",", a.columns, "] by [", b.rows, ",",
          b.columns, "]: ", error.what());
   }
