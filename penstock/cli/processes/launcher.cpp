@@ -39,8 +39,9 @@ void fill_closed_streams() {
       ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
 }
 
-/// Makes malloc's heap grow by 64 MiB at a time. While libtorch is loaded, it takes 40 MB in small
-/// blocks. In steps of glibc's 128 KiB these need 300 calls of the kernel, and no page is large.
+/// Makes malloc's heap grow by 64 MiB at a time, so that large pages can hold it. While libtorch is
+/// loaded, it takes tens of megabytes in small blocks. In glibc's steps of 128 KiB each step is a
+/// call of the kernel, and each of the small pages a page fault.
 void grow_heap_in_large_steps() {
 #ifdef M_TOP_PAD
   ::mallopt(M_TOP_PAD, 64 << 20);
@@ -92,9 +93,8 @@ int with_output_checked(int exit_code) {
   return 1;
 }
 
-/// Ends the process. A release build does so without the destructors of static objects: those of
-/// libtorch take a tenth of a short command's time. A debug build needs them, because gcov counts
-/// are written there.
+/// Ends the process. A release build does so without the destructors of static objects, because
+/// those of libtorch only take time. A debug build runs them, because gcov writes its counts there.
 [[noreturn]] void end(int exit_code) {
 #ifdef NDEBUG
   ::_exit(exit_code);
